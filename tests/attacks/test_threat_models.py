@@ -107,20 +107,6 @@ def test_the_headline_ranks_a_new_threat_model_by_what_it_knows(knows, order):
         assert strongest_first(statistics) == order
 
 
-def test_a_config_takes_a_threat_model_while_it_is_registered():
-    table = {
-        "task": {"kind": "digits"},
-        "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.5, "clip_norm": 1.0},
-        "participation": {"kind": "every_round", "rounds": 20},
-        "canaries": {"count": 20},
-        "audit": {"threat_models": ["first_round"], "window_last_round": 7},
-    }
-    with registered_threat_model(FIRST_ROUND):
-        assert parse_config(table, "run.toml").audit.threat_models == ("first_round",)
-    with pytest.raises(InputError, match=r"key `audit.threat_models`: unknown 'first_round'; "):
-        parse_config(table, "run.toml")
-
-
 def test_a_statistic_without_an_attacker_is_refused_before_round_1(tmp_path):
     lonely = dataclasses.replace(SMALLEST, name="lonely")
     register_statistic(lonely)

@@ -390,14 +390,6 @@ def test_cosines_sines_and_neighbours_are_independent(normals):
             assert abs(np.corrcoef(a, b)[0, 1]) < 6.5 / a.size**0.5
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 100, 101])
-def test_an_odd_count_leaves_out_the_last_sine(count):
-    some = HalfNormals(200).draw(np.random.SFC64(1), count).copy()
-    even = HalfNormals(200).draw(np.random.SFC64(1), count + count % 2)
-    assert (some.dtype, some.shape) == (np.float32, (count,))
-    np.testing.assert_array_equal(some, even[:count])
-
-
 def test_other_vector_instructions_change_the_last_bits_at_most(tmp_path):
     path = tmp_path / "numbers.npy"
     program = (

@@ -3,14 +3,11 @@
 import csv
 import math
 import re
-from types import SimpleNamespace
 
 import pytest
 
 from fl_audit.cli import main
 from fl_audit.comparison import compare
-from fl_audit.comparison.exports import _numbers
-from fl_audit.report.headline import Headline
 from tests.tests_of_docs import ROOT, blocks
 
 NOISE = "config.mechanism.noise_multiplier"
@@ -68,20 +65,6 @@ def test_the_table_has_as_many_cells_as_columns_and_no_sign_of_latex(folders, tm
     assert len(rows) == 2 + 2 * 4  # the head, and four statistics of each setting
     assert all(line.isascii() for line in text.splitlines())
     assert r"$\infty$" in text
-
-
-def test_an_estimate_in_latex_is_that_of_the_page():
-    ends = {"epsilon": 3.0, "lower": 2.0, "upper": 4.0}
-    for lower_bound, upper_bound, expected in (
-        (1.0, math.inf, ("1.00", "3.00 (2.00 to 4.00)")),
-        (1.0, 3.5, ("1.00", "3.00 (2.00 to 3.50)")),
-        (1.0, 2.5, ("1.00", "2.50 (2.00 to 2.50)")),
-        (1.0, 1.5, ("1.00", "3.00 (2.00 to 4.00)")),
-        (5.0, math.inf, ("5.00", "–")),
-    ):
-        bound, fit = SimpleNamespace(epsilon=lower_bound), SimpleNamespace(**ends)
-        headline = Headline(upper_bound, "", bound, fit, 0.95, "")
-        assert _numbers(headline) == expected
 
 
 def test_a_table_that_cannot_be_written_is_one_line(folders, capsys, tmp_path):

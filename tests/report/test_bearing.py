@@ -7,7 +7,7 @@ from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.cli import main
 from fl_audit.report.build import EstimateRequest, report_on_folder, report_on_statistics
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import Claim, NoiseClaim
+from fl_audit.verdict import Claim
 
 DIM, ROUNDS, COHORT, NOISE = 2000, 20, 10, 0.5
 POOL = CanaryPool(seed=3, count=400, dim=DIM)
@@ -74,15 +74,6 @@ def test_canaries_show_nothing_in_favour_of_clients_who_may_do_more(tmp_path, sa
     assert verdict.outcome == "inconclusive"
     assert words in verdict.reason
     assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
-
-
-def test_a_claimed_noise_is_about_canaries_of_one_round(tmp_path):
-    twice = [[1 + canary % ROUNDS, 1 + (canary + 7) % ROUNDS] for canary in range(POOL.count)]
-    asked = EstimateRequest(delta=1e-3, claim=NoiseClaim(NOISE, 1e-3))
-    for number, rounds, outcome in ((1, DEALT, "consistent"), (2, twice, "inconclusive")):
-        said = Participation("none", client_rounds=number, client_weight=1)
-        folder = log(tmp_path / str(number), said, rounds)
-        assert report_on_folder(folder, asked).verdict.outcome == outcome
 
 
 @pytest.mark.parametrize(

@@ -176,22 +176,6 @@ def test_files_of_another_system_are_checked_as_a_scorer_checks_them(name, tmp_p
     assert of_files.passed is (name in RIGHT)
 
 
-def test_rounds_that_come_again(tmp_path):
-    """A retry with the same aggregate, and a server that went back, are no noise used again."""
-    server = RIGHT["as told"](4, ROUNDS)
-    scorer = scored(tmp_path / "log", server, rounds=range(6))
-    del scorer
-    scorer = scored(tmp_path / "log", server, rounds=range(5, 6))
-    again = server.released[5]
-    for _ in range(2):
-        scorer.score_round(6, again, noise_stddev=server.stddev[5], norm_bound=2 * CLIP)
-    scored(tmp_path / "log", RIGHT["as told"](5, ROUNDS), rounds=range(2, ROUNDS))
-    checks = folder_checks(AuditedFolder(tmp_path / "log"))
-    assert checks.passed
-    everywhere = next(check for check in checks.results if check.name == "noise_everywhere")
-    assert everywhere.num_tests > 0
-
-
 def test_variables_and_frozen_ones(tmp_path):
     pool = CanaryPool(seed=5, count=COUNT, dim=DIM)
     path = tmp_path / "log"

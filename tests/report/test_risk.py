@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fl_audit.accounting import OneRoundPerBlock, PoissonSampling
+from fl_audit.accounting import OneRoundPerBlock
 from fl_audit.accounting.upper_bounds import Attacker, upper_bounds
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
@@ -72,9 +72,3 @@ def test_the_page_and_the_json_of_a_run_have_them(reported):
     assert again.attackers == made.attackers
     assert any("upper bounds in full" in line for line in summary_lines(made))
     assert "Upper bounds in full" in reported.html
-
-
-def test_sampling_leaves_the_mu_of_all_rounds_and_one_that_is_smaller():
-    known, hidden = attacker_risks(made_report(PoissonSampling(0.05), noise=1.0, rounds=50))
-    assert hidden.curves[0].mu.startswith("7.08, or 0.569 except with probability")
-    assert known.curves[0].mu.startswith("7.08, or ")

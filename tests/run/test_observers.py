@@ -8,7 +8,6 @@ import pytest
 
 from fl_audit.accounting import Denominator
 from fl_audit.errors import InputError
-from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.run.observers import (
     FaultLines,
@@ -112,13 +111,6 @@ def test_a_line_for_each_tenth_of_a_run(capsys):
         == "first: 10 of 100 rounds, loss 2.346, accuracy 0.500, lower bound for a canary ε ≥ 1.23"
     )
     assert lines[-1].startswith("first: 100 of 100 rounds, ")
-
-
-def test_the_largest_epsilon_that_is_tested_is_said_to_be_that(capsys):
-    show(ProgressDisplay(), started(10), [finished(n, None, LARGEST_TESTED) for n in range(1, 11)])
-    assert (
-        "lower bound for a canary ε ≥ 295 (the largest value tested)\n" in capsys.readouterr().err
-    )
 
 
 def test_a_run_that_its_claim_ends_says_so(capsys):

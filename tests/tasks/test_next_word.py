@@ -113,38 +113,6 @@ def test_a_block_of_lstms_gets_the_gradients_of_each():
         assert_all_close([found[client] for found in block], expected)
 
 
-def test_traced_once_for_every_batch_size():
-    arrays = problem(8)
-
-    @tf.function
-    def traced(inputs, kernel, recurrent, bias):
-        weights = [inputs, kernel, recurrent, bias]
-        with tf.GradientTape() as tape:
-            tape.watch(weights)
-            outputs = lstm_outputs(*weights)
-            loss = tf.reduce_sum(outputs**2)
-        return [outputs, *tape.gradient(loss, weights)]
-
-    concrete = traced.get_concrete_function(
-        tf.TensorSpec([None, STEPS, WIDTH]),
-        *(tf.TensorSpec(arrays[name].shape) for name in NAMES[1:]),
-    )
-    weights = [tf.constant(arrays[name], tf.float32) for name in NAMES[1:]]
-    for batch in (BATCH, 1, 0):
-        inputs = tf.constant(arrays["inputs"][:batch], tf.float32)
-        found = concrete(inputs, *weights)
-        assert found[0].shape == (batch, STEPS, UNITS)
-        shortened = {
-            **arrays,
-            "inputs": arrays["inputs"][:batch],
-            "d_outputs": 2 * found[0].numpy(),
-        }
-        expected = outputs_and_gradients(textbook, shortened, tf.float64)
-        assert_all_close(found, expected)
-    for gradient in found[2:]:  # of an empty batch
-        assert (gradient.numpy() == 0).all()
-
-
 # The next-word LSTM against Keras.
 
 

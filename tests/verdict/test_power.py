@@ -163,12 +163,6 @@ def test_canaries_needed_have_the_power_and_half_of_them_do_not():
     assert simulated(POINT, needed // 3).simulate().power < 0.75
 
 
-@pytest.mark.parametrize("count", [60, 300, 1500])
-def test_the_detectable_epsilon_is_within_the_factor_where_the_power_is_enough(count):
-    made = simulated(POINT, count).simulate()
-    assert made.is_enough == (made.detectable_epsilon <= 2 * POINT.epsilon)
-
-
 # The alternatives.
 
 

@@ -15,7 +15,6 @@ from fl_audit.engines.tff.algorithms import functional_model
 from fl_audit.engines.tff.canary_process import flatten_weights
 from fl_audit.engines.tff.trained_blocks import (
     BlockTrainer,
-    MeanGradient,
     NotVectorizedError,
     OptimizerSteps,
     TrainedBlock,
@@ -85,15 +84,6 @@ _OPTIMIZERS = [
 ]
 
 
-def _mean_gradient(classifier, examples):
-    """Of all examples at once, which for these losses is the mean over batches by their sizes."""
-    weights = [tf.constant(array) for array in classifier.initial_weights]
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        loss = classifier.loss(classifier.logits(weights, examples.inputs), examples.labels)
-    return tape.gradient(loss, weights)
-
-
 def _ragged_clients(run, sizes):
     everything = Examples.concatenate([run.task.population.examples(c) for c in range(10)])
     ends = np.cumsum(sizes)
@@ -116,19 +106,6 @@ def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
             np.testing.assert_allclose(ours[i], theirs, rtol=1e-4, atol=2e-6)
         assert float(trained.loss[i]) == pytest.approx(loss, rel=1e-5)
         assert float(trained.num_tokens[i]) == num_tokens
-
-
-@pytest.mark.slow
-def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
-    classifier = as_classifier(dense_run.task.classifier)
-    clients = _ragged_clients(dense_run, [1, 14, 4, 7])
-    trainer = BlockTrainer(classifier, MeanGradient())
-    weights = [tf.constant(array) for array in classifier.initial_weights]
-    trained = trainer.train(weights, pad_block(clients, 4, classifier.padding_label))
-    for i, client in enumerate(clients):
-        for ours, gradient in zip(trained.update, _mean_gradient(classifier, client), strict=True):
-            np.testing.assert_allclose(ours[i], gradient, rtol=1e-4, atol=2e-6)
-        assert float(trained.num_tokens[i]) == len(client)
 
 
 @pytest.mark.slow

@@ -168,13 +168,6 @@ def test_quantiles_invert_the_cdf(counts, delta, confidence):
         assert posterior.atom >= tail - 1e-12
 
 
-def test_tables_on_which_double_quadrature_fails():
-    # Zero counts: Beta(1/2, n + 1/2) posteriors, singular at 0.
-    perfect = EpsilonPosterior(ConfusionCounts(0, 1000, 0, 1000), 1e-5).interval(0.9)
-    assert perfect.lower == pytest.approx(7.17, abs=0.3)
-    assert 10 < perfect.upper < 20
-
-
 def test_arguments_out_of_range_are_refused():
     with pytest.raises(InputError, match="delta must be in"):
         EpsilonPosterior(WORKED, 1.0)

@@ -51,15 +51,6 @@ def test_details_describe_the_fit(dim, direction):
     assert "not a bound" in made.guarantee
 
 
-def test_empirical_null_is_fitted_with_population_deviation():
-    included, excluded = np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0])
-    made = fit(included, excluded, delta=1e-3)
-    null = Gaussian(0.5, 0.5)
-    alternative = Gaussian(7 / 3, math.sqrt(14 / 9))
-    assert made.epsilon == pytest.approx(epsilon_of_distributions(null, alternative, 1e-3).epsilon)
-    assert made.details["null_law"] == "gaussian_fitted_to_excluded"
-
-
 # Epsilon by thresholds against brute force over dense grids, and in its limits.
 
 
