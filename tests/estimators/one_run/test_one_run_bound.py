@@ -10,6 +10,7 @@ from scipy import optimize, special, stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import (
+    delta_factors,
     PathologicalMechanism,
     epsilon_lower_bound,
     p_value,
@@ -214,6 +215,15 @@ def test_corollary_5_4_is_exceeded_by_a_mechanism():
     assert reached == pytest.approx(sharp(2, 2, 1, epsilon, delta), abs=1e-15)
     assert reached == pytest.approx(0.9618, abs=5e-5)
     assert p_value(2, 2, 1, epsilon, delta) == pytest.approx(0.9566, abs=5e-5)
+
+
+def test_all_right_however_unlikely():
+    # f(r) = p^r underflows; the factor is 1 / r.
+    r = np.array([10, 10_000, 1_000_000])
+    assert delta_factors(r, r, 0.0)[1:] == pytest.approx(1 / r[1:], rel=1e-9)
+    assert delta_factors(r, r, 0.0)[0] == pytest.approx((1 - 2.0**-10) / 10, rel=1e-12)
+    assert np.all(np.isfinite(delta_factors(r, r - 1, 50.0)))
+    assert np.all(np.isfinite(delta_factors(r, r, 800.0)))
 
 
 @pytest.mark.parametrize("r", [1, 5, 30, 200, 3000])
