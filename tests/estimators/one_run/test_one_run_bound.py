@@ -10,8 +10,8 @@ from scipy import optimize, special, stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.one_run.bound import (
-    delta_factors,
     PathologicalMechanism,
+    delta_factors,
     epsilon_lower_bound,
     p_value,
     p_values,
