@@ -45,6 +45,9 @@ _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 _MOST_BYTES = 1 << 28
 """The largest size of a file that is read as a whole, such as the report of a run."""
 
+_MOST_BYTES_OF_HOLES = 1 << 36
+"""The largest size of a file that is read although nearly all of it is zeros that no disk holds."""
+
 _LONGEST_LINE = 1 << 24
 
 _NOT_TEXT = {
@@ -64,11 +67,17 @@ _KINDS = (
 def open_foreign(path: Path) -> io.BufferedReader:
     """Opens a regular file to read from, or a pipe that the call itself names.
 
-    Raises OSError if the file cannot be opened, or is a folder, pipe or device.
+    Raises OSError if the file cannot be opened, is a folder, pipe or device, or has next to nothing
+    on the disk of many gigabytes that it claims.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
     try:
-        _check_kind(path, os.fstat(descriptor).st_mode)
+        found = os.fstat(descriptor)
+        _check_kind(path, found.st_mode)
+        taken = 512 * found.st_blocks
+        if found.st_size > _MOST_BYTES_OF_HOLES and taken < found.st_size // 1000:
+            claim = f"claims {found.st_size:,} bytes and takes {taken:,} on the disk"
+            raise OSError(errno.EFBIG, claim, str(path))
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb")
     except BaseException:

@@ -14,6 +14,7 @@ import pytest
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_array
+from fl_audit.formats.round_chain import digest_of
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.formats.text_files import (
     atomic_writer,
@@ -72,7 +73,10 @@ def test_a_folder_and_a_loop_of_links_are_refused(place):
 def test_a_file_that_takes_no_room_and_claims_terabytes_is_refused(place):
     with place.open("wb") as file:
         file.truncate(1 << 42)
-    refused(place, "has more than|has a line of|is not a model")
+    claim = "claims 4,398,046,511,104 bytes and takes 0 on the disk"
+    refused(place, claim)
+    with pytest.raises(InputError, match=claim):
+        digest_of(place)  # which no memory limits
 
 
 def test_a_pipe_that_the_shell_names_is_read():
