@@ -231,6 +231,10 @@ UNUSUAL = {
 }
 
 
+def test_there_are_forty_unusual_ones():
+    assert len(UNUSUAL) == 40
+
+
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_right_but_unusual_audits_have_no_fault(name):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fl_audit.checks import check_aggregates, configured
+from fl_audit.checks import check_aggregates, check_rounds, configured
 from fl_audit.checks.noise_bounds import (
     log_p_autocorrelation,
     log_p_longer,
@@ -155,6 +155,15 @@ def test_a_round_that_is_not_compared_with_the_one_before(make_run):
     assert one(run, "fresh_noise").num_tests == tests * (ROUNDS - 2) + together
 
 
+def test_lengths_beyond_every_float(make_run):
+    whole = make_run()
+    measured = whole.measured.copy()
+    measured[2, 0, 0] = np.inf
+    checks = check_aggregates(dataclasses.replace(whole, measured=measured))
+    check = next(check for check in checks if check.name == "bounded_length")
+    assert (check.passed, check.p_value, check.round) == (False, 0.0, 3)
+
+
 def test_p_values_of_a_correct_mechanism_are_large_enough():
     """Of 100 runs (400 with slow tests), half with a signal: shares of p-values up to 0.1 and 0.5.
 
@@ -173,6 +182,14 @@ def test_p_values_of_a_correct_mechanism_are_large_enough():
         for p in (0.1, 0.5):
             most = len(runs) * p + 5 * math.sqrt(len(runs) * p * (1 - p))
             assert np.sum(np.array(values) <= p) <= most
+
+
+def test_a_canary_twice_in_a_round():
+    rounds = [np.array([0, 3]), np.array([6, 1, 6]), np.array([], np.int64)]  # from 0
+    check = check_rounds(rounds)
+    assert (check.passed, check.round, check.ratio) == (False, 7, 1.0)
+    assert check_rounds([np.array([0, 3]), np.array([3, 0])]).passed
+    assert check_rounds([]).passed is None
 
 
 # The strongest correlation of a vector with itself.

@@ -70,6 +70,12 @@ def finding(found, name):
     return one
 
 
+def test_the_zoo_is_as_large_as_is_said():
+    assert len(ZOO) == len(RIGHT) + len(WRONG)
+    assert len(RIGHT) == 32
+    assert len(WRONG) == 50
+
+
 @pytest.mark.parametrize("name", [member.name for member in RIGHT])
 def test_nothing_is_said_against_a_right_server(name):
     found = replayed_member(name)

@@ -78,6 +78,12 @@ def test_no_seed_is_found_by_trying_small_ones_without_the_opening(committed):
     assert fitting == [7]
 
 
+def test_two_commitments_to_one_config_have_nothing_in_common():
+    one, other = (commitment_to(_config(), INPUTS).commitment.config for _ in range(2))
+    assert one.keys() == other.keys()
+    assert not set(one.values()) & set(other.values())
+
+
 def test_the_opening_is_for_its_owner_alone(committed):
     assert stat.S_IMODE(opening_of(committed).stat().st_mode) == 0o600
 

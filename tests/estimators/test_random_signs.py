@@ -43,6 +43,11 @@ def test_of_any_vector_over_several_pieces():
     assert found.fourth_powers == pytest.approx(np.sum(unit**4), rel=1e-10)
 
 
+def test_ignores_scale_where_powers_would_overflow():
+    vector = np.array([3e200, -1e200, 2e200])
+    assert concentration_of(vector) == concentration_of(vector / 1e200)
+
+
 @pytest.mark.parametrize("vector", [np.zeros(5, np.float32), []])
 def test_of_no_direction(vector):
     assert concentration_of(vector) is None

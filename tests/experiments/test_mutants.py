@@ -79,6 +79,23 @@ def test_what_is_found_of_tensorflow_privacy(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.tff
 @pytest.mark.slow
+def test_a_count_without_noise_is_another_law_and_found_by_replay():
+    from experiments.mutants import distributions, queries, tools
+
+    module = "quantile_estimator_query"
+    source = queries.source(module)
+    silent = source.replace("stddev=below_estimate_stddev", "stddev=0.0")
+    with queries.loaded("", "", fast=True) as modules:
+        original = distributions.fingerprint(queries.rounds_of(module, 0, modules), 1.0)
+    with queries.loaded(module, silent, fast=True) as modules:
+        rounds = queries.rounds_of(module, 0, modules)
+        assert not distributions.are_equal(distributions.fingerprint(rounds, 1.0), original)
+        assert distributions.mu(rounds) > 100
+        assert tools.replay(rounds) == ["count_noise"]
+
+
+@pytest.mark.tff
+@pytest.mark.slow
 def test_our_own_queries_have_the_mu_of_their_matrix_and_one_key_for_two_variables_is_found():
     from experiments.mutants import distributions, own_queries, tools
 

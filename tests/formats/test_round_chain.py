@@ -1,5 +1,6 @@
 """The chain of a folder's lines: links, rows, and files that belong together."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -7,9 +8,11 @@ from fl_audit.errors import InputError
 from fl_audit.formats.round_chain import (
     ChainWriter,
     ChangedRow,
+    Logged,
     Resumed,
     Scored,
     digests_of,
+    link_of,
     read_chain,
 )
 
@@ -90,6 +93,23 @@ def test_a_torn_last_line_counts_for_nothing_and_is_cut_off(folder):
     chain = read_chain(path)
     assert path.read_bytes().startswith(whole)
     assert (chain.broken, sorted(chain.rounds)) == ((), [1, 2, 3, 4])
+
+
+def test_a_link_is_of_all_that_a_line_says():
+    line = Logged(round=3, rows={"a.npy": "00"})
+    links = {
+        link_of(other, before)
+        for before in ("", "0a")
+        for other in (
+            line,
+            msgspec.structs.replace(line, round=4),
+            msgspec.structs.replace(line, rows={"b.npy": "00"}),
+            msgspec.structs.replace(line, rows={"a.npy": "01"}),
+            msgspec.structs.replace(line, step=1),
+            Resumed(rounds=3),
+        )
+    }
+    assert len(links) == 12
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,15 @@ def test_a_stream_goes_on_from_a_checkpoint(aggregation_of, table_of, strategy, 
     np.testing.assert_array_equal(noise_of(aggregation, 3), rest)
 
 
+@pytest.mark.tff
+def test_updates_are_clipped_and_added(aggregation_of, table_of):
+    aggregation = aggregation_of(table_of("sqrt", noise_multiplier=0.0), dim=64)
+    update = np.full(64, 1 / 8)
+    for length in (1.0, 0.1):
+        arrived = aggregation.run([length * update] * 2) * COHORT
+        np.testing.assert_allclose(arrived, 2 * min(length, CLIP) * update, rtol=1e-6)
+
+
 # The table and the file.
 
 

@@ -71,6 +71,16 @@ def test_devices_report_in_their_hours():
     assert design.release.client.participations == present.sum(axis=0).max()
 
 
+def test_coins_of_canaries_change_no_other_rounds():
+    """Excluded canaries take a place, too, so that rounds do not depend on coins."""
+    config = designed({"share": 0.2, "report_goal": 20})
+    rounds = [config.schedule.clients(t).tolist() for t in range(40)]
+    own = [own.tolist() for own in config.own_rounds.of_canary]
+    config.included[:] = ~config.included
+    assert [config.schedule.clients(t).tolist() for t in range(40)] == rounds
+    assert [own.tolist() for own in config.own_rounds.of_canary] == own
+
+
 @pytest.mark.parametrize("mechanism", ["gaussian_fixed", "tree_aggregation"])
 def test_accounting_counts_the_rounds_in_which_a_client_reports(mechanism):
     """With nine of ten dropping out, no client reports ten times."""

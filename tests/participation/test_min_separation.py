@@ -77,6 +77,14 @@ def test_most_frequent_canaries_come_as_often_as_the_separation_allows(shape):
     assert table.canaries[:, ~INCLUDED].sum() == 0
 
 
+def test_coins_leave_everybody_elses_rounds():
+    config = config_of((60, 5, 4, 40), "like_clients")
+    all_in = attendance.attendance(schedule_of(config, 40, np.ones(POOL, bool)), 40)
+    some_in = attendance.attendance(schedule_of(config, 40), 40)
+    np.testing.assert_array_equal(some_in.clients, all_in.clients)
+    np.testing.assert_array_equal(some_in.canaries, all_in.canaries * INCLUDED)
+
+
 def test_groups_and_samples_are_uniform():
     # Over seeds: the round of client 0's first participation, 1 of 4 groups of 10, each of which is
     # drawn whole; and in groups of which half is drawn, how often it is in rounds 0 to 3.

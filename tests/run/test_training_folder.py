@@ -196,6 +196,18 @@ def test_a_log_that_is_cut_changed_or_gone_is_refused(tmp_path, name, byte):
         check_logs(run.folder, checkpoint)
 
 
+def test_a_chain_that_lacks_the_checkpoint_is_refused(tmp_path):
+    run = _Trained(tmp_path)
+    checkpoint = [run.round(number) for number in (1, 2, 3)][-1]
+    lines = run.folder.chain.read_text().splitlines(keepends=True)
+    run.folder.chain.write_text("".join(lines[:-1]))
+    with pytest.raises(InputError, match=r"chain\.jsonl: lacks the line that checkpoint\.npz goes"):
+        check_logs(run.folder, checkpoint)
+    run.folder.chain.write_text("".join([*lines[:2], *lines[3:]]))
+    with pytest.raises(InputError, match=r"chain\.jsonl: line 3 does not follow from the one"):
+        check_logs(run.folder, checkpoint)
+
+
 def test_a_config_that_has_changed_is_not_gone_on_with(tmp_path):
     run = _Trained(tmp_path)
     run.folder.canaries.write_text("canary_id,included,rounds\n0,1,2\n")
@@ -251,6 +263,13 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, keep):
     save_checkpoint(path, Checkpoint(1, _leaves(0.1)))
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(InputError, match=r"checkpoint\.npz: is not a checkpoint"):
+        load_checkpoint(path, _leaves(0.0))
+
+
+def test_a_pickle_is_never_loaded(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    np.savez(path, format_version=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(InputError, match="is not a checkpoint"):
         load_checkpoint(path, _leaves(0.0))
 
 

@@ -74,6 +74,13 @@ def test_deep_blocks_against_neighbours_and_a_sample(num_scores):
         assert EpsilonPosterior(roc.at(index), 1e-5).interval(0.95).lower <= lower + 1e-7
 
 
+def test_unequal_numbers_alone_look_like_evidence():
+    # All scores are equal: any threshold guesses the same for everyone. The number is no evidence
+    # of anything; the docstring and the guarantee warn of it.
+    assert one([0.0] * 100_000, [0.0], delta=0).lower == pytest.approx(4.81, abs=0.01)
+    assert one([0.0] * 100, [0.0] * 100, delta=0).lower == pytest.approx(0.078, abs=0.001)
+
+
 def test_it_is_no_lower_bound_where_nothing_leaks():
     rng = np.random.default_rng(9)
     lowers = [one(rng.normal(size=200), rng.normal(size=200)).lower for _ in range(8)]

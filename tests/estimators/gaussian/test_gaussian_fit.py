@@ -180,6 +180,13 @@ def test_paper_table_1_sigmas(sigma, epsilon):
     assert found == pytest.approx(epsilon, rel=3e-3)
 
 
+@pytest.mark.parametrize("difference", [-1e-12, 1e-12])
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+def test_nearly_equal_deviations_do_not_cancel(difference, delta):
+    found = epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1 + difference), delta)
+    assert found == pytest.approx(balle_wang_epsilon(1.0, delta), rel=1e-8)
+
+
 def hockey_stick(p: Gaussian, q: Gaussian, epsilon: float) -> float:
     """The integral of max(p - e^epsilon q, 0), by quadrature."""
 
