@@ -1,8 +1,8 @@
 """Distributions of a canary's score: Gaussian, and the cosine of a random direction.
 
 Tails and quantiles are accurate in log space on both sides. `ExactCosine` is the null distribution
-of a Gaussian canary's cosine in any dimension; the Gaussian is its limit. The beta distribution is
-the one of binomial error rates.
+of a Gaussian canary's cosine in any dimension; the Gaussian is its limit. Binomial error rates have
+beta distributions.
 """
 
 import math
@@ -45,7 +45,7 @@ def supremum(holds: Callable[[float], bool]) -> float:
 def narrowed(
     holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, halvings: int
 ) -> tuple[FloatArray, FloatArray]:
-    """The ends of ever smaller intervals, elementwise; the condition holds up to a point in each.
+    """Bisects intervals, elementwise; in each of them the condition holds up to some point.
 
     >>> low, high = narrowed(lambda x: x < 0.3, np.zeros(1), np.ones(1), 2)
     >>> low.tolist(), high.tolist()
@@ -175,7 +175,7 @@ _SWITCH_COSINE = 0.5
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40
-"""Number of terms that truncates less than 1e-13 of the value at the switch, in any dimension."""
+"""Number of terms; truncation changes the value at the switch by less than 1e-13, relatively."""
 
 _RATIO_TERMS = (1 / 64, -5 / 2048, 61 / 49152, -1385 / 1048576)
 _RATIO_SERIES_FROM = 16.0

@@ -399,7 +399,7 @@ _SMALLEST_LEVEL, _COARSE = 1e-9, 1.33
 
 
 def _binomial(trials: int, rate: float | FloatArray) -> Any:
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     return stats.binom(trials, rate)
 

@@ -57,7 +57,7 @@ def _not_clear(above: ScoredStatistic, p: float) -> str:
 
 
 def _p_value(statistic: ScoredStatistic, alternative: str) -> float:
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     scores = statistic.scores
     test = stats.mannwhitneyu(scores.included, scores.excluded, alternative=alternative)
