@@ -382,7 +382,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    """A sentence for each run with the numbers of another, as a copy or a repetition without noise."""
+    """A sentence for each run with the numbers of another: a copy, or repeated without noise."""
     seen: list[ReportedRun] = []
     for run in runs:
         twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)

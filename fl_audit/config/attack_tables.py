@@ -153,7 +153,7 @@ class AttackConfig(Table, frozen=True):
 
 
 class FederatedAttackConfig(Config, frozen=True):
-    """Everything that defines an attack on a run's clients: a run without canaries, and [attack]."""
+    """Everything that defines an attack on a run's clients: a baseline run, and [attack]."""
 
     attack: FederatedAttack = FederatedAttack()
 

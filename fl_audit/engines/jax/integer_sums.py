@@ -77,7 +77,7 @@ def tail_probabilities(variance: Array) -> Array:
 
 
 def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """Samples by inverting the tails, the smallest of which are the most exact, and a random sign."""
+    """Samples by inverting the tails, where small ones are the most exact, and a random sign."""
     bits = random_bits(key, (2, *shape))
     uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     upwards = tail_probabilities(variance)[::-1]

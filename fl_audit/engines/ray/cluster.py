@@ -184,9 +184,7 @@ def node_of_this_process() -> str:
 
 
 def end_with_parent() -> None:
-    """Has the kernel kill this process with its raylet, because TensorFlow takes seconds to shut
-    down.
-    """
+    """Has the kernel kill this process with its raylet; TensorFlow takes seconds to exit."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

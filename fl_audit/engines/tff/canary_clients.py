@@ -64,7 +64,7 @@ def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:
-    """A data set of slices of arrays, without threads and rewriting, which take 3 % for small ones."""
+    """A data set of slices of arrays, without threads and rewriting, to save overhead."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.inject_prefetch = False

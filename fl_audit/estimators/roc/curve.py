@@ -1,8 +1,8 @@
 """The ROC curve of canary scores, the area under it, and statistics of it.
 
 "score >= threshold" is the guess that the canary participated. No threshold separates equal scores,
-so the curve passes ties in one step. An `ApproximateInterval` has its confidence only in the limit
-of many scores.
+so the curve passes ties in one step. An `ApproximateInterval` reaches its confidence only in the
+limit of many scores.
 """
 
 import math
@@ -20,7 +20,7 @@ from fl_audit.estimators.setting import NotApplicableError
 
 
 class ApproximateInterval(Interval):
-    """A two-sided interval of a statistic whose confidence is that of many scores only.
+    """A two-sided interval of a statistic, with asymptotic confidence.
 
     It is no bound on epsilon, and shows nothing about privacy.
 
@@ -96,7 +96,7 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
 
     There is no interpolation, as in Carlini et al. (2022), "Membership inference attacks from first
     principles", arXiv:2112.03570. With fewer than 1 / false_positive_rate excluded scores, it is
-    the rate at no false positive at all.
+    the rate without any false positive.
 
     Args:
       scores: Scores of included and excluded canaries.
@@ -113,7 +113,7 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
     allowed = allowed_false_positives(false_positive_rate, scores.num_excluded)
     if allowed == scores.num_excluded:
         return 1.0
-    # A threshold at this score has one false positive too many; any above it has few enough.
+    # A threshold at this score has one false positive too many; any higher threshold is allowed.
     limit = np.partition(scores.excluded, -allowed - 1)[-allowed - 1]
     return float(np.mean(scores.included > limit))
 
