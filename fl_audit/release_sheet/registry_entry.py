@@ -1,8 +1,8 @@
 """A release sheet as an entry of a registry of differential privacy deployments: one JSON object.
 
 Its keys are those of the registry's schema of July 2026 (github.com/opendp/
-deployments-registry-data). The schema allows no null and no further key: unknown values are left
-out, and a required text that is unknown reads "not stated".
+deployments-registry-data). The schema allows neither null nor further keys: unknown values are left
+out, and an unknown required text is "not stated".
 """
 
 import math

@@ -251,7 +251,7 @@ class LargestOfRounds:
         return -least, ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
 
     def _log_likelihood(self, shift: float, log_rounds: float, log_spread: float) -> float:
-        """The logarithms of the density K p(x) Phi(x)^(K - 1) and of that with one value shifted."""
+        """The logarithm of the densities, K p(x) Phi(x)^(K - 1) for excluded scores."""
         rounds, (included, excluded) = math.exp(log_rounds), (self._included, self._excluded)
         own = (included.values - shift) / math.exp(log_spread)
         own_leads = included.log_cdf - log_spread - 0.5 * own * own

@@ -270,7 +270,7 @@ def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: flo
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
-    """The bounds of many samples, three times faster; None without included or excluded canaries."""
+    """The bounds of many samples, three times faster; None without both kinds of canaries."""
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
         first = settings[members[0]]

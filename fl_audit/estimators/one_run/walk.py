@@ -192,9 +192,7 @@ class _Walk:
 
 
 def _chances_after(n: int, low: float, high: float, negligible: float) -> tuple[int, FloatArray]:
-    """The smallest relevant number of correct guesses out of n, and the probabilities from there
-    on.
-    """
+    """The smallest relevant number of correct guesses out of n, and probabilities from there on."""
     # Bernstein's inequality: at most `negligible` is farther than this from the mean.
     log = np.log(2 / negligible)
     first, last = (
