@@ -143,7 +143,7 @@ class ScoredAggregator(ModelAggregator):
         return released
 
     def _audited(self, answer: Any) -> tuple[str, ...]:
-        """The names of the audited variables, sorted, because their order may differ between sites."""
+        """The names of the audited variables, sorted: their order may differ between sites."""
         return self._audit.audited_arrays(dict(sorted(answer.params.items())))
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:

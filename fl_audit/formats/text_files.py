@@ -116,7 +116,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns the block's errors on an unreadable file, or on one not in UTF-8, into an InputError."""
+    """Turns errors on an unreadable file, or on one not in UTF-8, into an InputError."""
     try:
         yield
     except OSError as error:

@@ -189,7 +189,7 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
-    """Schedules real clients in their logged rounds, and each canary in the rounds of one client."""
+    """Schedules real clients in their logged rounds, each canary in the rounds of a client."""
     with warned_if_read():
         log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:

@@ -70,7 +70,7 @@ class _Pattern:
     is_of: BoolArray
 
     def detection(self, name: str) -> Detection | None:
-        """The detection by one statistic, with the deviation of one canary; None if not simulated."""
+        """The detection by one statistic, with one canary's deviation; None if not simulated."""
         if name == LIKELIHOOD_RATIO.name:
             logged = statistics_of(self.run.config.canaries, self.run.config.audit)
             scores = self._likelihood_ratios() if LIKELIHOOD_RATIO in logged else None
@@ -84,7 +84,7 @@ class _Pattern:
         return Detection(self.label, None, None, middle, deviation * math.sqrt(number))
 
     def _likelihood_ratios(self) -> CanaryScores:
-        """Likelihood ratios of whitened scores, with the shift of a canary given noise and clients."""
+        """Likelihood ratios of whitened scores; noise and clients determine a canary's shift."""
         arm = self.label if self.run.arms else ""
         pattern = known_patterns(self.run.release, self.run.arms)[arm]
         lengths = self.background.aggregate_lengths / self.background.client_lengths

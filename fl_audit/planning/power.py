@@ -156,7 +156,7 @@ class ClaimPower:
 
     @property
     def detectable_epsilon(self) -> float | None:
-        """The smallest true epsilon at which ENOUGH_POWER of audits contradict the claim, if any."""
+        """The smallest true epsilon at which ENOUGH_POWER of audits contradict the claim."""
         by_scores = self.simulation.power.detectable_epsilon
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores

@@ -69,7 +69,7 @@ def ends_of(values: FloatArray) -> tuple[float, float]:
 
 
 def median_of(values: FloatArray) -> float:
-    """The median; for an even number of values the lower middle one, because they may be infinite."""
+    """The median; the lower middle one of an even number of values, as they may be infinite."""
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 

@@ -243,7 +243,7 @@ def _power(plan: Plan) -> list[str]:
 
 
 def _patterns(plan: Plan) -> list[str]:
-    """The numbers of canaries needed to distinguish each pattern from the least one, by attacker."""
+    """The numbers of canaries that distinguish each pattern from the least one, by attacker."""
     rows: list[Sequence[str] | str] = []
     for words, pairs in itertools.groupby(plan.patterns, key=lambda pair: pair.attacker):
         found = list(pairs)

@@ -307,7 +307,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
-    """The runs of a sweep, their privacy cost, and that of private selection with the same effort."""
+    """The runs of a sweep, their privacy cost, and that of as many runs by private selection."""
     if sweep is not None:
         unfinished = f", {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (

@@ -17,8 +17,8 @@ class SweepRuns:
     Attributes:
       num_runs: The number of runs in sweep.json or among the folders of runs.
       num_recorded: The number of runs with a record.
-      num_begun: The number of runs that were begun and have none, as they are not finished or, by
-        sweep.json, were removed.
+      num_begun: The number of started runs without a record, unfinished or removed according to
+        sweep.json.
       price: The privacy cost of the finished runs for a client; None if there are none.
     """
 

@@ -33,7 +33,7 @@ def verify_commitment(
 ) -> None:
     """Compares a run with its commitment.
 
-    `published` is the file of the commitment as published before training; None uses that of the
+    `published` is the file of the commitment as published before training; None for that in the
     folder.
 
     Raises:

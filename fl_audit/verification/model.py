@@ -1,4 +1,4 @@
-"""Compares a file of a model with the run that is said to have trained it."""
+"""Compares a file of a model with the run that should have trained it."""
 
 from pathlib import Path
 
