@@ -140,8 +140,7 @@ class Method:
         return where_applicable(lambda setting: self(setting).epsilon, settings)
 
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
-        """A test of many samples: whether the bound at confidence 1 - level and delta exceeds
-        epsilon.
+        """A test of many samples: whether the bound at 1 - level and delta exceeds epsilon.
 
         It assumes the null of each sample and does not test it on the excluded scores.
         """

@@ -348,9 +348,7 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:
-    """The probability p for a client that does not rest; overall it is p / (1 + (separation - 1)
-    p).
-    """
+    """The probability p of a client that does not rest; on average p / (1 + (separation - 1) p)."""
     size = config.clients_per_round
     return size / (num_clients - (config.separation - 1) * size)
 

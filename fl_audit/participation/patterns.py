@@ -334,9 +334,7 @@ class Urn:
 
 
 def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: int) -> Schedule:
-    """Schedules by coins, truncated to a limit, from the urn, or from clients if canaries are
-    placed.
-    """
+    """Schedules by truncated coins, from the urn, or from clients if canaries are placed."""
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "

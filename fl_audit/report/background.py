@@ -179,9 +179,7 @@ def _weights(found: Background) -> RoundWeights:
 
 
 def _scale(found: Background) -> FloatArray:
-    """The background's weights over the weights of scores, by canary, float64 of shape
-    (num_canaries,).
-    """
+    """The background's weights over those of scores, by canary, of shape (num_canaries,)."""
     if found.correlation is None:
         return np.ones(len(found.presences.set_of))
     largest = np.abs(found.own_weights * found.aggregate_lengths).max(axis=1)

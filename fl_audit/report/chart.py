@@ -215,8 +215,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """A log axis spanning the finite values of at least `_LEAST`; smaller ones are at its low
-        end.
+        """A log axis spanning the finite values above `_LEAST`; smaller ones are at its low end.
 
         >>> LogAxis.around([5e-324])
         LogAxis(low=0.11499999999999999, high=1.15)

@@ -204,9 +204,7 @@ def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdic
 
 
 def given_instead(claim: Claim, accounted: Sequence[Accounted]) -> str | None:
-    """The certain value from accounting instead of a claimed epsilon, in words; None if none
-    contradicts it.
-    """
+    """An accounted value that contradicts a claimed epsilon, in words; None without one."""
     excesses = (_excess(claim, noise) for noise in accounted)
     return next((excess.gives for excess in excesses if excess is not None), None)
 

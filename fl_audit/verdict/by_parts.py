@@ -192,9 +192,7 @@ _NOT_COVERED = (
 
 
 def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
-    """The verdict if epsilon exceeds the claim for all noise multipliers and rates within their
-    bounds.
-    """
+    """The verdict if epsilon exceeds the claim for all noise and rates within their bounds."""
     claim = verdict.claim
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level

@@ -158,7 +158,7 @@ def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
 
 
 def _smallest(tests: Sequence[ClaimTest], claim: Claim, low: float, high: float) -> float:
-    """The smallest level above `low` at which a test rejects the claim; 1 if none does at `high`."""
+    """The smallest level above `low` at which a test rejects the claim; 1 if none at `high`."""
     level = 1.0
     for test in tests:
         rejects = functools.partial(test.rejects, claim.epsilon, claim.delta)

@@ -93,8 +93,7 @@ class CurveTest:
 
     @functools.cached_property
     def mu_lower_bound(self) -> float | None:
-        """The lower bound on mu of a Gaussian mechanism, if scores contradict a Gaussian curve; to
-        0.5 %.
+        """The lower bound on mu, to 0.5 %, if scores contradict a claimed Gaussian curve.
 
         The same sum is compared with curves of larger mu; rejecting one rejects all smaller ones.
         None for other curves, or if the sum does not contradict the claim.
@@ -177,9 +176,7 @@ def curve_tests(
 
 
 def _strength(statistic: ScoredStatistic) -> tuple[bool, int]:
-    """Whether a statistic's null is known, and its attacker's knowledge; both independent of
-    scores.
-    """
+    """Whether a statistic's null is known, and its attacker's knowledge; independent of scores."""
     known = None if statistic.name is None else STATISTICS.get(statistic.name)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     knows = 0 if model is None else int(model.knows)

@@ -104,7 +104,7 @@ class VectorExposure:
         return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """Number, mean and standard deviation of included canaries with equal cosines; None if not
+        """Numbers of included canaries with equal cosines, means and deviations; None if not
         Gaussian.
 
         Cosines in one cell of a grid count as its mean.
@@ -278,8 +278,8 @@ class Background:
         )
 
     def with_noise(self, noise_multiplier: float | FloatArray) -> "Background":
-        """The background with noise given as a multiple of a client's length, for all or each of
-        the rounds.
+        """The background with noise as a multiple of a client's length, for all or each of the
+        rounds.
         """
         return dataclasses.replace(self, noise=noise_multiplier * self.client_lengths)
 

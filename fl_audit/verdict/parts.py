@@ -137,8 +137,8 @@ class NoiseTest:
         )
 
     def power(self, critical_values: npt.ArrayLike, shift: float) -> float:
-        """The probability that the sum reaches a value, if each round shifts by `shift`. The mean
-        for several values.
+        """The probability that the sum reaches a value if rounds shift by `shift`; the mean of
+        several.
         """
         tail = np.append(self.tail(shift), 0.0)
         return float(np.mean(tail[np.minimum(critical_values, len(tail) - 1)]))

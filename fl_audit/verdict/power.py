@@ -281,8 +281,8 @@ class SimulatedAudit:
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
     def canaries_needed(self, factor: float, above: int = 1) -> int | None:
-        """The number that gives ENOUGH_POWER at a share of the noise, more than a number that does
-        not, rounded up; None if that is above MOST_CANARIES.
+        """The number with ENOUGH_POWER at a share of the noise, rounded up; None above
+        MOST_CANARIES.
         """
         is_hidden = not self._may_contradict(self.exposure, factor)
         if is_hidden or not self.num_canaries or above >= MOST_CANARIES:

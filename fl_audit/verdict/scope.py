@@ -215,9 +215,7 @@ def too_often(canary: int, client: int) -> str:
 
 
 def _too_near(release: Release) -> str | None:
-    """Why canaries' rounds are more exposed than clients' under correlated noise; None if they are
-    not.
-    """
+    """Why canaries' rounds are more exposed than clients' under correlated noise; else None."""
     canary, client = release.canary.squared_sensitivity, release.client.squared_sensitivity
     if canary is None or client is None or canary <= client * (1 + _ROUNDING):
         return None

@@ -330,7 +330,7 @@ class RunScores:
             yield name, dataclasses.replace(made, compared=compared)
 
     def _verify_kept_sums(self, verified: Verified) -> None:
-        """Compares the kept sums of a canary's rounds with the logged cosines, like `_with_sums`."""
+        """Compares the kept sums over canaries' rounds with the logged cosines."""
         path, family, rounds = self.folder.kept_directions, self.vectors, self.rounds
         if family is None or rounds is None or not path.exists():
             return

@@ -168,9 +168,7 @@ def _chance_of_crossing(
 
 
 def _steps(n: int, before: range, after: range, share: float) -> FloatArray:
-    """Transition probabilities of the counts: each point above moves below with probability
-    `share`.
-    """
+    """Transition probabilities of counts: each point above moves below with probability `share`."""
     more = np.maximum(np.array(after) - np.array(before)[:, None], 0)
     rest = n - np.array(after)
     log_chance = special.xlogy(more, share) + special.xlog1py(rest, -share)
