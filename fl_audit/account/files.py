@@ -27,9 +27,6 @@ def source_of_path(
       overrides: Changes of a config's keys, as `section.key=value`.
       delta: The delta; None for the delta of the config or the run.
       epsilon: The target epsilon, for which noise is calculated; None for the noise of the config.
-
-    Raises:
-      InputError: The path or an option is invalid, or no noise is known.
     """
     if not path.is_dir():
         return _of_config(path, overrides, delta, epsilon)

@@ -74,11 +74,7 @@ _TABLES: dict[str, type[NoisyMechanism]] = {
 
 
 def source_of_options(options: Options, delta: float) -> Source:
-    """The release that options describe.
-
-    Raises:
-      InputError: An option is missing, out of range, or does not fit the others.
-    """
+    """The release that options describe."""
     check_delta_option(delta)
     mechanism = _mechanism(options)
     kind = MECHANISMS.kind_of(mechanism)

@@ -137,11 +137,7 @@ class AccountRecord:
 
 
 def accounted(source: Source) -> AccountRecord:
-    """The bounds of a source.
-
-    Raises:
-      ValueError: The release's noise distribution is not registered, or delta is out of range.
-    """
+    """The bounds of a source."""
     release, delta = source.release, source.delta
     found = upper_bounds(release, delta, source.uploads)
     bounds: dict[Attacker, tuple[Bounds, Bounds]] = {}

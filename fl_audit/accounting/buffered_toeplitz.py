@@ -41,9 +41,6 @@ def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
     The search is deterministic. It starts from decays that are evenly spaced in log(1 - decay), as
     in rational approximations of the square root.
 
-    Raises:
-      ValueError: The number of buffers is out of range.
-
     >>> blt = optimise(2, 100)
     >>> [round(decay, 3) for decay in blt.decays], [round(scale, 3) for scale in blt.scales]
     ([0.989, 0.773], [0.146, 0.324])

@@ -88,10 +88,6 @@ class Toeplitz:
     """A lower-triangular Toeplitz strategy over the rounds of a run.
 
     `first_column` ends with its last entry other than 0; its first entry is above 0.
-
-    Raises:
-      ValueError: There are more entries than rounds, the first is not above 0, or one is not
-        finite.
     """
 
     first_column: tuple[float, ...]

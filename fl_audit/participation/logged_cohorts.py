@@ -90,11 +90,7 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
 
 
 def logged_clients(path: Path) -> set[str]:
-    """The names of the clients in a log.
-
-    Raises:
-      InputError: The file cannot be read, or is not a log.
-    """
+    """The names of the clients in a log."""
     try:
         return {client_id for _, client_id in _rows(path, text_lines(path)) if client_id.strip()}
     except OSError as error:

@@ -160,11 +160,7 @@ def _moved(
 
 
 def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
-    """The background of canaries in the rounds of a run, in clip norms of each round.
-
-    Raises:
-      InputError: No round releases anything.
-    """
+    """The background of canaries in the rounds of a run, in clip norms of each round."""
     path = simulate_clip_path(run, unknowns, 1, np.random.default_rng(_SEED))
     clip_norm, real_norm = path.clip_norm[0], path.real_norm[0]
     release, cohorts = run.release, run.canaries + run.clients

@@ -77,9 +77,6 @@ def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
     """Adds the differences between a written sheet and its run to a verification.
 
     The sheet is not read if the verification has findings.
-
-    Raises:
-      InputError: The page cannot be read, or is not a release sheet; or the folder is a log.
     """
     report = verified.report
     if verified.outcome == "broken":

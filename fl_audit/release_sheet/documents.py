@@ -22,11 +22,7 @@ PREDICATE_TYPE = "urn:fl-audit:verification:v1"
 
 
 def in_toto_statement(link: str, verified: Verified) -> dict[str, Any]:
-    """The JSON object of a statement about a verified run, with the last link of its chain.
-
-    Raises:
-      InputError: The folder does not fit together, or its record does not name a model.
-    """
+    """The JSON object of a statement about a verified run, with the last link of its chain."""
     report = verified.report
     if report is None or report.run is None or not report.run.model_sha256:
         raise InputError("a statement needs the report of a run that fits and names its model")

@@ -60,11 +60,7 @@ class Provenance:
 
 
 def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
-    """The evidence of a verified run.
-
-    Raises:
-      InputError: A file cannot be read.
-    """
+    """The evidence of a verified run."""
     commitment = None
     if folder.commitment.exists():
         commitment = read_try(folder).digest
@@ -79,11 +75,7 @@ class _StatementFile(Table, frozen=True):
 
 
 def read_statement(path: Path) -> ReleaseStatement:
-    """Reads an operator's statements, the table [release] of a TOML file.
-
-    Raises:
-      InputError: The file is not TOML, or has another table or key.
-    """
+    """Reads an operator's statements, the table [release] of a TOML file."""
     return parse_tables(read_toml(path), _StatementFile, str(path)).release
 
 
@@ -97,11 +89,7 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run; `sweep` is None if no sweep is known to contain it.
-
-    Raises:
-      InputError: The report is of scores alone.
-    """
+    """The release sheet of a finished run; `sweep` is None if no sweep is known to contain it."""
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")

@@ -29,11 +29,7 @@ class SweepRuns:
 
 
 def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
-    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none.
-
-    Raises:
-      InputError: sweep.json or the record of a run is damaged.
-    """
+    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none."""
     runs = folder.resolve().parent
     listed = runs.parent / "sweep.json"
     if runs.name != "runs" or not listed.exists():

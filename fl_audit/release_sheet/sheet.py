@@ -113,11 +113,7 @@ _AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 
 
 def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
-    """The sheet with all its fields, also those without a line; `lines` are by key.
-
-    Raises:
-      ValueError: There is no field with such a key.
-    """
+    """The sheet with all its fields, also those without a line; `lines` are by key."""
     known = {key for fields in LAYOUT.values() for key in fields}
     if unknown := lines.keys() - known:
         raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")

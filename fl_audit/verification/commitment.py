@@ -35,9 +35,6 @@ def verify_commitment(
 
     `published` is the file of the commitment as published before training; None for that in the
     folder.
-
-    Raises:
-      InputError: The published file cannot be read.
     """
     text = commitment = None
     if published is not None:

@@ -49,11 +49,7 @@ def verify_cohorts(
 
 
 def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) -> None:
-    """Compares the logs about aggregates.
-
-    Raises:
-      InputError: A log or a model is damaged.
-    """
+    """Compares the logs about aggregates."""
     aggregates = run.aggregates
     if aggregates is not None:
         _verify_norms(run, aggregates, verified)

@@ -217,11 +217,7 @@ def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[s
 
 
 def _verify_record(of_logs: RunScores, design: RunDesign | None, verified: Verified) -> RunRecord:
-    """The record with the fields from design and logs, after comparing run.json.
-
-    Raises:
-      InputError: A log is damaged.
-    """
+    """The record with the fields from design and logs, after comparing run.json."""
     record, config, folder = of_logs.record, of_logs.config, of_logs.folder
     rows = read_rows(folder.metrics)
     derived_fields: dict[str, Any] = {}
@@ -276,11 +272,7 @@ def _as_read(value: Any) -> Any:
 
 
 def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) -> None:
-    """Compares report.json and report.html with a rebuilt report.
-
-    Raises:
-      InputError: The report cannot be read, or no report can be built.
-    """
+    """Compares report.json and report.html with a rebuilt report."""
     path = run.folder.report_json
     recorded = read_json(path, dict[str, Any], "a report")
     report = build_report(run)

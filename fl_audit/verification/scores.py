@@ -47,9 +47,6 @@ def compare_scores(
     """Compares a score file with the scores from coins and logs, up to a rounding `error`.
 
     Returns the recorded scores if they fit, else the recomputed ones.
-
-    Raises:
-      InputError: The file cannot be read.
     """
     recorded = read_score_file(path)
     if recorded.canary_id != derived.canary_id:
@@ -124,11 +121,7 @@ class RunScores:
 
     @functools.cached_property
     def rounds(self) -> LoggedRounds | None:
-        """The cosines with the rounds' aggregates; None if the run logged none.
-
-        Raises:
-          InputError: A log is damaged.
-        """
+        """The cosines with the rounds' aggregates; None if the run logged none."""
         folder = self.folder
         if not folder.round_cosines.exists():
             return None

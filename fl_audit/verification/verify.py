@@ -39,9 +39,6 @@ def verify_folder(
       progress: Wraps the iteration over files of aggregates.
       model: A file of the released model to compare with the run's, if any.
       link: The last link of the chain, if known to the verifier.
-
-    Raises:
-      InputError: The folder holds neither, or the commitment or the model cannot be read.
     """
     verified = Verified()
     log, run = LogFolder(path), RunFolder(path)
