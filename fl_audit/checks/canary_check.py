@@ -198,8 +198,8 @@ def _later_fault(included: CanaryParticipations) -> str | None:
     if later is None or later.ratio + later.deviation(ALARM) >= 1 - REACTION:
         return None
     return (
-        f"canaries are {_share(later)} times as long in the aggregates as a client may be in the "
-        f"rounds after their first: lost there ({LOST}), or undone by clients"
+        f"in the rounds after their first, canaries have only {_share(later)} × the expected norm "
+        f"in the aggregates: they are lost there ({LOST}), or undone by clients"
     )
 
 
@@ -386,8 +386,8 @@ def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
     if after is None or after.ratio <= LEFT_OVER + after.deviation(ALARM):
         return None
     return (
-        f"at {_share(after)} also in those of the round after: not a round's aggregate is scored, "
-        "but the model, or an optimizer's momentum"
+        f"still {_share(after)} × in those of the next round: the model or an optimizer's "
+        "momentum is scored, not the aggregate of one round"
     )
 
 
@@ -452,7 +452,7 @@ def _without_lengths(
         reason = f"{words}: the aggregate has the wrong sign; it must be how the model moves"
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < scored.deviation(ARRIVED):
-        reason = f"{words}, which chance does too, and {unknown}"
+        reason = f"{words}, no more than by chance, and {unknown}"
         return CanaryCheck("cannot_tell", None, reason)
     if included.knows_tails and _is_uneven(included.first):
         fault = f"{words}, but unevenly within rounds: some canaries may be lost ({LOST})"

@@ -32,14 +32,14 @@ class RunRecord:
     Attributes:
       dim: The number of trainable parameters.
       num_clients: The number of real clients in the population.
-      num_included: The number of canaries that the coins included.
+      num_included: The number of canaries whose coin included them.
       delta: The delta of estimates.
       release: The release of the run; for a stopped run, that of all planned rounds.
       accuracy: The accuracy on held-out data after the last round.
       accuracy_description: The meaning of accuracy for the task, in words.
       training_seconds: The time spent in rounds of the engine, in seconds.
       scoring_seconds: The time spent on canary cosines, in seconds.
-      versions: The versions of the packages that matter.
+      versions: The versions of the packages that affect results.
       variable_sizes: The number of parameters in each variable of the model.
       stopped_after: The number of rounds after which the run stopped because its claim was
         contradicted; None if all rounds were trained.

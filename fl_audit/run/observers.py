@@ -296,7 +296,7 @@ class FaultLines(RoundObserver):
     def __init__(self, run: "PreparedRun") -> None:
         self._rows: list[RoundMetrics] = []
         self._next_look = _FIRST_LOOK
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         outputs = int(run.task.classifier.variable_sizes[-1])
         has_classes = outputs > 1 and run.task.labels == "classes"
         self._num_classes = outputs if has_classes else None
@@ -321,8 +321,8 @@ class FaultLines(RoundObserver):
         )
         curves = TrainingCurves(*(np.array(values, np.float64) for values in of_rows))
         for fault in training_faults(curves, self._num_classes, self._denominator):
-            if fault.name not in self._said:
-                self._said.add(fault.name)
+            if fault.name not in self._reported:
+                self._reported.add(fault.name)
                 warn(f"round {finished.metrics.round}: {fault.name}: {fault.words}")
 
 
@@ -390,6 +390,6 @@ class TryLister(RoundObserver):
         number = list_try(self._commitment, run.folder)
         if number > 1:
             warn(
-                f"run {number} under {self._commitment.name}, as {tries_of(self._commitment).name} "
-                "lists: `fl-audit verify` will say that there were others"
+                f"this is run {number} under {self._commitment.name} (the list is in "
+                f"{tries_of(self._commitment).name}): `fl-audit verify` will report the others"
             )

@@ -5,8 +5,8 @@ every interface, asks for no token and makes its folder readable by everybody. H
 the loopback, which other users of the machine can reach too; so it asks for a token that only this
 user can read, and its folder lies inside one of mode 0700.
 
-Ray's processes ask the kernel to end with this program, except two agents, which notice within two
-seconds that it is gone and then try for a minute to report to a server that is gone as well. A
+Ray's processes ask the kernel to end with this program, except for two agents. These notice within
+two seconds that it has gone, and then try for a minute to report to a server that has gone too. A
 guard process, which reads a pipe from this program, kills them and deletes Ray's folder.
 
 All that uses Ray's private modules (`ray._private`, `ray._raylet`) is here.
@@ -44,7 +44,7 @@ _NEEDED = {"gcs_server": "its head (GCS)", "raylet": "its raylet"}
 _GUARD = """
 import glob, os, shutil, signal, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    signal.signal(number, signal.SIG_IGN)  # what asks all processes to end leaves it to the last
+    signal.signal(number, signal.SIG_IGN)  # signals that end the whole group must not end this
 folder = sys.argv[1]
 ours = b"TMPDIR=" + folder.encode()
 if not sys.stdin.buffer.read():
