@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 @functools.cache
 def code_digest() -> str:
-    """SHA-256 of the package's code and templates, which distinguishes states of one version."""
+    """SHA-256 of the package's code and templates, to distinguish states of one version."""
     root = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
