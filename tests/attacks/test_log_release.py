@@ -1,7 +1,6 @@
 """What a log says was released: its sampling, and canaries that were not sampled by it."""
 
 import dataclasses
-import importlib.util
 import itertools
 import sys
 
@@ -31,10 +30,6 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.cli import main
 from fl_audit.formats.folders import LogFolder
 from tests.verdict.test_sampled_logs import COUNT, PATTERNS, ROUNDS, own_rounds_of
-
-_WITH_ACCOUNTANT = pytest.mark.skipif(
-    importlib.util.find_spec("dp_accounting") is None, reason="dp-accounting is not installed"
-)
 
 LAWS = {
     "poisson": PoissonSampling(0.1),
@@ -69,7 +64,6 @@ def _placed(name):
     return [np.array([canary % 7, 8, 9, 10]) for canary in range(COUNT)]
 
 
-@_WITH_ACCOUNTANT
 @pytest.mark.parametrize("name", list(PATTERNS))
 def test_canaries_that_were_placed_are_not_hidden_by_the_clients_draw(name):
     said, own = PATTERNS[name][0], _placed(name)
@@ -113,7 +107,6 @@ def _written(path, share, *, turns=None):
 
 
 @pytest.mark.slow
-@_WITH_ACCOUNTANT
 def test_estimate_tests_the_noise_that_a_sampled_log_tells(tmp_path, capsys):
     stated = stated_rounds(read_log(LogFolder(_written(tmp_path / "right", 1.0)), list))
     assert stated.says_all_rounds
@@ -229,7 +222,6 @@ def test_clients_under_a_matrix_have_the_worst_rounds_that_the_log_allows(
         assert stated.client.squared_sensitivity == pytest.approx(_worst(sets))
 
 
-@_WITH_ACCOUNTANT
 def test_groups_no_fewer_than_bands_hide_a_clients_coins_in_a_log(tmp_path):
     said = Participation("cyclic_poisson", 0.1, separation=4)
     stated = stated_rounds(_of_correlated_rounds(tmp_path / "log", said)).release
@@ -261,7 +253,8 @@ def test_a_log_of_uploads_states_their_noise_and_how_many_a_canary_has(tmp_path)
     ("said", "words"),
     [
         (Participation("none", client_rounds=1), "upper bound   ε ≤ "),
-        (Participation("poisson", 0.2), "upper bound   unknown (dp-accounting is not installed)"),
+        (Participation("poisson", 0.2), "upper bound   ε ≤ 0.314 for a client"),
+        (Participation("fixed_size", 0.2), "upper bound   ε ≤ "),
     ],
 )
 def test_logs_are_audited_without_dp_accounting(tmp_path, capsys, monkeypatch, said, words):

@@ -152,7 +152,6 @@ def test_the_tail_is_an_upper_bound_and_is_close(fewer_samples, pattern, dim):
 def test_it_proves_more_than_max_and_sum_and_less_than_accounting_allows(
     fewer_samples, sampling, noise
 ):
-    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
     pattern = KnownPattern(sampling, 1 / noise, 60)
     found = bounds(pattern, 6)
     means = {name: values.mean() for name, values in found.items()}
