@@ -32,12 +32,17 @@ class FlowerSystem(System):
         """Trains as `Strategy.start` does, under the adapter."""
         scorer = self.scorer(folder)
         length = None if self.promised(self, 0) is None else self._length
-        strategy = ScoredStrategy(_Strategy(self), scorer, length)
+        noise = None if self.noise_told is None else self._noise
+        strategy = ScoredStrategy(_Strategy(self), scorer, length, noise=noise)
         initial = _Record({"0": _Array(np.ones(self.dim, np.float32))})
         strategy.start(self._replies, initial, num_rounds=self.rounds)
 
     def _length(self, num_replies: int) -> float:
         return self._promise(self.memory["round"])
+
+    def _noise(self, num_replies: int) -> tuple[float, float]:
+        assert self.noise_told is not None
+        return self.noise_told(self, self.memory["round"])
 
     def _replies(self, number: int, arrays: "_Record") -> "Iterator[_Record]":
         """The answers of the canaries of a round, from 1, by the adapter's function."""
@@ -120,6 +125,7 @@ class NVFlareSystem(System):
     def _hand_over(self, folder: Path) -> None:
         inner = _Aggregator(self)
         promised = self.promised(self, 0)
+        told = (None, None) if self.noise_told is None else self.noise_told(self, 0)
         scored = ScoredAggregator(
             inner,
             folder=str(folder),
@@ -127,6 +133,8 @@ class NVFlareSystem(System):
             seed=self.seed,
             canary_norm=LONG,
             canary_length=promised,
+            noise_stddev=told[0],
+            norm_bound=told[1],
             count=self.count,
             repeats=self.repeats,
         )

@@ -108,7 +108,7 @@ def system_of(case: Case, seed: int) -> tuple[System, float]:
     kind = {**KINDS, **DEALT}[name]
     stated = kind.noise(CLAIM / 1.5 if share == 1 else CLAIM)
     rest: dict[str, Any] = {"clients": _crowd} if is_crowd else {}
-    if way in ("log", "loop") and seed % 2:
+    if share == 1 or (way in ("log", "loop") and seed % 2):
         rest["noise_told"] = lambda s, t: (
             stated * s.clip(s, t) / s.denominator(s, t),
             (40 + s.count) * s.clip(s, t) / s.denominator(s, t),
