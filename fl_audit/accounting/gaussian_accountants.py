@@ -64,7 +64,7 @@ class FixedSizeRounds:
     def replacing_one(self) -> "dp_accounting.DpEvent":
         """A round as a `DpEvent` under replacement of one client by any other.
 
-        The sum then moves by up to two clip norms, which the noise is divided by.
+        The sum then moves by up to two clip norms.
         """
         import dp_accounting
 
@@ -122,8 +122,8 @@ def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[Accounted
 def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
     """Epsilon by Rényi DP (Wang, Balle & Kasiviswanathan 2019, arXiv:1808.00087, theorem 27).
 
-    It holds for one client replaced by any other, or by one that sends nothing, while the samples
-    are secret. Where the theorem gives no improvement, sampling is left out.
+    It holds for one client replaced by any other, or by one that sends nothing, if the samples are
+    secret. If the theorem gives no improvement, amplification is ignored.
     """
     if rounds.noise_multiplier == 0:
         return math.inf
@@ -131,7 +131,7 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
     for orders in _RISING_ORDERS:
         divergences = _divergences_fixed_size(rounds, orders)
         least = min(least, epsilon_of_divergences(orders, divergences, delta))
-        # Divergences rise with the order, and what delta adds is no less than this beyond the last.
+        # Divergences rise with the order, and beyond the last order delta's term is at least this.
         last = orders[-1]
         if divergences[-1] + math.log1p(-1 / last) - math.log(last) / (last - 1) > least:
             break
@@ -161,11 +161,10 @@ def _divergences_fixed_size(
 def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
     """Exact epsilon against an attacker who sees the sample of every round.
 
-    A client is in K of T rounds, where K is binomial with the share of the population that a round
-    draws, and an attacker who sees K faces the Gaussian mechanism of K rounds. K is the same with
-    and without the client's updates, so that delta is the mean over K of that mechanism's delta
-    (Balle & Wang 2018, arXiv:1805.06530, theorem 8). It holds for one client replaced by one that
-    sends nothing.
+    A client is in K of T rounds, where K is binomial with a round's share of the population, and an
+    attacker who sees K faces the Gaussian mechanism of K rounds. K is the same with and without the
+    client's updates, so that delta is the mean over K of that mechanism's delta (Balle & Wang 2018,
+    arXiv:1805.06530, theorem 8). It holds for one client replaced by one that sends nothing.
     """
     share = rounds.sample_size / rounds.sampled_from
     return epsilon_seen_rounds(share, rounds.rounds, rounds.noise_multiplier, delta)

@@ -1,4 +1,4 @@
-"""Building a report: from a finished run, or from the scores of any system.
+"""Builds a report from a finished run, or from the scores of any system.
 
 `build_report` uses all facts of a run; `report_on_folder`, `report_on_statistics` and
 `report_on_file` use a log, a folder or a file of scores, and an `EstimateRequest`.
@@ -94,7 +94,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """The report of a run; by default with estimates and verdict as its config asks."""
+    """The report of a run; by default with estimates and verdict as configured."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -233,7 +233,7 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
 
 
 def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
-    """A run's canaries by their own rounds; None where these are not scored, or not asked about."""
+    """A run's canaries by their own rounds; None if these are not scored or not requested."""
     asked = run.config.audit.verdict_statistic
     is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
     if background is None or not is_asked:
@@ -279,7 +279,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What to estimate from scores; InputError for what no scores allow."""
+    """The parameters of estimates from scores; InputError for invalid ones."""
 
     delta: float  # the delta of differential privacy, in [0, 1)
     confidence: float = 0.95  # confidence of every bound, in (0, 1)
@@ -377,7 +377,7 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
 
 
 def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
-    """The noise and rounds that a run has, or a log states; nothing of scores alone."""
+    """The accounting of a run, or of noise and rounds stated by a log; empty for scores alone."""
     run, scope = _run_of(folder), _folder_scope(folder)
     if run is not None:
         return accounted_of_run(_release(run), scope)
@@ -397,7 +397,7 @@ def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
 
 
 def report_on_folder(folder: AuditedFolder, request: EstimateRequest) -> Report:
-    """The report on all statistics that a folder holds or allows; writes nothing."""
+    """The report on all statistics of a folder; writes nothing."""
     return report_on_statistics(folder, folder_statistics(folder), request)
 
 
@@ -465,7 +465,7 @@ def _claim_verdict(
 def _sampled_canaries_of(
     folder: AuditedFolder, statistics: Sequence[ScoredStatistic], background: Background | None
 ) -> SampledCanaries | None:
-    """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
+    """A folder's canaries by their own rounds; None if these are not scored or not requested."""
     own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
     if own is None or background is None:
         return None
@@ -518,7 +518,7 @@ def _claim_of_rounds(
 
 
 def _background(folder: AuditedFolder) -> Background | None:
-    """What hides the canaries of a folder; None of scores alone."""
+    """The background of a folder's canaries; None for scores alone."""
     if folder.log is not None:
         return background_of_log(folder.log)
     run = _run_of(folder)

@@ -1,8 +1,8 @@
 """Recomputes a finished run's coins, rounds, record, report and page.
 
-Coins, rounds and noise are drawn again from the seed. Scores, the vectors that they compare
-(`scores`) and the live test are recomputed from the rounds' logs. The record follows from both, and
-the report from everything, by the code that made it.
+Coins, rounds and noise are drawn again from the seed. Scores, compared vectors (`scores`) and the
+live test are recomputed from the rounds' logs. The record follows from both, and the report from
+everything, by the code that wrote it.
 """
 
 import dataclasses
@@ -83,7 +83,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> No
 def _verify_inputs(
     folder: RunFolder, config: Config, record: RunRecord, verified: Verified
 ) -> None:
-    """Compares the recorded inputs with the record, and with input files that still exist.
+    """Compares the recorded inputs with the record, and with existing input files.
 
     Data are not read.
     """
@@ -111,7 +111,7 @@ def _verify_inputs(
 def _design(
     config: Config, record: RunRecord, folder: RunFolder, verified: Verified
 ) -> RunDesign | None:
-    """The run as config and seed determine it; None if the folder lacks something for that."""
+    """The run as determined by config and seed; None if the folder lacks an input."""
     why_not = _why_not_drawn(config, record, folder)
     if why_not is None:
         try:
@@ -143,16 +143,16 @@ def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str 
 
 
 def _has_plugins(config: Config) -> bool:
-    """Whether a kind of the config's that rounds, noise and words hang on is not known here."""
+    """Whether the config has unknown kinds for rounds, noise or words."""
     tables = (config.participation, config.canaries, config.mechanism)
     return any(isinstance(table, RecordedTable) for table in tables)
 
 
 def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
-    """Names of the clients, in each order that the task may have them in.
+    """Names of the clients, in each possible order of the task.
 
-    A replayed log names clients, in whose order canaries choose those that they are like. Clients
-    that are in none of its rounds do not matter.
+    With a replayed log, canaries copy clients by the order of its names. Clients in none of its
+    rounds do not matter.
     """
     if not isinstance(config.participation, Replay):
         yield NumberedClients(num_clients)
@@ -164,7 +164,7 @@ def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
 
 
 def _draws(design: RunDesign, folder: RunFolder) -> bool:
-    """Whether a design gives the canaries of a folder."""
+    """Whether a design has the canaries of a folder."""
     expected = canaries_text(design.included, design.own_rounds.of_canary, design.arms)
     return read_foreign(folder.canaries) == expected.encode()
 
@@ -172,7 +172,7 @@ def _draws(design: RunDesign, folder: RunFolder) -> bool:
 def _recorded_pool(
     folder: RunFolder, config: Config, verified: Verified
 ) -> Mapping[str, CanaryRow] | None:
-    """The canaries of canaries.csv, whose coins are compared with those that the seed draws."""
+    """The canaries of canaries.csv, after comparing coins with those drawn by the seed."""
     path, canaries = folder.canaries, config.canaries
     with verified.reading(path):
         rows = read_canaries(path)
@@ -194,7 +194,7 @@ def _recorded_pool(
 
 
 def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[str, CanaryRow]:
-    """The canaries that the seed and the secret draw, after comparing canaries.csv."""
+    """The canaries drawn by seed and secret, after comparing canaries.csv."""
     path = folder.canaries
     own = design.own_rounds.of_canary
     expected = canaries_text(design.included, own, design.arms).splitlines()
@@ -217,11 +217,7 @@ def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[s
 
 
 def _verify_record(of_logs: RunScores, design: RunDesign | None, verified: Verified) -> RunRecord:
-    """The record with the fields that follow from design and logs, after comparing run.json.
-
-    Raises:
-      InputError: A log is damaged.
-    """
+    """The record with the fields from design and logs, after comparing run.json."""
     record, config, folder = of_logs.record, of_logs.config, of_logs.folder
     rows = read_rows(folder.metrics)
     derived_fields: dict[str, Any] = {}
@@ -276,11 +272,7 @@ def _as_read(value: Any) -> Any:
 
 
 def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) -> None:
-    """Compares report.json and report.html with a report that is built again.
-
-    Raises:
-      InputError: The report cannot be read, or none can be built.
-    """
+    """Compares report.json and report.html with a rebuilt report."""
     path = run.folder.report_json
     recorded = read_json(path, dict[str, Any], "a report")
     report = build_report(run)
@@ -324,7 +316,7 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
 
 
 def _other_code(recorded: Mapping[str, Any], sealed: Reported | None) -> str:
-    """Names the code that made a report, as far as it differs from this."""
+    """Names the code that wrote a report, if it differs from this."""
     version = recorded.get("fl_audit_version")
     if version != __version__:
         return f"fl-audit {version}; this is {__version__}"
@@ -344,11 +336,11 @@ def _add(name: str, wrong: list[Difference], verified: Verified) -> None:
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")
-"""The folder's name on its page, which is in the title, too."""
+"""The folder's name on its page, also in the title."""
 
 
 def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | None:
-    """How the page differs from a new one, but for the folder's name, which is noted."""
+    """The difference of the page from a new one; another folder's name is only noted."""
     path = run.folder.report_html
     with reading(path):
         recorded = read_foreign(path).decode("utf-8")
