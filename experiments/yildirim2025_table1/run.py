@@ -58,7 +58,7 @@ def main() -> None:
     for column, (name, (without, having)) in zip(axes.T, losses.items(), strict=True):
         measured = measure_mia_fast(without, having)
         counts = measured.counts(TARGET)
-        draws = _chain(counts, arguments.draws)
+        draws = _chain(counts, ChainSettings(draws=arguments.draws, auxiliary=arguments.auxiliary))
         grid = posterior(counts, DELTA, confidence=CONFIDENCE).epsilon
         _plot_counts(column[0], measured.curve(np.linspace(0.01, 0.99, 99)), without.shape[1])
         column[0].set_title(name)
@@ -82,6 +82,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--bases", type=int, default=20)
     parser.add_argument("--models", type=int, default=100, help="of each side of a base")
     parser.add_argument("--draws", type=int, default=8_000, help="of the chains")
+    parser.add_argument("--auxiliary", type=int, default=32, help="K of the chains")
     return parser.parse_args()
 
 
@@ -114,14 +115,14 @@ def published_losses(folder: Path) -> Losses:
     return found
 
 
-def _chain(counts: ChallengeCounts, draws: int) -> MhaarDraws:
+def _chain(counts: ChallengeCounts, settings: ChainSettings) -> MhaarDraws:
     """The draws of equation 7's posterior."""
     return mhaar_posterior(
         counts,
         DELTA,
         Prior(),
         correlated=True,
-        settings=ChainSettings(draws=draws),
+        settings=settings,
         rng=np.random.default_rng(0),
     )
 

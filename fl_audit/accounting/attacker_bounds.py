@@ -73,7 +73,7 @@ class DominatingPair(Protocol):
     def optimal_tests(self) -> OptimalTests:
         """Likelihood ratio tests of P against Q."""
 
-    def deltas(self, epsilon: float) -> tuple[float, float]:
+    def deltas(self, epsilon: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         """The smallest deltas with which (P, Q) and (Q, P) are (epsilon, delta)-close."""
 
 
@@ -89,11 +89,11 @@ class GaussianPair:
             return OptimalTests(log_fpr=-math.inf * sure, tpr=sure, tnr=sure, fnr=0 * sure)
         return gaussian_tests(self.shift)
 
-    def deltas(self, epsilon: float) -> tuple[float, float]:
+    def deltas(self, epsilon: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         if math.isinf(self.shift):
-            return 1.0, 1.0
-        (delta,) = np.exp(log_gaussian_deltas(np.array([max(self.shift, _NO_SHIFT)]), epsilon))
-        return float(delta), float(delta)
+            return np.ones(np.shape(epsilon)), np.ones(np.shape(epsilon))
+        delta = np.exp(log_gaussian_deltas(np.array(max(self.shift, _NO_SHIFT)), epsilon))
+        return delta, delta
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +105,14 @@ class BothPairs:
 
     def optimal_tests(self) -> OptimalTests:
         """The tests of the pair with the smaller delta at epsilon 0."""
-        better = min(self.first, self.second, key=lambda pair: max(pair.deltas(0.0)))
+        better = min(self.first, self.second, key=lambda pair: float(np.max(pair.deltas(0.0))))
         return better.optimal_tests()
 
-    def deltas(self, epsilon: float) -> tuple[float, float]:
+    def deltas(self, epsilon: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         (forth, back), (other_forth, other_back) = (
             pair.deltas(epsilon) for pair in (self.first, self.second)
         )
-        return min(forth, other_forth), min(back, other_back)
+        return np.minimum(forth, other_forth), np.minimum(back, other_back)
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ class SeenRounds:
             fnr=special.ndtr(below) @ masses,
         )
 
-    def deltas(self, epsilon: float) -> tuple[float, float]:
+    def deltas(self, epsilon: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         shifts, masses = self._likely_shifts
-        delta = float(np.exp(log_gaussian_deltas(shifts, epsilon)) @ masses)
+        delta = np.exp(log_gaussian_deltas(shifts, np.asarray(epsilon)[..., None])) @ masses
         return delta, delta
 
     @functools.cached_property

@@ -73,8 +73,8 @@ _NO_PAIR = (
 _LARGEST_EPSILON = 1e6
 """At this epsilon, delta is the mass of outcomes that one of the two distributions excludes."""
 
-_GRID = 2_000
-"""The number of epsilons at which two profiles are compared."""
+_GRID, _PARTS = 2_000, 40
+"""The number of epsilons at which two profiles are compared, and of parts that fit in memory."""
 
 _SMALLEST_MU = 1e-9
 """Replaces a mu of 0 in a denominator."""
@@ -209,9 +209,9 @@ def _decimal(delta: float) -> float:
 
 def epsilon_of(pair: DominatingPair, delta: float) -> float:
     """The smallest epsilon at which a pair is (epsilon, delta)-close in both directions."""
-    if max(pair.deltas(_LARGEST_EPSILON)) > delta:
+    if np.max(pair.deltas(_LARGEST_EPSILON)) > delta:
         return math.inf
-    return supremum(lambda epsilon: max(pair.deltas(epsilon)) > delta)
+    return supremum(lambda epsilon: bool(np.max(pair.deltas(epsilon)) > delta))
 
 
 # True positive rates.
@@ -246,7 +246,7 @@ def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
     def bound(log_ratio: float) -> float:
         forth, back = pair.deltas(abs(log_ratio))
         delta = forth if log_ratio >= 0 else 1 - math.exp(log_ratio) * (1 - back)
-        return math.exp(log_ratio) * false_positive_rate + delta
+        return float(math.exp(log_ratio) * false_positive_rate + delta)
 
     limits = (_LEAST_LOG_RATIO, -math.log(false_positive_rate))
     least = optimize.minimize_scalar(bound, bounds=limits, method="bounded")
@@ -257,7 +257,7 @@ def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -
     """The largest TPR - FPR: delta at epsilon 0; of one point, where its two lines cross."""
     slopes = [(math.tanh(point.epsilon / 2), point.delta) for point in profile]
     by_points = [slope + delta * (1 - slope) for slope, delta in slopes]
-    by_pair = [] if pair is None else [min(pair.deltas(0.0))]
+    by_pair = [] if pair is None else [float(np.min(pair.deltas(0.0)))]
     return min([1.0, *by_points, *by_pair])
 
 
@@ -276,7 +276,8 @@ def approximate_gdp(pair: DominatingPair, tail: float) -> float | None:
     if math.isinf(reach):
         return None
     epsilons = np.linspace(0.0, reach, _GRID)
-    deltas = np.array([max(pair.deltas(epsilon)) for epsilon in epsilons[:-1].tolist()])
+    parts = np.array_split(epsilons[:-1], _PARTS)
+    deltas = np.concatenate([np.maximum(*pair.deltas(part)) for part in parts])
 
     def is_too_small(mu: float) -> bool:
         shift = np.full(_GRID - 1, max(mu, _SMALLEST_MU))

@@ -47,6 +47,9 @@ _ROUNDING = 1e-9
 _TESTS = 4_000
 """The largest number of candidate thresholds."""
 
+_LARGEST_LOG = 700.0
+"""The log of the largest factor; every point of a grid is below it."""
+
 _NEGLIGIBLE = 40.0
 """The log ratio beyond which the smaller of two summands, 4e-18 of the larger, is rounding."""
 
@@ -80,20 +83,31 @@ class RatioDistribution:
         with np.errstate(divide="ignore"):
             return np.asarray(np.exp(np.log(self.masses) + self.logs))
 
-    def deltas(self, epsilon: float) -> tuple[float, float]:
+    @functools.cached_property
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Q- and P-masses from each point up, and below each point, of shape (points + 1,)."""
+        q_up, p_up = (
+            np.cumsum(np.append(0.0, m[::-1]))[::-1] for m in (self.masses, self.p_masses)
+        )
+        q_below, p_below = (np.cumsum(np.append(0.0, m)) for m in (self.masses, self.p_masses))
+        return q_up, p_up, q_below, p_below
+
+    def deltas(self, epsilon: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         """The smallest deltas with which (P, Q) and (Q, P) are (epsilon, delta)-close."""
-        above = int(np.searchsorted(self.logs, epsilon, side="right"))
-        below = int(np.searchsorted(self.logs, -epsilon))
-        forth = -self.p_masses[above:] @ np.expm1(epsilon - self.logs[above:])
-        back = -self.masses[:below] @ np.expm1(epsilon + self.logs[:below])
-        return self.at_infinity + float(forth), self.at_zero + float(back)
+        q_up, p_up, q_below, p_below = self._sums
+        above = np.searchsorted(self.logs, epsilon, side="right")
+        below = np.searchsorted(self.logs, -np.asarray(epsilon))
+        factor = np.exp(np.minimum(epsilon, _LARGEST_LOG))
+        forth = np.maximum(p_up[above] - factor * q_up[above], 0.0)
+        back = np.maximum(q_below[below] - factor * p_below[below], 0.0)
+        return self.at_infinity + forth, self.at_zero + back
 
     def epsilon(self, delta: float) -> float:
         """An upper bound on epsilon in both directions, infinite if delta is too small."""
         allowed = delta * (1 - _ROUNDING)
         if max(self.at_infinity, self.at_zero) >= allowed:
             return math.inf
-        least = supremum(lambda epsilon: max(self.deltas(epsilon)) > allowed)
+        least = supremum(lambda epsilon: bool(np.max(self.deltas(epsilon)) > allowed))
         return least + _ROUNDING if least else 0.0
 
     def trimmed(self, tail: float) -> "RatioDistribution":

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from fl_audit.accounting import Accounting, FullGuarantee, noise_distribution_named
+from fl_audit.accounting import (
+    Accounting,
+    FixedSizeSampling,
+    FullGuarantee,
+    noise_distribution_named,
+)
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.config import Config, ReleaseStatement
@@ -206,9 +211,10 @@ def _guarantee(report: Report, run: RunRecord, analytical: Accounting) -> Iterat
         ACCOUNTANT_TITLES.get(by.accountant, by.accountant)
         for by in known or analytical.client.by_accountant
     )
-    by = f"dp-accounting {run.versions.get('dp-accounting', 'of unknown version')}"
-    text = f"{', '.join(accountants)}, by {by} and fl-audit {report.fl_audit_version}."
-    yield "accountant", text, RECORDED
+    by = f"fl-audit {report.fl_audit_version}"
+    if isinstance(run.release.client.sampling, FixedSizeSampling):
+        by = f"dp-accounting {run.versions.get('dp-accounting', 'of unknown version')} and {by}"
+    yield "accountant", f"{', '.join(accountants)}, by {by}.", RECORDED
     for index, text in enumerate(analytical.assumes):
         yield "assumptions", text, _who_checked(index, text, run, report.checks)
 
