@@ -222,14 +222,6 @@ def test_clients_under_a_matrix_have_the_worst_rounds_that_the_log_allows(
         assert stated.client.squared_sensitivity == pytest.approx(_worst(sets))
 
 
-def test_groups_no_fewer_than_bands_hide_a_clients_coins_in_a_log(tmp_path):
-    said = Participation("cyclic_poisson", 0.1, separation=4)
-    stated = stated_rounds(_of_correlated_rounds(tmp_path / "log", said)).release
-    bounds = attacker_bounds(stated, stated.client, 1e-3)
-    known, hidden = bounds.knowing_rounds.guarantee, bounds.not_knowing_rounds.guarantee
-    assert 0 < hidden.epsilon < 0.7 * known.epsilon
-
-
 def test_a_log_of_uploads_states_their_noise_and_how_many_a_canary_has(tmp_path):
     said = Participation("none", client_rounds=4, upload_noise_multiplier=0.5)
     pool = CanaryPool(seed=5, count=4, dim=DIM)

@@ -25,8 +25,6 @@ from fl_audit.estimators import (
     CanaryScores,
     Concentration,
     GaussianCanaryNull,
-    LargestOfRoundsNull,
-    SignCanaryNull,
     concentration_of,
 )
 from fl_audit.formats.folders import RunFolder
@@ -240,19 +238,6 @@ def test_what_a_run_should_remember_is_checked(tmp_path):
 
 def rows(*vectors: list[float]) -> np.ndarray:
     return np.array([concentration_row(np.array(vector, np.float32)) for vector in vectors])
-
-
-def test_groups_of_rounds_bound_each_of_them():
-    random = np.random.default_rng(2)
-    vectors = random.standard_t(3, size=(200, 300))
-    found = largest_cosine(rows(*vectors))
-    assert sum(group.count for group in found.vectors) == 200
-    assert len(found.vectors) < 20
-    exact = LargestOfRoundsNull(tuple(SignCanaryNull(300, concentration_of(v)) for v in vectors))
-    at = np.linspace(-0.5, 0.5, 101)
-    excess = found.null_tail("rademacher", 300).log_tail_upper(at) - exact.log_tail_upper(at)
-    assert np.all(excess >= -1e-6)
-    assert np.all(excess < 0.1)
 
 
 def scored(folder, family="rademacher", repeat=False) -> RoundScorer:

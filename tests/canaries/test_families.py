@@ -346,6 +346,16 @@ COUNT = 1 << (24 if seeds_tried.tries_all else 22)
 DRAWN_AT_ONCE = 1 << 18
 
 
+class FixedWords:
+    """Stands for a bit generator: the words given, again and again."""
+
+    def __init__(self, word: int) -> None:
+        self._word = word
+
+    def random_raw(self, count: int) -> np.ndarray:
+        return np.full(count, self._word, np.uint64)
+
+
 @pytest.fixture(scope="module")
 def normals() -> np.ndarray:
     """float64 of shape (pieces, 2, pairs): cosines and sines."""
@@ -388,6 +398,20 @@ def test_cosines_sines_and_neighbours_are_independent(normals):
         for f in (lambda x: x, np.abs, np.square, lambda x: np.abs(x) > 2):
             a, b = f(left).ravel().astype(float), f(right).ravel().astype(float)
             assert abs(np.corrcoef(a, b)[0, 1]) < 6.5 / a.size**0.5
+
+
+@pytest.mark.parametrize("word", [0, 1, 2**64 - 1, 2**63, 2**32 - 1, 2**32, 0xFFFFFF00, 2**31])
+def test_extreme_words_give_finite_numbers(word):
+    numbers = 2**0.5 * HalfNormals(20).draw(FixedWords(word), 20).astype(np.float64)
+    assert np.abs(numbers).max() <= (2 * np.log(2.0**32)) ** 0.5 * (1 + 1e-6)
+    assert np.isfinite(numbers).all()
+
+
+def test_the_largest_number():
+    # Words are taken as 32-bit halves: the first half of them are radii, 0 becomes 1.
+    numbers = HalfNormals(4).draw(FixedWords(0), 4)
+    np.testing.assert_allclose(2**0.5 * numbers[:2], 6.660, atol=1e-3)
+    np.testing.assert_array_equal(numbers[2:], 0)
 
 
 def test_other_vector_instructions_change_the_last_bits_at_most(tmp_path):

@@ -65,10 +65,3 @@ def test_the_table_has_as_many_cells_as_columns_and_no_sign_of_latex(folders, tm
     assert len(rows) == 2 + 2 * 4  # the head, and four statistics of each setting
     assert all(line.isascii() for line in text.splitlines())
     assert r"$\infty$" in text
-
-
-def test_a_table_that_cannot_be_written_is_one_line(folders, capsys, tmp_path):
-    assert main(["compare", *map(str, folders), "--csv", str(tmp_path / "no" / "x.csv")]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("fl-audit: error: argument --csv: ")
-    assert error.count("\n") == 1

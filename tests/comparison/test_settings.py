@@ -107,6 +107,16 @@ def test_who_sees_other_rounds_is_another_attacker(make_run):
     assert len(labels) == 3
 
 
+def test_of_several_values():
+    spread = Spread((1.0, 2.0, 6.0))
+    assert (spread.mean, spread.smallest, spread.largest) == (3.0, 1.0, 6.0)
+    assert spread.std == pytest.approx(math.sqrt((4 + 1 + 9) / 2))
+
+
+def test_a_single_value_has_no_deviation():
+    assert Spread((1.0,)).std is None
+
+
 # Mean, deviation and ends over runs.
 
 

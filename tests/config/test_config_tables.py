@@ -14,14 +14,7 @@ from fl_audit.config import (
     DigitsTask,
     EveryRound,
     ExampleCanaries,
-    FedAvg,
-    FedProx,
-    FedSgd,
     GaussianFixed,
-    ServerAdagrad,
-    ServerAdam,
-    ServerSgd,
-    ServerYogi,
 )
 from fl_audit.config.design import design_run
 from fl_audit.config.file import config_to_toml, load_config, parse_config
@@ -36,45 +29,6 @@ def _parse(client="", server=""):
     return parse_config(
         tomllib.loads(f"[client]\n{client}\n[server]\n{server}\n{SMALLEST}"), "a.toml"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "client"),
-    [
-        ("", FedAvg()),
-        ("learning_rate = 0.3", FedAvg(learning_rate=0.3)),
-        ('kind = "fed_avg"\noptimizer = "adam"', FedAvg(optimizer="adam")),
-        ("momentum = 0.9", FedAvg(momentum=0.9)),
-        (
-            'kind = "fed_prox"\nproximal_strength = 0.1\noptimizer = "yogi"\nepochs = 2',
-            FedProx(proximal_strength=0.1, optimizer="yogi", epochs=2),
-        ),
-        ('kind = "fed_sgd"\nbatch_size = 3', FedSgd(batch_size=3)),
-    ],
-)
-def test_clients(text, client):
-    config = _parse(client=text)
-    assert config.client == client
-    assert parse_config(tomllib.loads(config_to_toml(config)), "again") == config
-
-
-@pytest.mark.parametrize(
-    ("text", "server"),
-    [
-        ("", ServerSgd(learning_rate=1.0, momentum=0.0)),
-        ('kind = "sgd"\nmomentum = 0.5', ServerSgd(momentum=0.5)),
-        ('kind = "adagrad"\ntau = 0.1', ServerAdagrad(tau=0.1)),
-        (
-            'kind = "adam"\nbeta_2 = 0.9\nlearning_rate = 0.3',
-            ServerAdam(beta_2=0.9, learning_rate=0.3),
-        ),
-        ('kind = "yogi"\nbeta_1 = 0', ServerYogi(beta_1=0.0)),
-    ],
-)
-def test_servers(text, server):
-    config = _parse(server=text)
-    assert config.server == server
-    assert parse_config(tomllib.loads(config_to_toml(config)), "again") == config
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def ours(unclipped):
     return np.asarray(aggregate)[:, 0], np.asarray(norms.clip)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("unclipped", [2, 8])
 def test_a_round_has_the_distribution_of_tensorflow_privacys(unclipped):

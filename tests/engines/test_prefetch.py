@@ -29,14 +29,6 @@ def test_results_come_in_order(count, num_threads):
         assert list(results) == [r * r for r in range(count)]
 
 
-def test_the_next_is_made_while_the_caller_works():
-    made = [threading.Event() for _ in range(4)]
-    with prefetched(lambda r: made[r].set(), range(4)) as results:
-        for round_index, _ in enumerate(results):
-            # The caller asks for nothing here, and yet the next one gets made.
-            assert made[min(round_index + 1, 3)].wait(TIMEOUT)
-
-
 class Result:
     """Something that can be watched."""
 

@@ -47,19 +47,6 @@ def test_the_four_steps_of_the_paper():
     assert logits == pytest.approx(four_steps(members, smallest, largest), rel=1e-13)
 
 
-@pytest.mark.parametrize("ends", [(-1e308, 1.7e308), (0.0, 5e-324), (3.0, 1e300), (-2.0, -1.0)])
-def test_extreme_ranges_fill_the_same_interval(ends):
-    with np.errstate(all="raise", under="ignore"):
-        logits = LossTransform.from_losses([ends[0]], [ends[1]]).logits(ends)
-    assert logits == pytest.approx([-0.5413248546, -1.8545865421])
-
-
-def test_loss_undoes_it_also_beyond_the_observed():
-    transform = LossTransform(2.0, 10.0)
-    losses = np.array([-3.0, 2.0, 5.0, 10.0, 200.0])
-    assert transform.loss(transform.logits(losses)) == pytest.approx(losses, rel=1e-12)
-
-
 @pytest.mark.parametrize("bad", [[], [math.inf], [[1.0]]])
 def test_refuses_bad_losses(bad):
     with pytest.raises(InputError, match="non_member_losses must be"):
@@ -168,13 +155,6 @@ def test_without_delta_the_tails_decide(members, expected):
         assert function(members, STANDARD, 0.0).epsilon == expected
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
-def test_refuses_delta_out_of_range(delta):
-    for function in (epsilon_star_of_distributions, epsilon_star_over_all_thresholds):
-        with pytest.raises(InputError, match="delta must be in"):
-            function(STANDARD, STANDARD, delta)
-
-
 # Parametric Epsilon* against the paper's procedure written out, and in its limits.
 
 
@@ -211,16 +191,6 @@ def test_the_papers_procedure(d, n, delta):
     # Their points lie up to 1e-6 in a rate, hence 1e-6 / delta in a ratio, beside the best.
     paper = literal(members, others, delta)
     assert paper - 1e-9 <= made.epsilon <= paper + 2e-6 / delta
-
-
-def test_the_threshold_is_one_on_the_score():
-    rng = np.random.default_rng(4)
-    members, others = rng.normal(5, 1, 20_000), rng.normal(7, 1, 20_000)
-    made = epsilon_star(setting(members, others, 0.02))
-    # Where FPR or FNR of the fits is 0.02: so is that of the samples, but for their misfit.
-    fpr = np.mean(-others >= made.details["threshold"])
-    fnr = np.mean(-members < made.details["threshold"])
-    assert min(fpr, fnr) == pytest.approx(0.02, abs=0.005)
 
 
 @pytest.mark.parametrize(

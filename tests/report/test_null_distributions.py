@@ -44,6 +44,7 @@ def reported(folder, changes: dict) -> Report:
     return write_report(folder)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("changes", [{}, {"audit": EVERY_THREAT_MODEL}, ONE_ROUND, OF_EXAMPLES])
 def test_report_and_estimate_agree_on_every_statistic(run_folder, changes):
     made = reported(run_folder, changes).statistics

@@ -171,6 +171,7 @@ def test_the_claims_delta_is_that_of_everything(claim, change_record, run_folder
     assert report["config"]["audit"]["delta"] == 1e-4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("participation", "reason"),
     [

@@ -171,19 +171,9 @@ def test_only_the_right_set_up_is_consistent_and_only_with_the_expected_norm():
 QUICK = {
     "as promised",
     "wrong sign",
-    "canaries zeroed",
-    "canaries of weight 0.1",
-    "canaries half as long as the clip norm",
     "half of the canaries dropped",
+    "canaries half as long as the clip norm",
     "zeroed from the middle of training on",
-    "compressed to a tenth of the coordinates",
-    "canaries not clipped",
-    "aggregate before noise",
-    "sum divided by half the denominator",
-    "promise of the first round's clip norm",
-    "noise of another run",
-    "rounds shuffled",
-    "the first aggregate in every round",
 }
 """One of every part that goes wrong: sign, length, loss, clip, noise, denominator, rounds."""
 

@@ -111,16 +111,6 @@ def test_clients_without_examples_are_left_out_and_counted(tmp_path, database, c
     assert "2 of 4 clients, the first 'a', have no data and are left out" in capsys.readouterr().err
 
 
-def test_the_file_is_left_as_it_was(path):
-    before = path.read_bytes()
-    clients = read(path)
-    clients.examples(0)
-    with pytest.raises(InputError, match="readonly database"):
-        clients._query("DELETE FROM examples")
-    assert path.read_bytes() == before
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
 def refusal(path: Path, split: str = "train") -> str:
     """The one line that refuses a file, without its name."""
     with pytest.raises(InputError) as caught:

@@ -31,7 +31,6 @@ from fl_audit.verdict import (
     reach_verdict,
 )
 from fl_audit.verdict.claims import claim_from_json, claim_to_json, claim_to_test, configured_claim
-from fl_audit.verdict.curve_claim_tests import LEADING_SHARE
 from fl_audit.verdict.scope import Scope
 
 DELTA, DIM = 1e-5, 10**9
@@ -152,15 +151,6 @@ def test_scores_of_unknown_null_are_tested_by_guesses():
     silent = verdict_on(GaussianClaim(5.0, DELTA), unknown)
     assert silent.outcome == "inconclusive"
     assert "null distribution" in silent.reason
-
-
-def test_the_attacker_who_knows_most_has_most_of_the_level():
-    weak, strong = scored(1.0, 100, 1, "final"), scored(1.0, 100, 1)
-    made = curve_tests(GaussianClaim(1.0, DELTA), [weak, strong], 0.95)
-    assert made.tests[0].statistic is strong
-    assert made.tests[0].level == pytest.approx(LEADING_SHARE * 0.05)
-    assert sum(test.level for test in made.tests) == pytest.approx(0.05)
-    assert [test.method for test in made.tests] == 2 * ["trade_off_sum", "trade_off_guesses"]
 
 
 def test_a_dim_that_only_somebody_says_proves_nothing_where_no_canary_left_a_trace():

@@ -149,6 +149,7 @@ def test_the_noise_of_all_participants_is_one_skellam_variable():
     assert chi_square(numbers, probabilities(variance, 40), 40) > 1e-3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("participants", [3, 7, 9])
 def test_noise_on_a_fine_grid_has_the_moments_of_skellam(participants):
     """Each participant adds one of seven shares, however many come: within five errors."""
@@ -194,11 +195,11 @@ def test_the_count_that_moves_the_clip_has_the_accounted_noise():
     directions = np.random.default_rng(7).standard_normal((18, dim))
     lengths = np.where(np.arange(18) < 7, 0.05, 3.0) / np.linalg.norm(directions, axis=1)
     updates = directions * lengths[:, None]
-    keys = many_keys(7, 2000)
+    keys = many_keys(7, 500)
     total = rounds.sums(updates, keys[0])
     after = jax.vmap(lambda k: aggregation.release(rounds.norms, (), total, k)[1].clip)(keys)
     clip = AdaptiveClip(target_quantile=0.5, learning_rate=0.2, count_stddev=1.0, denominator=20)
-    counts = clip.count(np.full(2000, rounds.norms.clip, np.float64), np.asarray(after, np.float64))
+    counts = clip.count(np.full(500, rounds.norms.clip, np.float64), np.asarray(after, np.float64))
     assert stats.kstest(counts, stats.norm(7 - 18 / 2, 1.0).cdf).pvalue > 1e-3
 
 

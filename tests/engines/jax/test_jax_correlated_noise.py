@@ -82,7 +82,9 @@ def test_noise_whitened_by_its_trees_is_white(restart_every):
     assert_white(np.linalg.cholesky(precision).T @ rows)
 
 
-@pytest.fixture(scope="module", params=MECHANISMS)
+@pytest.fixture(
+    scope="module", params=["banded_sqrt", pytest.param("tree", marks=pytest.mark.slow)]
+)
 def made(request):
     """A run, and an engine on one device, which is quicker to compile."""
     run = small_run(mechanism=MECHANISMS[request.param])

@@ -84,7 +84,7 @@ def numpy_model(recipe, batches):
 MEMBERS = [list(range(12)), list(range(5, 30)), [3, 9, 27]]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "recipe",
     [

@@ -81,6 +81,7 @@ def test_killed_and_started_again_nothing_is_trained_twice(noised, tmp_path, mon
         noised.train(training, 10, parts, lambda *_: None)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_configs_own_without_the_clients_that_are_out(plain):
     """The rounds of `fl-audit run` with its process, the absent clients taken out of cohorts."""
     mask = np.arange(CLIENTS) != 2
@@ -99,6 +100,7 @@ def test_a_run_is_the_configs_own_without_the_clients_that_are_out(plain):
     assert cohorts[:3] != cohorts[3:]
 
 
+@pytest.mark.slow
 def test_outputs_are_those_of_each_clients_examples(plain):
     outputs = plain._outputs(np.ones(CLIENTS, np.bool_), 1)
     matrix, bias = plain._trained(np.ones(CLIENTS, np.bool_), 1)

@@ -46,6 +46,7 @@ def in_both(config, worker):
         return local, rounds(Aggregation(config, 4.0, 40))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", SAME)
 def test_local_and_native_give_the_same(config, worker):
     (local, local_noise), (native, native_noise) = in_both(config, worker)

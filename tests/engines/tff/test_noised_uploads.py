@@ -49,6 +49,7 @@ def test_uploads_are_clipped_canaries_with_noise_of_their_own(in_blocks, whole):
     check_uploads(in_blocks[0], whole)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_noise(in_blocks, whole):
     """From the parts of a state after a round, as a checkpoint has them, bit for bit."""
     run, engine = in_blocks
@@ -58,6 +59,7 @@ def test_a_resumed_run_has_the_same_noise(in_blocks, whole):
     assert_same_rounds(whole[1:], rounds(run, engine, state, 1))
 
 
+@pytest.mark.slow
 def test_every_run_draws_noise_of_its_own(in_blocks, whole):
     other = rounds(*in_blocks)[0][1].seen.aggregate
     assert np.abs(other - whole[0][1].seen.aggregate).max() > 0.01

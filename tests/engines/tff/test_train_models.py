@@ -110,6 +110,7 @@ def test_another_job_shares_no_file(tmp_path, changes):
     assert len(list(tmp_path.iterdir())) == 4
 
 
+@pytest.mark.slow
 def test_models_with_the_same_initial_weights_differ_by_order_alone(tmp_path):
     same = Recipe(1, 20, 0.1, initial_weights="same")
     full = np.ones((2, 20), np.bool_)

@@ -92,6 +92,7 @@ def _ragged_clients(run, sizes):
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("optimizer", _OPTIMIZERS)
 def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
     classifier, batch_size = as_classifier(dense_run.task.classifier), 4
