@@ -238,11 +238,11 @@ class MechanismWatch:
           InputError: No round was shown, or the first rounds were shown to another watch.
         """
         if not self._rows:
-            raise InputError("see_round: must be called for a round before there are checks")
+            raise InputError("see_round: must be called for at least one round before the checks")
         if self._first:
             raise InputError(
-                "see_round: must be called for every round before there are checks, and "
-                f"{self._first} were done before"
+                "see_round: must be called for every round before the checks; the first "
+                f"{self._first} are missing"
             )
         numbers, stddev, norm_bound, products, noise = zip(*self._rows, strict=True)
         return RunAggregates(

@@ -204,8 +204,8 @@ def _explanation(comparison: Comparison) -> list[str]:
         "clients and canaries per round. ε client, ε canary: upper bounds from accounting.",
         "threshold_valid, one_run_valid: lower bounds; each holds at its confidence by itself.",
         "shift_fit: an estimate, not a bound.",
-        f"*: on the Pareto front: no setting of at least this accuracy has a smaller {FRONT_METHOD},",
-        "with intervals that do not overlap.",
+        "*: on the Pareto front: no setting of at least this accuracy has a smaller",
+        f"{FRONT_METHOD}, with intervals that do not overlap.",
     ]
     if has_repetitions(comparison):
         lines.append("mean (smallest … largest) over runs; a mean of bounds is not a bound.")

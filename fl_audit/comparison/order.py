@@ -178,9 +178,9 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
     for less, more in itertools.pairwise(groups):
         if less.accounting and more.accounting and less.accounting[0] > more.accounting[1]:
             yield (
-                "Accounting orders them the other way round: its upper bound for "
-                f"{less.names} is larger than for {more.names}. This attack found a smaller "
-                "share of it there, which does not show that less leaks."
+                f"Accounting orders them the other way round: its upper bound for {less.names} is "
+                f"larger than for {more.names}. For {less.names} the attack found a smaller share "
+                "of the upper bound, which does not show that less leaks."
             )
 
 

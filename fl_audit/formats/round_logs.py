@@ -324,7 +324,7 @@ class LoggedTotal:
         if seal is not None and not np.array_equal(seal, _seal(rounds, total)):
             raise InputError(
                 f"{self._path}: is damaged: its checksum is another; without the file, statistics "
-                "take what is known of any sum"
+                "use a bound for any sum"
             )
         self.rounds, self.total = set(rounds.tolist()), total
 

@@ -202,7 +202,7 @@ def balls_in_bins_schedule(config: BallsInBins, seed: int, roster: Roster) -> Sc
 
     def with_mean(mean: float) -> _OwnDraw:
         most, least = max(math.ceil(rounds / mean), 1), max(math.floor(rounds / mean), 1)
-        why = "a canary in one of b groups that take turns has a b-th of the rounds"
+        why = "a canary in one of b groups participates in one b-th of the rounds"
         return among(round(rounds / possible_mean(mean, rounds / most, rounds / least, why)))
 
     return _schedule(config, seed, roster, among(_bins(config, roster.num_clients)), with_mean)

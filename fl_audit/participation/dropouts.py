@@ -79,9 +79,9 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
         if not isinstance(attendance.sampling, FixedRounds):
             raise InputError(
                 "dropouts: goes with patterns whose rounds an attacker may know, such as shuffle "
-                "and min_separation; where accounting counts on sampling, a client that reports "
-                "less often is one of a smaller participation.clients_per_round, and hours in "
-                "which a device is available give away when it may be sampled"
+                "and min_separation; if accounting counts on sampling, set a smaller "
+                "participation.clients_per_round for clients that report less often; hours in "
+                "which a device is available would reveal when it may be sampled"
             )
     num_clients, size = roster.num_clients, roster.num_clients + len(roster.included)
     offsets = generator(seed, Stream.DROPOUTS).random(size)

@@ -241,7 +241,7 @@ def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str:
     """Accounting's lower bound on epsilon, next to the tightest upper bound; else empty."""
     if guarantee.at_least is None or epsilon is None or epsilon != guarantee.epsilon:
         return ""
-    return f"at least {lower_bound_text(guarantee.at_least)} by what one attacker learns"
+    return f"at least {lower_bound_text(guarantee.at_least)}, by a lower bound against one attacker"
 
 
 def _by_attacker(

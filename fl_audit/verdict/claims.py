@@ -128,7 +128,7 @@ class OneCurveClaim(abc.ABC):
         check_delta(self.delta)
         if self.delta == 0:
             raise InputError(
-                f"a claimed {self.noun} needs a delta above 0, to be said as an epsilon"
+                f"a claimed {self.noun} needs a delta above 0, to be converted to an epsilon"
             )
         if not 0 < self.epsilon <= LARGEST_EPSILON:
             raise InputError(
@@ -316,7 +316,7 @@ class ProfileClaim(OneCurveClaim):
         if not accountant.supports(event):
             raise InputError(
                 f"claimed event: dp-accounting has no privacy loss distribution of {event}; claim "
-                "the profile of an accountant that has, or an epsilon"
+                "the profile of an accountant that has one, or an epsilon"
             )
         return cls.of_deltas(accountant.compose(event).get_delta, delta)
 
@@ -332,7 +332,7 @@ class ProfileClaim(OneCurveClaim):
         note = ""
         if rounded:
             points = "a point has" if rounded == 1 else f"{rounded} points have"
-            note = f"; {points} two digits only, and must have been rounded up"
+            note = f"; {points} only two digits, and must have been rounded up"
         return f"the claim of a {self.short} ({_point(self.epsilon, self.delta)}{note})"
 
     @property
@@ -433,7 +433,7 @@ def claim_to_test(
     claim = configured_claim(release, delta, statistics, is_stated=audit.is_claimed)
     if claim is None and audit.is_claimed:
         raise InputError(
-            "audit.claim: accounting knows no finite guarantee to a canary of what is configured; "
+            "audit.claim: accounting gives no finite guarantee for a canary under this config; "
             "claim an epsilon, or add noise whose guarantee is known"
         )
     return claim

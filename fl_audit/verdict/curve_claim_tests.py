@@ -125,7 +125,8 @@ class CurveTests:
     """The tests of a claimed curve, which hold together at `confidence`.
 
     Attributes:
-      tests: The tests, the one with the largest level first; their levels add up to the level of all.
+      tests: The tests, the one with the largest level first; their levels add up to the level of
+        all.
     """
 
     claim: CurveClaim

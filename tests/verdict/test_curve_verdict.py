@@ -385,11 +385,11 @@ def test_a_zcdp_claim_takes_the_smaller_of_both_conversions(rho, delta):
     ("points", "note"),
     [
         (((0.0, 0.3), (1.23, 1e-5), (2.0, 1e-7)), ""),
-        (((1.2, 1e-5), (2.0, 1.05e-7)), "; a point has two digits only"),
-        (((1.2, 1e-5), (2.0, 1.1e-7)), "; 2 points have two digits only"),
+        (((1.2, 1e-5), (2.0, 1.05e-7)), "; a point has only two digits"),
+        (((1.2, 1e-5), (2.0, 1.1e-7)), "; 2 points have only two digits"),
     ],
 )
 def test_a_profile_of_few_digits_says_that_it_must_have_been_rounded_up(points, note):
     words = ProfileClaim(points, 1e-5).words
-    assert ("two digits only, and must have been rounded up" in words) == bool(note)
+    assert ("only two digits, and must have been rounded up" in words) == bool(note)
     assert note in words

@@ -135,7 +135,7 @@ def test_a_node_that_comes_is_used(run, on_one, cluster, node_of):
 def test_without_room_the_run_ends_and_says_so(run, cluster, node_of):
     node_of(1)
     asked = _with(run, "ray", address=cluster.address, cpus_per_actor=3, wait_seconds=1.0)
-    with pytest.raises(InputError, match=r"^ray: no actor is there to work \(0 lost, 1 not sta"):
+    with pytest.raises(InputError, match=r"^ray: no actor is left \(0 lost, 1 not sta"):
         _train(asked)
 
 
