@@ -22,7 +22,6 @@ from fl_audit.accounting.analytical import check_delta, guarantee_to
 from fl_audit.accounting.gaussian_accountants import (
     account_gaussian,
     epsilon_seen_rounds,
-    log_gaussian_deltas,
     without_noise,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
@@ -35,6 +34,7 @@ from fl_audit.accounting.noise_distributions import (
     TREE,
     noise_distribution_named,
 )
+from fl_audit.accounting.privacy_loss import log_gaussian_deltas
 from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling import (
     Blocks,

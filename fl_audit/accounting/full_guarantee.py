@@ -55,7 +55,7 @@ from fl_audit.accounting.attacker_bounds import (
     SeenRounds,
     attacker_bounds,
 )
-from fl_audit.accounting.gaussian_accountants import log_gaussian_deltas
+from fl_audit.accounting.privacy_loss import log_gaussian_deltas
 from fl_audit.accounting.release import Party, Release
 from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.roc.summary import REPORTED_RATES

@@ -3,7 +3,6 @@
 import functools
 import logging
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +59,7 @@ from fl_audit.formats.round_logs import (
     create_log,
     open_log,
 )
-from fl_audit.formats.text_files import unfinished_files
+from fl_audit.formats.text_files import new_folder, unfinished_files
 from fl_audit.inner_products import euclidean_norm
 
 _LOG = logging.getLogger("fl_audit")
@@ -199,10 +198,8 @@ class RoundScorer:
         elif frozen:
             raise InputError("variable_sizes: must be handed over where frozen is")
         _ = pool.included  # raises now, not after training, if all coins are the same
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as parent:
-            new = LogFolder(Path(parent) / path.name)
-            new.path.mkdir()
+        with new_folder(path) as made:
+            new = LogFolder(made)
             CosineLog.create(new.round_cosines, num_rounds, pool.count).flush()
             create_log(new.round_lengths, np.float64, (num_rounds, 2)).flush()
             if depends_on_vectors(pool.family):
@@ -225,7 +222,6 @@ class RoundScorer:
                         DirectionLog.create, new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
-            new.path.rename(path)
         return cls.open(path, lost_canaries)
 
     @classmethod

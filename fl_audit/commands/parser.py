@@ -4,7 +4,6 @@ import argparse
 import errno
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
@@ -117,8 +116,9 @@ def _check_writable(path: Path) -> None:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if path.is_file() or not path.exists():  # other files, such as a pipe, are written to
-        with tempfile.NamedTemporaryFile(prefix=f".{path.name[:40]}.", dir=path.parent):
-            pass
+        from fl_audit.formats.text_files import check_writable
+
+        check_writable(path)
 
 
 def add_command(

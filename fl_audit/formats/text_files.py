@@ -23,7 +23,9 @@ import itertools
 import os
 import re
 import secrets
+import shutil
 import stat
+import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +44,9 @@ _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 
 _MOST_BYTES = 1 << 28
 """The largest size of a file that is read completely, such as the report of a run."""
+
+_MOST_BYTES_OF_HOLES = 1 << 36
+"""The largest size of a file that is read although nearly all of it is zeros that no disk holds."""
 
 _LONGEST_LINE = 1 << 24
 
@@ -62,11 +67,17 @@ _KINDS = (
 def open_foreign(path: Path) -> io.BufferedReader:
     """Opens a regular file for reading, or a pipe named in the call.
 
-    Raises OSError if the file cannot be opened, or is a folder, pipe or device.
+    Raises OSError if the file cannot be opened, is a folder, pipe or device, or has next to nothing
+    on the disk of many gigabytes that it claims.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
     try:
-        _check_kind(path, os.fstat(descriptor).st_mode)
+        found = os.fstat(descriptor)
+        _check_kind(path, found.st_mode)
+        taken = 512 * found.st_blocks
+        if found.st_size > _MOST_BYTES_OF_HOLES and taken < found.st_size // 1000:
+            claim = f"claims {found.st_size:,} bytes and takes {taken:,} on the disk"
+            raise OSError(errno.EFBIG, claim, str(path))
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb")
     except BaseException:
@@ -146,8 +157,8 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
 # Writing: a file is written under another name, then renamed.
 
 
-_UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}\.part|[a-z0-9_]{8})")
-"""Names of files that a killed program was writing."""
+_UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
+"""Names of files and folders that a killed program was writing."""
 
 
 @contextlib.contextmanager
@@ -155,23 +166,82 @@ def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A binary file that replaces `path` when the block ends, or leaves no trace on an error.
 
     A new file's permissions follow the umask. A device or a pipe, such as /dev/stdout, is written
-    to as it is.
+    to as it is. What killed programs left while they wrote `path` is deleted.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as stream:
             yield stream
         return
-    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    delete_unfinished(path)
+    temporary, descriptor = _new_file(path, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """An empty folder that appears as `path` when the block ends, or leaves no trace on an error.
+
+    What killed programs left while they made `path` is deleted. Raises OSError if `path` is a file
+    or a folder that is not empty.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    delete_unfinished(path)
+    start = f".{path.name[:40]}."
+    with tempfile.TemporaryDirectory(prefix=start, suffix=".part", dir=path.parent) as parent:
+        descriptor = os.open(parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _lock(descriptor)
+            new = Path(parent) / path.name
+            new.mkdir()
+            yield new
+            new.rename(path)
+        finally:
+            os.close(descriptor)
+
+
+def check_writable(path: Path) -> None:
+    """Raises OSError if the folder of `path` does not take files; leaves nothing there."""
+    temporary, descriptor = _new_file(path, OWNER_ALONE)
+    temporary.unlink()
+    os.close(descriptor)
+
+
+def delete_unfinished(path: Path) -> None:
+    """Deletes what killed programs left as they wrote `path`; what is still written is locked."""
+    for left in unfinished_files(path.parent):
+        if not left.name.startswith(f".{path.name[:40]}.") or left.is_symlink():
+            continue
+        with contextlib.suppress(OSError):  # it is locked, or gone
+            descriptor = os.open(left, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _new_file(path: Path, mode: int) -> tuple[Path, int]:
+    """A new file next to `path`, and its descriptor, which holds its lock."""
+    while True:
+        temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        _lock(descriptor)
+        if os.fstat(descriptor).st_nlink:  # else it was deleted before it was locked
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    with contextlib.suppress(OSError):  # a file system without locks, where nothing is deleted
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 OWNER_ALONE = 0o600
@@ -215,7 +285,7 @@ def in_turn(path: Path) -> Iterator[None]:
 
 
 def unfinished_files(folder: Path) -> list[Path]:
-    """The files in a folder that a killed program was writing."""
+    """The files and folders in a folder that a program was writing, mostly one that was killed."""
     return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
 
 

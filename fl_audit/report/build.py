@@ -20,7 +20,6 @@ from fl_audit.accounting import (
     noise_distribution_named,
     upper_bounds,
 )
-from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import SeenLog
@@ -373,13 +372,7 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
     release = uploads if rounds is None else rounds.release
     if release is None:
         return dataclasses.replace(report, why_not_accounted=why_nothing_stated(log))
-    try:
-        accounted = _accounted(
-            release, report.statistics, request.delta, request.confidence, uploads
-        )
-    except ModuleNotFoundError as error:
-        check_is_accountant(error)
-        return dataclasses.replace(report, why_not_accounted=WITHOUT_ACCOUNTANT)
+    accounted = _accounted(release, report.statistics, request.delta, request.confidence, uploads)
     return dataclasses.replace(report, **accounted, is_stated_by_log=True)
 
 
@@ -517,13 +510,10 @@ def _claim_of_rounds(
     if stated is None:
         return None
     is_one_round = stated.release.canary.participations == 1
-    try:
-        if stated.says_all_rounds:
-            return sampled_claim(stated.release, delta, statistics)
-        if is_one_round and not log.folder.noise_correlation.exists():
-            return configured_claim(stated.release, delta, [OWN_ROUNDS], is_stated=False)
-    except ModuleNotFoundError as error:
-        check_is_accountant(error)
+    if stated.says_all_rounds:
+        return sampled_claim(stated.release, delta, statistics)
+    if is_one_round and not log.folder.noise_correlation.exists():
+        return configured_claim(stated.release, delta, [OWN_ROUNDS], is_stated=False)
     return None
 
 

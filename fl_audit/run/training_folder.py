@@ -5,7 +5,6 @@ same config. A checkpoint holds the engine's state as plain arrays, without pick
 the chain of logs (`formats.round_chain`), so that resuming on changed logs is refused.
 """
 
-import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from fl_audit.formats.round_chain import Chain, ChainWriter, Resumed, Saved, dig
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
     atomic_writer,
+    check_writable,
     read_foreign,
     read_toml,
     reading,
@@ -47,8 +47,7 @@ def check_new(path: Path) -> RunFolder:
         raise InputError(f"{path}: must be a new or empty folder")
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name[:40]}.", dir=there):
-            pass
+        check_writable(there / path.name)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     return folder

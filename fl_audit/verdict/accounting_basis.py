@@ -17,7 +17,6 @@ from fl_audit.accounting import (
     exact_shift,
     noise_distribution_named,
 )
-from fl_audit.accounting.gaussian_accountants import check_is_accountant
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import FixedRounds, UnknownRounds
@@ -97,12 +96,8 @@ class Accounted:
         return epsilon_at_least(self.least, self.party, delta, knows_rounds=knows_rounds)
 
     def at_most(self, delta: float) -> float | None:
-        """The upper bound of accounting; None without one, or if its package is missing."""
-        try:
-            bounds = attacker_bounds(self.release, self.party, delta)
-        except ModuleNotFoundError as error:
-            check_is_accountant(error)
-            return None
+        """The upper bound of accounting; None without one."""
+        bounds = attacker_bounds(self.release, self.party, delta)
         if self.attacker is Attacker.SEES_UPLOADS:
             uploads = bounds.seeing_uploads
             return None if uploads is None else uploads.guarantee.epsilon

@@ -125,8 +125,7 @@ class CurveTests:
     """The tests of a claimed curve, which hold together at `confidence`.
 
     Attributes:
-      tests: The tests, the one with the largest level first; their levels add up to the level of
-        all.
+      tests: The tests, the largest level first; their levels sum to the level of all.
     """
 
     claim: CurveClaim

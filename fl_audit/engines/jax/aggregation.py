@@ -117,9 +117,9 @@ class Aggregation:
         return [stddev * part for part in normal_like(own, like)]
 
     def nothing(self, weights: Weights) -> Any:
-        """The sum over no participants."""
-        zero = jnp.zeros((), jnp.float32)
-        return Summed(self._no_sum(weights), zero, zero, zero, jnp.zeros(2, jnp.float32))
+        """The sum over no participants, in arrays that share no memory: each is written on."""
+        zeros = [jnp.zeros(shape, jnp.float32) for shape in ((), (), (), 2)]
+        return Summed(self._no_sum(weights), *zeros)
 
     def _no_sum(self, weights: Weights) -> list[Array]:
         return [jnp.zeros_like(w) for w in weights]

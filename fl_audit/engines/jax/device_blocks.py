@@ -84,8 +84,8 @@ class Blocks:
         self._over_clients = (
             _one_by_one if (is_cpu if side_by_side is None else not side_by_side) else jax.vmap
         )
-        # Donated buffers are overwritten, which JAX supports only on accelerators.
-        trained, total = ((), ()) if is_cpu else ((1,), (0,))
+        # Donated buffers are overwritten; older JAX cannot on several CPU devices.
+        trained = () if is_cpu else (1,)
         mesh = Mesh(np.array(self._devices), ("block",))
         each, same = PartitionSpec("block"), PartitionSpec()
         self._split, self._copied = (NamedSharding(mesh, spec) for spec in (each, same))
@@ -102,15 +102,12 @@ class Blocks:
             on_devices(_first_of(self._steps_of_block), in_specs=(same, each, each, each, each)),
             donate_argnums=trained,
         )
-        self._end = jax.jit(
-            on_devices(_first_of(self._end_block), in_specs=(same, each, each)),
-            donate_argnums=trained,
-        )
+        self._end = jax.jit(on_devices(_first_of(self._end_block), in_specs=(same, each, each)))
         self._vectors = jax.jit(
             on_devices(_first_of(self._sum_vectors), in_specs=(same, each, each))
         )
         self._updates = jax.jit(on_devices(_first_of(updates), in_specs=(same, each)))
-        self._add = jax.jit(self._added, donate_argnums=total)
+        self._add = jax.jit(self._added, donate_argnums=0)
 
     def sum_of(
         self,
