@@ -163,7 +163,7 @@ class CosineLog(RoundArray):
 
     @classmethod
     def read(cls, path: Path, *shape: int | str) -> Self:
-        """Opens a log of any number of rounds, read-only; its shape is the number of canaries."""
+        """Opens a log of any number of rounds, read-only; `shape` is the number of canaries."""
         return super().read(path, "rounds", *shape)
 
     @property

@@ -34,7 +34,7 @@ from fl_audit.verdict.sentences import (
 )
 
 SHARE = 0.5
-"""The parts' share of the level if scores also test the claim as a whole."""
+"""The share of the level that tests of the parts use if scores also test the whole claim."""
 
 _ASSUMES = (
     "Canaries are sampled as clients are, each independently of data and of all other draws, and "
