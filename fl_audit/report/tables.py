@@ -135,7 +135,7 @@ def threat_model_rows(report: Report) -> list[ThreatModelRow]:
 
 
 def noise_rows(report: Report) -> list[tuple[str, ...]]:
-    """The upper bounds against each statistic's attacker; one row if they are equal for both parties."""
+    """The upper bounds against each statistic's attacker; one row if both parties have the same."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -344,7 +344,7 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
 
 
 def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
-    """The first statistic of the strongest such attacker; scores do not decide which one that is."""
+    """The first statistic of the strongest such attacker, chosen without the scores, if any."""
     efficiency = report.efficiency
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in attackers), None)
