@@ -108,7 +108,8 @@ class AttackContext:
 
     @functools.cached_property
     def cosines_and_directions(self) -> RoundCosines:
-        """`round_cosines`, with the directions of a run's aggregates in a log that it shares.
+        """`round_cosines`, which in a run also log the directions of aggregates, in one shared
+        file.
 
         Raises:
           InputError: Rounds are completed, and the run's log is missing or damaged.

@@ -2,9 +2,9 @@
 
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
-charged are left out. Accounting counts the rounds in which a client reports, as in production after
-training. If clients add the noise, the shares of dropped clients are missing, and the smallest
-round determines the bound.
+charged are left out. Accounting counts the rounds in which a client reports, known after training.
+If clients add the noise, the shares of dropped clients are missing, and the smallest round
+determines the bound.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
       share: Probability that a sampled member drops out.
       available_share: Share of a day in which a device is available.
       rounds_per_day: Rounds of that day.
-      report_goal: Most reports of a round, which set noise and denominator; excluded canaries
+      report_goal: Most reports of a round; it determines noise and denominator. Excluded canaries
         count.
     """
 

@@ -114,8 +114,10 @@ class OneCurveClaim(abc.ABC):
     """A claim of one curve for a client, the same against every attacker.
 
     Attributes:
-      delta: The delta at which the claim is stated as an epsilon, in (0, 1). Raises: InputError: A
-        number is out of range; the epsilon at delta is above LARGEST_EPSILON.
+      delta: The delta at which the claim is stated as an epsilon, in (0, 1).
+
+    Raises:
+      InputError: A number is out of range, or the epsilon at delta is above LARGEST_EPSILON.
     """
 
     whom: ClassVar[str] = "client"
@@ -286,7 +288,7 @@ class ProfileClaim(OneCurveClaim):
         Args:
           deltas_at: The deltas at rising epsilons, float64 of shape (n,) both, such as the method
             `get_delta_for_epsilon` of dp-accounting's privacy loss distributions.
-          delta: The delta at which the claim is said as an epsilon, in (0, 1).
+          delta: The delta at which the claim is stated as an epsilon, in (0, 1).
         """
         tried = np.geomspace(_NEAREST_EPSILON, _FARTHEST_EPSILON, _POINTS)
         deltas = np.asarray(deltas_at(tried), np.float64)
@@ -305,7 +307,7 @@ class ProfileClaim(OneCurveClaim):
         Args:
           event: The event, such as `SelfComposedDpEvent(PoissonSampledDpEvent(0.01,
             GaussianDpEvent(1.0)), 1000)`: noise, sampling and rounds.
-          delta: The delta at which the claim is said as an epsilon, in (0, 1).
+          delta: The delta at which the claim is stated as an epsilon, in (0, 1).
 
         Raises:
           InputError: dp-accounting has no privacy loss distribution of the event.
@@ -470,8 +472,8 @@ def sampled_claim(
 ) -> ConfiguredClaim | None:
     """Unstated claim: the noise equals the value in the log, for sampled canaries.
 
-    An attacker who knows a canary's rounds faces the drawn number, not the largest possible one:
-    under coins that number is random, which gives a smaller curve.
+    Against an attacker who knows a canary's rounds, the curve is for the sampled number of rounds,
+    not for the largest possible one; with coins that number is random, and the curve is smaller.
     """
     claim = configured_claim(release, delta, statistics, is_stated=False)
     if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:
