@@ -107,10 +107,10 @@ class TabulatedTradeOff:
     """A curve known at points, and bounded from above between them.
 
     Attributes:
-      log_fpr: Logs of false positive rates, rising, float64 of shape (points,). log_tpr: Logs of T
-      there, never falling, at most 0, float64 of shape (points,). log_fnr: Logs of false negative
-      rates, rising, float64 of shape (others,). The points (log_fnr,
-        log_tnr) are the curve in the other direction: the same tests with exchanged inputs.
+      log_fpr: Logs of false positive rates, rising, float64 of shape (points,).
+      log_tpr: Logs of T there, never falling, at most 0, float64 of shape (points,).
+      log_fnr: Logs of false negative rates, rising, float64 of shape (others,). Its points with
+        log_tnr are the curve in the other direction: the same tests with exchanged inputs.
       log_tnr: Logs of true negative rates there, never falling, float64 of shape (others,).
     """
 
