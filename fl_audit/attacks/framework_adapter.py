@@ -1,4 +1,4 @@
-"""The common part of the adapters for training frameworks (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
+"""The common part of the adapters for frameworks (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
 
 An error of the audit never stops another system's training. It is logged and noted in the audit's
 folder, so that a later verdict takes it into account, and the audit continues without the failed
