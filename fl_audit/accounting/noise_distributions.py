@@ -64,11 +64,7 @@ remove_noise_distribution = NOISE_DISTRIBUTIONS.remove
 
 
 def noise_distribution_named(name: str) -> NoiseDistribution:
-    """The distribution with a name.
-
-    Raises:
-      ValueError: No distribution of this name is registered.
-    """
+    """The distribution with a name."""
     if name not in NOISE_DISTRIBUTIONS:
         raise ValueError(
             f"noise_distribution must be one of {', '.join(NOISE_DISTRIBUTIONS)}, got {name!r}"

@@ -5,8 +5,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
-from fl_audit.comparison.order import beyond_noise
-from fl_audit.comparison.patterns import answers_of, attackers_of, confidence_of
+from fl_audit.comparison.order import (
+    answers_of,
+    attackers_of,
+    beyond_noise,
+    confidence_of,
+)
 from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.estimators.result import estimate_text

@@ -88,11 +88,7 @@ class Null:
     planned_shift: float | None = None
 
     def closed_form(self) -> Gaussian | ExactCosine:
-        """The distribution of an excluded canary's cosine in published methods.
-
-        Raises:
-          InputError: dim is missing.
-        """
+        """The distribution of an excluded canary's cosine in published methods."""
         if self.dim is None:
             raise InputError("the closed_form null needs dim, the number of trainable parameters")
         return closed_form_null(self.dim)

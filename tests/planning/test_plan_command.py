@@ -75,7 +75,7 @@ def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
         "How the prediction changes with the config",
         "Power against the claim ε ≤ 20 at δ = 0.01",
         "What it costs",
-        "What it does to accuracy",
+        "Effect on accuracy",
     ):
         assert title in out
     assert "participation.canary_repeats 8 cannot be run" in out

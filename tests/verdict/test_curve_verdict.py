@@ -264,7 +264,7 @@ def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
 def test_what_guarantees_nothing_that_is_known_is_no_claim(unknown):
     assert configured_claim(unknown, DELTA, ALL, is_stated=False) is None
     assert claim_to_test(Audit(), unknown, DELTA, ALL) is None
-    with pytest.raises(InputError, match="accounting knows no finite guarantee"):
+    with pytest.raises(InputError, match="accounting gives no finite guarantee"):
         claim_to_test(Audit(claim="configured"), unknown, DELTA, ALL)
 
 

@@ -130,7 +130,7 @@ def test_a_loss_may_end_the_run(run, policy, message):
         if index == 1:
             ray.kill(runtime.context.on_ray.actors.all[0])
 
-    with pytest.raises(InputError, match=rf"^ray: {message}[^\n]*--resume goes on"):
+    with pytest.raises(InputError, match=rf"^ray: {message}[^\n]*--resume continues"):
         _train(_with(run, "ray", actors=1, lost_actors=policy), kill)
 
 
