@@ -23,7 +23,7 @@ def test_a_claim_counts_on_sampling_where_somebody_is_drawn_unless_it_is_said_no
     ("fields", "message"),
     [
         ([], "must be an object with the keys sampling, probability"),
-        ({}, "has no key 'sampling'"),
+        ({}, "lacks the key 'sampling'"),
         ({"sampling": "none", "client_round": 3}, "unknown key 'client_round': .*client_rounds"),
         ({"sampling": "poison"}, "sampling: must be one of none, .*mean .poisson"),
         ({"sampling": "poisson", "probability": 1.5}, "probability: must be a number in"),
