@@ -52,9 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     The status is 0 for success, 2 for bad input or a system without room or permissions (reported
     in one line), 3 for a contradicted claim, and 128 + N if signal N stopped a run.
-
-    Args:
-      argv: The arguments without the program's name; None takes `sys.argv`.
     """
     with process.interrupts() as ctrl_c:
         try:

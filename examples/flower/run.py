@@ -9,7 +9,7 @@ simulation, in processes of their own, whose log goes to FOLDER.log.
 import argparse
 import os
 
-os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # Flower sends usage data unless told not to
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # Flower sends usage data unless disabled
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 from client_app import app as client_app
@@ -52,7 +52,7 @@ def simulate(out: str, rounds: int, noise_multiplier: float) -> float:
 
 
 def main() -> None:
-    """Trains and audits, and prints what came of it."""
+    """Trains and audits, and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, help="a new folder, for the audit")
     parser.add_argument("--rounds", type=int, default=20)

@@ -68,7 +68,7 @@ def simulate(job: FedJob, workspace: Path) -> float:
 
 
 def main() -> None:
-    """Trains and audits, and prints what came of it."""
+    """Trains and audits, and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, type=Path, help="a new folder, for the audit")
     parser.add_argument("--rounds", type=int, default=10)

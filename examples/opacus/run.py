@@ -49,7 +49,7 @@ def train(out: Path, epochs: int, noise_multiplier: float) -> tuple[torch.nn.Mod
 
 
 def main() -> int:
-    """Trains and audits, and prints what came of it."""
+    """Trains and audits, and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, type=Path, help="a new folder, for the audit")
     parser.add_argument("--epochs", type=int, default=5)

@@ -54,7 +54,7 @@ def train(out: Path, iterations: int, accountant: PLDPrivacyAccountant) -> PyTor
 
 
 def main() -> int:
-    """Trains and audits, and prints what came of it."""
+    """Trains and audits, and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, type=Path, help="a new folder, for the audit")
     parser.add_argument("--iterations", type=int, default=40)

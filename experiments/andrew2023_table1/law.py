@@ -1,4 +1,4 @@
-"""Estimates of table 1 under their exact law, in 50 and in 20,000 trials; see README.md.
+"""Estimates of table 1 under their exact distribution, in 50 and in 20,000 trials; see README.md.
 
 Nothing but lengths and angles matters of one audited release of the Gaussian mechanism, so a
 release in a million dimensions with a thousand canaries is simulated with a few thousand numbers.

@@ -14,7 +14,7 @@ ROUNDS = 20
 
 _SQRT = sqrt_column(2 * ROUNDS)
 _BANDS = Toeplitz.from_column(_SQRT[:4], 2 * ROUNDS)
-"""The strategy that is accounted; it goes on behind the run, for the replay of what comes next."""
+"""The strategy that is accounted; it continues after the run, for the replay of later rounds."""
 
 _ADAPTIVE_CLIP = AdaptiveClip(
     target_quantile=servers.CLIP_QUANTILE,

@@ -83,13 +83,13 @@ def audited(uploads: Uploads, seed: int) -> dict[str, Any]:
                 for one in members
             ]
             sent = uploads(updates, np.random.default_rng([seed, 2, index]))
-            told = {
+            stated = {
                 "canary_length": CLIP / DENOMINATOR,
                 "noise_stddev": NOISE * CLIP * np.sqrt(len(sent)) / DENOMINATOR,
                 "norm_bound": len(sent) * CLIP / DENOMINATOR,
             }
             released = [part / DENOMINATOR for part in summed(sent)]
-            scorer.score_round(index + 1, released, **told)
+            scorer.score_round(index + 1, released, **stated)
             of_canaries = {
                 one - CLIENTS: upload
                 for one, upload in zip(members, sent, strict=True)

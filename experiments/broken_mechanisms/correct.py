@@ -196,7 +196,7 @@ def claims_table(rows: Sequence[Mapping[str, Any]]) -> str:
         outcomes = [row["outcome"] for row in group]
         contradicted = outcomes.count("contradicted")
         chance = stats.binom.sf(contradicted - 1, len(group), level)
-        told = [row["p_value"] for row in group if row["p_value"] is not None]
+        p_values = [row["p_value"] for row in group if row["p_value"] is not None]
         cells = (
             claimed,
             f"{level:.2g}",
@@ -205,7 +205,7 @@ def claims_table(rows: Sequence[Mapping[str, Any]]) -> str:
             f"{chance:.2g}",
             str(outcomes.count("consistent")),
             str(outcomes.count("inconclusive")),
-            f"{min(told, default=math.nan):.2g}",
+            f"{min(p_values, default=math.nan):.2g}",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -150,7 +150,7 @@ class NoisySums(Engine):
         return np.asarray(leaves[0])
 
     def evaluator(self, run: PreparedRun) -> Any:
-        """An accuracy that nobody looks at."""
+        """An accuracy that is not used."""
         return lambda weights: 0.5
 
 

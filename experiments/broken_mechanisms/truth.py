@@ -1,8 +1,8 @@
 """The true epsilon of the zoo's mechanisms, where it can be computed.
 
-A Gaussian mechanism whose releases shift by m_1, m_2, ... standard deviations is mu-GDP with
-mu^2 = m_1^2 + m_2^2 + ... (Dong, Roth & Su 2022, corollary 3.3). Where the shifts are random, the
-attacker here sees them: delta is then the mean of the delta of each mu over their law, as for the
+A Gaussian mechanism whose releases shift by m_1, m_2, ... standard deviations is mu-GDP with mu^2 =
+m_1^2 + m_2^2 + ... (Dong, Roth & Su 2022, corollary 3.3). Where the shifts are random, the attacker
+here sees them: delta is then the mean of the delta of each mu over their distribution, as for the
 claim of `uniform` sampling.
 """
 

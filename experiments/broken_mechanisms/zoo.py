@@ -1,4 +1,4 @@
-"""The zoo of broken mechanisms, each beside the correct one that it claims to be."""
+"""The zoo of broken mechanisms, each with the correct one that it claims to be."""
 
 import dataclasses
 from collections.abc import Callable

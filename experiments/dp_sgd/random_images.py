@@ -1,4 +1,4 @@
-"""What canaries of random images prove in DP-SGD, beside mislabelled images and vectors.
+"""Lower bounds from random images in DP-SGD, compared with mislabelled images and vectors.
 
 The mechanism of known_steps.py in NumPy, with the statistic `white_box_ratio` of `fl-audit run`
 (`fl_audit.attacks.example_statistics`) from outer products in place of whole gradients.
@@ -65,7 +65,7 @@ Images = tuple[FloatArray, IndexArray]
 
 
 def made(source: str, count: int, held_out: Images, rng: np.random.Generator) -> Images:
-    """Images and labels made as canaries are, from digits that nobody else has."""
+    """Images and labels made as canaries are, from digits of no other client."""
     if source == "mislabelled":
         x, labels = (array[:count] for array in held_out)
         return x, (labels + rng.integers(1, CLASSES, len(x))) % CLASSES
@@ -156,7 +156,7 @@ class ImagePool:
     def __init__(
         self, setting: Setting, canaries: Images, public: Images, rng: np.random.Generator
     ) -> None:
-        """Makes stand-ins of images that nobody trains on.
+        """Makes stand-ins from images outside training.
 
         Args:
           setting: The training run.

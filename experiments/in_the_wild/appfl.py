@@ -23,7 +23,7 @@ class _Silent:
 
 
 class Linear(torch.nn.Module):
-    """A model whose gradient is its data, behind a batch normalisation where asked for."""
+    """A model whose gradient is its data, after a batch normalisation if requested."""
 
     def __init__(self, normalised: torch.nn.Module | None = None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One DP feature of a released library, run as it is, beside what its documentation states.
+"""One DP feature of a released library, run unchanged, and its documentation.
 
 A feature is a server in the sense of `fl_audit.replay_round`: it gets a state, the updates of a
 round and the round's randomness, calls the library, and gives back what the library releases. All
@@ -49,7 +49,7 @@ class Feature:
       name: The feature, as its library calls it.
       library: The distribution that it comes from, as pip knows it.
       stated: What its documentation states, quoted.
-      source: Where that stands.
+      source: The place in the documentation.
       reading: The weakest reading of it, which is what is tested.
       promise: That reading in numbers.
       server: The round of the library.

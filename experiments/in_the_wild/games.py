@@ -2,7 +2,7 @@
 
     python -m experiments.in_the_wild.games
 
-Each is a `Game`. One of a library that needs an environment of its own stands beside its features.
+Each is a `Game`. One of a library that needs an environment of its own is next to its features.
 """
 
 import functools

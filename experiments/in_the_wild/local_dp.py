@@ -3,7 +3,7 @@
     python -m experiments.in_the_wild.local_dp CLIP_NORM SENSITIVITY EPSILON [DELTA]
 
 300 canary clients upload once, each through the mod as Flower calls it: included ones a vector that
-is clipped, excluded ones next to nothing. The claim is the mod's own epsilon and delta.
+is clipped, excluded ones send almost zero. The claim is the mod's own epsilon and delta.
 """
 
 import sys

@@ -84,7 +84,7 @@ class Rounds(Protocol):
         """The state before the first round; a seed fixes what it draws."""
 
     def summed(self, state: Any, updates: list[Update]) -> Any:
-        """The sum of a round's clipped records, with the counts beside it."""
+        """The sum of a round's clipped records, and the counts."""
 
     def released(self, state: Any, total: Any) -> tuple[Any, Update]:
         """The state after a round, and what the round releases."""

@@ -1,6 +1,6 @@
 """Mutants of a module's source: one operator, number, argument, attribute or line changed.
 
-No part of the change knows what the code is for, and nobody chose it: all places of a module are
+No part of the change knows what the code is for, and none was chosen: all places of a module are
 enumerated. Docstrings, `assert` and what raises are left alone.
 """
 

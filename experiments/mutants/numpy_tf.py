@@ -1,7 +1,8 @@
 """The functions of TensorFlow that tensorflow-privacy's queries use, on NumPy arrays.
 
-A mutant's law is first tested on TensorFlow itself. Hundreds of rounds of the tools then cost a
-twentieth on NumPy; whether a mutant's rounds are the same on both is tested, too (`queries.py`).
+A mutant's distribution is first tested on TensorFlow itself. Hundreds of rounds of the tools then
+cost a twentieth on NumPy; whether a mutant's rounds are the same on both is tested, too
+(`queries.py`).
 """
 
 import types
@@ -83,4 +84,4 @@ module = types.SimpleNamespace(
     float32=np.float32,
     TensorSpec=tensorflow.TensorSpec,
 )
-"""What stands in TensorFlow's place."""
+"""The replacement of TensorFlow."""

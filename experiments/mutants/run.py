@@ -41,7 +41,7 @@ _MOST_SECONDS = 120
 def tried(
     library: Any, module: str, mutant: Mutant, originals: list[tuple[np.ndarray, float]]
 ) -> dict:
-    """What became of a mutant: `kind` is crashes, same law, or changed; and who found it.
+    """The outcome of a mutant: `kind` is crashes, same law, or changed; and who found it.
 
     A mutant changes the law where it does that of one of its module's subjects; the tools look at
     the first such subject, else at the first of all. The law is tested as the library is; the
@@ -108,7 +108,7 @@ def originals(library: Any) -> dict[str, list[tuple[np.ndarray, float]]]:
 
 
 def table(rows: list[dict]) -> None:
-    """Prints how many were found, by whom, and which survive."""
+    """Prints how many were found, by which tool, and which survive."""
     print(
         "| module | mutants | crash | same law | changed | replay | checks | canaries | together "
         "| weaker | of them found |"

@@ -18,7 +18,7 @@ from fl_audit.array_types import FloatArray
 
 DELTA, SAMPLES, RUNS = 1e-5, (1000, 10_000, 100_000), 3
 MEMBERS, OTHERS, TRIMMED_BELOW = stats.norm(0, 1), stats.norm(3, 1), 1e-9
-"""The laws of figure 3, and the rates that it leaves out."""
+"""The distributions of figure 3, and the rates that it leaves out."""
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ _HALVINGS = 200
 
 @dataclass(frozen=True)
 class GaussianMixture:
-    """A law that draws from one of several Gaussians.
+    """A distribution that draws from one of several Gaussians.
 
     Attributes:
       weights: Probability of each component, positive, with sum 1 (k of them).
@@ -74,7 +74,7 @@ class GaussianMixture:
         return -self.reflected().isf(p)
 
     def reflected(self) -> "GaussianMixture":
-        """The law of -X."""
+        """The distribution of -X."""
         return GaussianMixture(
             self.weights, tuple(distribution.reflected() for distribution in self.components)
         )
@@ -145,7 +145,7 @@ def epsilon_star_of_mixtures(
     This is `epsilon_star` with mixtures of `num_components` in place of single Gaussians; Negoescu
     et al. (2024), appendix B, 8.2, fit them but report Epsilon* for one component only. The search
     for the best threshold starts from points a tenth apart in the log odds of a rate: where several
-    components of the other law are narrower than that, it may miss up to 0.1.
+    components of the other distribution are narrower than that, it may miss up to 0.1.
 
     Args:
       member_losses: Losses of the model on its training points, float64 of shape (n1,).
@@ -177,7 +177,7 @@ def epsilon_star_of_mixtures(
 
 @dataclass(frozen=True, eq=False)
 class KolmogorovSmirnovTable:
-    """P-values of the hypothesis that a fitted mixture is the law of held-out values.
+    """P-values of the hypothesis that a fitted mixture is the distribution of held-out values.
 
     Attributes:
       num_components: Numbers of components of the mixture, by row (c of them).
@@ -203,9 +203,9 @@ def kolmogorov_smirnov_table(
 ) -> KolmogorovSmirnovTable:
     """A test of how well mixtures of 1 to 20 Gaussians fit values held out of their fit.
 
-    For each cell: split the values at random into an evaluation set of `num_samples` and a
-    fitting set of the rest; fit the mixture to the latter; draw `num_samples` from the fit; test
-    whether the draws and the evaluation set have one law. Negoescu et al. (2024), appendix B, 8.2.
+    For each cell: split the values at random into an evaluation set of `num_samples` and a fitting
+    set of the rest; fit the mixture to the latter; draw `num_samples` from the fit; test whether
+    the draws and the evaluation set have one distribution. Negoescu et al. (2024), appendix B, 8.2.
 
     The paper takes a p-value above 0.05 as a sign of a good fit. It is a weak one: with 100
     against 100 values the test misses all but gross misfits, and it hardly looks at the tails,

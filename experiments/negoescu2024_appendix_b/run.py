@@ -15,7 +15,7 @@ METHODS = (epsilon_star_empirical, epsilon_star)
 
 
 def true_epsilon_star(d: float, delta: float, trimmed_below: float) -> float:
-    """The Epsilon* of the two Gamma laws, over rates in (trimmed_below, 1 - trimmed_below)."""
+    """Epsilon* of the two Gamma distributions, at rates in (trimmed_below, 1 - trimmed_below)."""
     members, others = stats.gamma(SHAPE, scale=SCALE), stats.gamma(SHAPE + d, scale=SCALE)
     tau = np.geomspace(1e-6, 400, 1_000_001)
     tpr, fpr, fnr, tnr = members.cdf(tau), others.cdf(tau), members.sf(tau), others.sf(tau)

@@ -2,7 +2,7 @@
 
 Usage: python -m experiments.production.patterns_and_mechanisms TABLE.csv PICTURE.png [SEEDS, 10]
 
-Utility is the root mean square of the noise on prefix sums, which is what stands in the model.
+Utility is the root mean square of the noise on prefix sums, the noise in the model.
 Canaries participate like clients. Nothing is trained: clients' updates are of length 1 in random
 directions (simulated.py). The estimate is `shift_fit`.
 """

@@ -55,7 +55,7 @@ def tree_sensitivity(mechanism: Mapping[str, Any]) -> int:
 
 
 def release_of(mechanism: Mapping[str, Any]) -> Release:
-    """What was released, of which no canary is known: a client stands in for it."""
+    """The release, without known canaries: a client replaces them."""
     device = Party(FixedRounds(mechanism["max_participation"]), tree_sensitivity(mechanism))
     noise = mechanism["noise_multiplier"]
     return Release(

@@ -3,12 +3,12 @@
     python -m experiments.stackoverflow.figures runs/table_4 figures.png
 
 Above, for each noise multiplier: densities of the included canaries' cosines with the final model,
-a curve for each number of presentations, and in black the law of a canary that did not take part,
-N(0, 1/d). Below: the estimate as bars and the 95 % bound as ticks. The paper prints numbers of
-one presentation (Table 3), which are drawn as open marks, and Anderson-Darling statistics of all 15
-sets (Table 4), which stand beside ours in the table that is printed. Any sweep with canaries will
-do. Runs of one noise and one mean number of presentations,
-such as those of other seeds, are drawn as one: all their cosines, and medians.
+a curve for each number of presentations, and in black the distribution of a canary that did not
+participate, N(0, 1/d). Below: the estimate as bars and the 95 % bound as ticks. The paper prints
+numbers of one presentation (Table 3), which are drawn as open marks, and Anderson-Darling
+statistics of all 15 sets (Table 4), which the printed table compares with ours. Any sweep with
+canaries will do. Runs of one noise and one mean number of presentations, such as those of other
+seeds, are drawn as one: all their cosines, and medians.
 """
 
 import argparse
@@ -195,7 +195,7 @@ def _all_labels(row: Sequence[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def table(settings: Settings) -> list[str]:
-    """The numbers behind both figures as Markdown, the paper's where it prints them.
+    """The numbers of both figures as Markdown, the paper's where it prints them.
 
     Args:
       settings: The settings.

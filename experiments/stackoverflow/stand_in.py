@@ -4,14 +4,14 @@
 
 writes FOLDER/stackoverflow.sqlite and FOLDER/stackoverflow.word_count, client by client. Published
 (TFF, `stackoverflow.load_data`): 342,477 clients with 135,818,730 sentences in the split `train`,
-204,088 with 16,586,035 in `test`; nobody with fewer than 100 sentences was kept before the split.
-`--clients` scales the numbers of clients, `--fewer` divides every client's sentences. Chosen here,
-as nothing is published: the Pareto law of sentences per client, whose cut at 100,000 takes 7 % off
-its mean (5 % in `test`); log-normal lengths of sentences; words by the law of Zipf and Mandelbrot
-with exponent 1.2. Every second word of a sentence is, with probability 0.9, the fixed follower of
-the word before it (the 1st and 2nd most frequent words follow each other, the 3rd and 4th, and so
-on); all others are drawn independently. So a model can learn frequencies and followers, and no
-more. An example has the feature `tokens` alone.
+204,088 with 16,586,035 in `test`; no client with fewer than 100 sentences was kept before the
+split. `--clients` scales the numbers of clients, `--fewer` divides every client's sentences. Chosen
+here, as nothing is published: a Pareto distribution of sentences per client, whose cut at 100,000
+takes 7 % off its mean (5 % in `test`); log-normal lengths of sentences; words by the distribution
+of Zipf and Mandelbrot with exponent 1.2. Every second word of a sentence is, with probability 0.9,
+the fixed follower of the word before it (the 1st and 2nd most frequent words follow each other, the
+3rd and 4th, and so on); all others are drawn independently. So a model can learn frequencies and
+followers, and no more. An example has the feature `tokens` alone.
 """
 
 import argparse
@@ -80,7 +80,8 @@ def sentences_per_client(split: Split, count: int, random: np.random.Generator) 
       random: The source of randomness.
     """
     mean = split.sentences / split.clients
-    shape = mean / (mean - split.fewest)  # the mean of a Pareto law is shape / (shape - 1) fewest
+    # The mean of a Pareto distribution is shape / (shape - 1) fewest.
+    shape = mean / (mean - split.fewest)
     drawn = split.fewest * (1 + random.pareto(shape, count))
     return np.minimum(drawn, _MOST_SENTENCES)
 
@@ -89,7 +90,7 @@ class Speaker:
     """Who draws sentences, and counts the words."""
 
     def __init__(self, seed: int) -> None:
-        """Makes the vocabulary and its law.
+        """Makes the vocabulary and its distribution.
 
         Args:
           seed: The seed of everything that is drawn.

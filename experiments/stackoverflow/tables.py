@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of Andrew et al. (2023), beside the numbers of a sweep; see README.md.
+"""Tables 2 and 3 of Andrew et al. (2023), with the numbers of a sweep; see README.md.
 
     python -m experiments.stackoverflow.tables runs/tables_2_3
 
@@ -6,7 +6,7 @@ A row for each of the paper's noise multipliers; what no finished run of the swe
 Several runs of a noise multiplier, such as those of other seeds, are given by their median. Runs
 whose canaries coins included (`coins.toml`) are shown in a table of their own, with the one-run
 bounds of Steinke et al. (2023), which a fixed half of the pool does not allow. A last table has
-what the same scores prove by bounds that hold, beside the upper bound from accounting.
+what the same scores prove by bounds that hold, and the upper bound from accounting.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ALL, FINAL = "max", "final"
 """The statistics of Table 3's two halves: all aggregates, and the final model alone."""
 
 BOUND, ESTIMATE = "threshold_jeffreys", "gaussian_fit"
-"""The methods behind the paper's ε_lo and ε_est."""
+"""The methods of the paper's ε_lo and ε_est."""
 
 
 @dataclass(frozen=True)

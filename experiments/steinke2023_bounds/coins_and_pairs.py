@@ -189,7 +189,7 @@ def inclusion_epsilon_lower_bound(
 
 
 def _largest_g(own: int, other: int, v: int, logits: tuple[float, float]) -> float:
-    """A bound on g for `own` guesses of one kind beside `other` of the other kind."""
+    """A bound on g for `own` guesses of one kind and `other` of the other kind."""
     own_logit, other_logit = logits
     if own == 0 or not 1 <= v <= own + other:
         return 0.0

@@ -30,7 +30,7 @@ from fl_audit.estimators.one_run.bound import binomial_probability, delta_factor
 from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
 
 Tail = Callable[[IntArray], FloatArray]
-"""Function from an array of integers k to the chances that an integer law is at least k."""
+"""Function from an array of integers k to the chances that an integer variable is at least k."""
 
 _DENSE_UP_TO = 1000
 _GRID_RATIO = 1.01
@@ -40,7 +40,7 @@ def steepest(tail: Tail, v: int, largest: int) -> float:
     """The alpha of Theorem 5.2, equation 9: max over i in 1..largest of (f(v - i) - f(v)) / i.
 
     Args:
-      tail: Tail f of a unimodal law on the integers from 0 on.
+      tail: Tail f of a unimodal distribution on the integers from 0 on.
       v: The point at which the term is taken, at least 0.
       largest: The largest i, m, at least 1.
 
@@ -89,8 +89,8 @@ def mean_mode(n: int, logit: float) -> float:
 
 
 _NEGLIGIBLE = 1e-25
-"""The mass below which the ends of a law are cut off: the lower end is moved up, the upper lost.
-What is lost is far below any level of a test."""
+"""The mass below which tails of a distribution are cut off: the lower end is moved up, the upper
+lost. What is lost is far below any level of a test."""
 
 _ROUNDING = 1e-12
 
@@ -99,8 +99,9 @@ _ROUNDING = 1e-12
 class LatticeWeights:
     """Weights of guesses, as whole multiples of a unit, rounded up.
 
-    Rounding up can only make the law larger, so p-values stay valid; the total right weight that
-    is observed is never rounded. They are exact if the weights are multiples of the unit.
+    Rounding up can only make the distribution larger, so p-values stay valid; the total right
+    weight that is observed is never rounded. They are exact if the weights are multiples of the
+    unit.
 
     Attributes:
       unit: Unit of the lattice, above 0.
@@ -150,7 +151,7 @@ class LatticeWeights:
         return self.unit * int(self.multiples @ self.numbers)
 
     def distribution(self, epsilon: float) -> tuple[int, FloatArray]:
-        """The worst-case law of the right weight: its first multiple of the unit, and its masses.
+        """The worst-case distribution of the right weight: first multiple of the unit, and masses.
 
         Guesses of one weight are a binomial; the binomials are convolved, smallest weight first.
         """
@@ -193,7 +194,7 @@ def _binomial(number: int, epsilon: float) -> tuple[int, FloatArray]:
 
 
 def _add_multiple(masses: FloatArray, chances: FloatArray, multiple: int) -> FloatArray:
-    """The law of a lattice variable plus `multiple` times an independent count."""
+    """The distribution of a lattice variable plus `multiple` times an independent count."""
     total = np.zeros(len(masses) + multiple * (len(chances) - 1))
     for k, chance in enumerate(chances.tolist()):
         total[k * multiple : k * multiple + len(masses)] += chance * masses
@@ -201,7 +202,7 @@ def _add_multiple(masses: FloatArray, chances: FloatArray, multiple: int) -> Flo
 
 
 def _without_ends(masses: FloatArray) -> tuple[int, FloatArray]:
-    """The law without its ends; what was below moves up, so it can only grow."""
+    """The distribution without its tails; the lower mass moves up, so it can only grow."""
     kept = np.flatnonzero(masses > _NEGLIGIBLE)
     low, high = int(kept[0]), int(kept[-1]) + 1
     inner = masses[low:high].copy()
@@ -212,13 +213,13 @@ def _without_ends(masses: FloatArray) -> tuple[int, FloatArray]:
 # The one-run test with weighted guesses in [-1, 1].
 #
 # Steinke et al. (2023), Theorem 5.2 for T in [-1, 1]^m: the sign of T_i guesses, its size is what
-# the guess counts for, and W is the sum of |T_i| over the right guesses. The law that W is compared
-# with is that of the sum of |t_i| Bernoulli(e^eps / (1 + e^eps)).
+# the guess counts for, and W is the sum of |T_i| over the right guesses. The distribution that W is
+# compared with is that of the sum of |t_i| Bernoulli(e^eps / (1 + e^eps)).
 #
 # What the weights may depend on. Their multiset has to be fixed before the scores are seen; which
 # canary gets which weight may depend on the scores in any way. (The k-th surest guess weighs w_k,
-# for instance.) Then the law below is that of Theorem 5.2 for every t in the support of T, so
-# W-check* is it. For delta = 0, the weights themselves may be any function of the scores too:
+# for instance.) Then the distribution below is that of Theorem 5.2 for every t in the support of T,
+# so W-check* is it. For delta = 0, the weights themselves may be any function of the scores too:
 # Proposition 5.1 holds given T = t. They may never depend on the coins.
 
 

@@ -22,7 +22,7 @@ from fl_audit.estimators import METHODS, AuditSetting
 COLUMNS = ("figure", "series", "x", "repeat", "published", "valid", "accuracy")
 
 METHOD_NAMES = {"published": "one_run", "valid": "one_run_valid"}
-"""The methods behind two of the columns."""
+"""The methods of two of the columns."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Trained:
 
     Attributes:
       scores: The canaries' scores by the name of the attack.
-      accuracy: The share of right answers on images that nobody trained on.
+      accuracy: The share of right answers on images outside training.
     """
 
     scores: dict[str, CanaryScores]

@@ -45,7 +45,7 @@ RATES = np.linspace(0.05, 0.45, 9)
 
 
 def main() -> None:
-    """Draws the figures, and prints the numbers that the paper prints beside ours."""
+    """Draws the figures, and prints the numbers of the paper next to ours."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("picture", type=Path)
     parser.add_argument("attacks", type=Path, nargs="*", help="folders of fl-audit attack")

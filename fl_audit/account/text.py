@@ -14,13 +14,7 @@ _DIGITS = 4
 
 
 def account_lines(record: AccountRecord, width: int, found_for: float | None = None) -> list[str]:
-    """The lines for the terminal.
-
-    Args:
-      record: The accounting.
-      width: The width of the terminal.
-      found_for: The target epsilon from which the noise was calculated; None for stated noise.
-    """
+    """The lines for the terminal; `found_for` is a target epsilon that determined the noise."""
     lines = _wrapped(_head(record, found_for), width)
     lines += ["", *_table(record).lines(width), ""]
     lines += _reasons(record, width)

@@ -36,7 +36,7 @@ class BufferedToeplitz:
 
 
 def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
-    """The strategy with the least error of the last prefix sum at equal privacy of one round.
+    """The strategy with the least error of the last prefix sum, given the privacy of one round.
 
     The search is deterministic. It starts from decays that are evenly spaced in log(1 - decay), as
     in rational approximations of the square root.

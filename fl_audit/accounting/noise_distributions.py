@@ -64,11 +64,7 @@ remove_noise_distribution = NOISE_DISTRIBUTIONS.remove
 
 
 def noise_distribution_named(name: str) -> NoiseDistribution:
-    """The distribution with a name.
-
-    Raises:
-      ValueError: No distribution of this name is registered.
-    """
+    """The distribution with a name."""
     if name not in NOISE_DISTRIBUTIONS:
         raise ValueError(
             f"noise_distribution must be one of {', '.join(NOISE_DISTRIBUTIONS)}, got {name!r}"
@@ -95,7 +91,7 @@ def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
     return np.full(counts.shape, noise.sum_noise_multiplier)
 
 
-HOW_OFTEN_UNKNOWN = "the number of rounds that it takes part in is not known"
+HOW_OFTEN_UNKNOWN = "the number of rounds in which it participates is not known"
 
 
 def _independent(release: Release, party: Party, delta: float) -> Guarantee:
@@ -126,7 +122,9 @@ def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
 def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of sums if each participant adds noise."""
     if party.squared_sensitivity is None and release.noise.noise_multiplier > 0:
-        return none_known(party.participations, "how many take part in a round is not known")
+        return none_known(
+            party.participations, "the number of participants in a round is not known"
+        )
     return _correlated(release, party, delta)
 
 

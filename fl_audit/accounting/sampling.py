@@ -66,11 +66,7 @@ class Sampling:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Sampling":
-        """Inverse of `to_json`; `UnknownRounds` if the class is not imported.
-
-        Raises:
-          ValueError: A field is missing, or a value is of another type.
-        """
+        """Inverse of `to_json`; `UnknownRounds` if the class is not imported."""
         subclass = next((k for k in cls.kinds() if k.__name__ == value["kind"]), None)
         return UnknownRounds() if subclass is None else fields_from_json(subclass, value)
 

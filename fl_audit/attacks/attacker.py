@@ -96,11 +96,7 @@ class AttackContext:
 
     @functools.cached_property
     def round_cosines(self) -> RoundCosines:
-        """The cosines of every canary with every aggregate, one log shared by all attackers.
-
-        Raises:
-          InputError: Rounds are completed, and the run's log is missing or damaged.
-        """
+        """The cosines of every canary with every aggregate, one log shared by all attackers."""
         if self.given_cosines is not None:
             return self.given_cosines
         folder = self.run_folder
@@ -108,10 +104,8 @@ class AttackContext:
 
     @functools.cached_property
     def cosines_and_directions(self) -> RoundCosines:
-        """`round_cosines`, with the directions of a run's aggregates in a log that it shares.
-
-        Raises:
-          InputError: Rounds are completed, and the run's log is missing or damaged.
+        """`round_cosines`, which in a run also log the directions of aggregates, in one shared
+        file.
         """
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
@@ -125,11 +119,7 @@ class AttackContext:
 
     @functools.cached_property
     def uploads(self) -> CanaryUploads:
-        """The log of canaries' own uploads.
-
-        Raises:
-          InputError: Rounds are completed, and the run's log is missing or damaged.
-        """
+        """The log of canaries' own uploads."""
         if self.given_uploads is not None:
             return self.given_uploads
         dim = len(self.initial_model)
@@ -139,11 +129,7 @@ class AttackContext:
         )
 
     def round_log(self, cosines: Path, concentrations: Path, num_vectors: int) -> RoundLog:
-        """The log of canaries' cosines with a run's vectors, and of these vectors' sums of powers.
-
-        Raises:
-          InputError: Rounds are completed, and a log is missing or damaged.
-        """
+        """The log of canaries' cosines with a run's vectors, and of the vectors' concentrations."""
         log = CosineLog.at_round(self.completed, cosines, num_vectors, self.num_canaries)
         needed = None
         if depends_on_vectors(self.family):
@@ -177,11 +163,7 @@ class Attacker(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_context(cls, context: AttackContext) -> Self:
-        """Makes the attacker of a run or a log, with the state after the completed rounds.
-
-        Raises:
-          InputError: A file that the attacker should have written is missing or damaged.
-        """
+        """Makes the attacker of a run or a log, with the state after the completed rounds."""
 
     def see_round(self, seen: SeenRound) -> None:  # noqa: B027 - some attackers see no round
         """Processes a round; after a crash the rounds since the last checkpoint come again."""

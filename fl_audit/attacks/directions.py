@@ -250,7 +250,7 @@ class RoundDirections:
         return None if known is None else known.weighted_sums(weights, at)
 
     def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:
-        """The sets whose sums, scaled to norm 1, are largest in cubes and in fourth powers."""
+        """The sets whose sums, at norm 1, have the largest sums of cubes and of fourth powers."""
         squares, cubes, fourth_powers = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):
             sums = np.abs(weights @ columns)

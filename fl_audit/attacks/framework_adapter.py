@@ -1,4 +1,4 @@
-"""Shared by the adapters for training frameworks (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
+"""The common part of the adapters for frameworks (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
 
 An error of the audit never stops another system's training. It is logged and noted in the audit's
 folder, so that a later verdict takes it into account, and the audit continues without the failed
@@ -67,8 +67,8 @@ class AdapterAudit:
             left_out = [f"{n} ({a.dtype})" for n, a in arrays.items() if n not in self._names]
             if left_out:
                 _LOG.warning(
-                    "the audit leaves out arrays without floating-point numbers, of canary clients "
-                    "too: %s; the pool's dim is the number of the other values, %d",
+                    "these arrays are not floating-point, so neither the audit nor its canaries "
+                    "use them: %s; the pool's dim is the number of the other values, %d",
                     one_line(", ".join(left_out)),
                     sum(arrays[name].size for name in self._names),
                 )

@@ -16,8 +16,8 @@ the even mixture of Q and P, whose density against Q is (1 + e^L) / 2,
 a mean of terms in [0, 2 / (1 + e^x)]. Their scale is that of the tail itself, so that some ten
 thousand samples give a tail of 1e-30 to a few percent. Each threshold has the upper bound of the
 empirical Bernstein inequality (Maurer & Pontil 2009, theorem 4); all hold at once except with
-probability `FAILURE`. Thresholds are quantiles of other samples. Beyond the last one Q(L >= x) <=
-e^-x by Markov's inequality, and so everywhere.
+probability `FAILURE`. Thresholds are quantiles of other samples. At every x, also
+beyond the last threshold, Q(L >= x) <= e^-x by Markov's inequality.
 
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
 where directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2),

@@ -96,9 +96,9 @@ def _check_independent_of_coins(
     chance = hypergeometric_p_value(len(included), included.sum(), has_rounds.sum(), among_included)
     if chance < _FALSE_REFUSAL:
         raise InputError(
-            f"{path}: {among_included} included canaries have rounds and {among_excluded} excluded "
-            "ones: every canary must have the rounds that it takes part in if included; or leave "
-            "out the column rounds"
+            f"{path}: {among_included} included canaries have rounds and {among_excluded} "
+            "excluded ones: every canary must have the rounds in which it participates if "
+            "included; or leave out the column rounds"
         )
 
 

@@ -42,7 +42,7 @@ class RoundCosines(abc.ABC):
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
         """Scores a round's noised aggregate once, even if several attackers pass it."""
-        raise ValueError(f"round {index} is shown, and the rounds of a log are over")
+        raise ValueError(f"round {index}: a log that is only read takes no further rounds")
 
     def flush(self) -> None: ...  # noqa: B027 - read-only logs have nothing to write
 

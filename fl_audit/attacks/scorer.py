@@ -153,7 +153,7 @@ class RoundScorer:
         adaptive_clip: AdaptiveClip | None = None,
         lost_canaries: LostCanaries = "warn",
     ) -> "RoundScorer":
-        """Starts an audit in a new or empty folder, which appears whole.
+        """Starts an audit in a new or empty folder, created atomically.
 
         Args:
           folder: The folder to create; it needs 4 bytes per round and canary, and 8 per parameter.

@@ -119,7 +119,7 @@ class Statistic:
             tail = compared.null_tail(facts.family, facts.dim)
         except ValueError as error:
             raise InputError(
-                f"what is known of the vectors of {self.name} does not go with dim "
-                f"{facts.dim}: {error}"
+                f"the known concentration of {self.name}'s vectors does not fit dim {facts.dim}: "
+                f"{error}"
             ) from error
         return dataclasses.replace(null_of, tail=tail, dim=facts.dim)

@@ -132,12 +132,14 @@ class CanaryUploads:
             raise InputError(f"{name}: there are canaries 0 to {values.shape[1] - 1}")
         own = self._pool.own
         if own is not None and index not in own.of_canary[canary]:
-            raise InputError(f"{name}: canary_rounds does not have it in that round")
+            raise InputError(
+                f"{name}: this canary does not participate in that round (canary_rounds)"
+            )
         others = np.flatnonzero(np.isfinite(values[:, canary]))
         if own is None and np.any(others != index):
             raise InputError(
-                f"{name}: it has one in round {int(others[0]) + 1}; canaries with several uploads "
-                "need canary_rounds in RoundScorer.create"
+                f"{name}: it has an upload already, in round {int(others[0]) + 1}; canaries with "
+                "several uploads need canary_rounds in RoundScorer.create"
             )
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:
@@ -207,7 +209,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """The sums divided by known norms, else by counts, for which the null is an upper bound."""
+        """The sums divided by their norms; if those are unknown by counts, with a bound as null."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:

@@ -3,8 +3,8 @@
 A vector is a function of (seed, canary, dim), so it is never stored, and every process and machine
 generates the same one. An attacker's score is a cosine with such a vector. An excluded canary's
 vector is independent of training, so the cosine has a known distribution: that of a uniform
-direction (`gaussian`), of random signs (`rademacher`, `hadamard`), or only that of the compared
-vector's entries (`dirac`). docs/canaries.md compares them.
+direction (`gaussian`), of random signs (`rademacher`, `hadamard`), or of the compared vector's
+entries, which is not known in advance (`dirac`). docs/canaries.md compares them.
 
 Scoring regenerates the pool block by block, so its memory grows neither with the number of canaries
 nor with the dimension, and it uses every core (NumPy's generators and vector functions release the

@@ -110,9 +110,12 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
             raise ValueError("count must be at least 2, or 0 for no canaries, got 1")
         check_inclusion(self.inclusion, coin_probability(self))
         if len(self.arms) == 1 or len(set(self.arms)) < len(self.arms):
-            raise ValueError("arms must be two different ones or more, or left out")
+            raise ValueError("arms must name at least two different arms, or be left out")
         if self.arms and self.inclusion == "pairs":
-            raise ValueError("arms do not go with inclusion 'pairs', whose two have to be alike")
+            raise ValueError(
+                "arms do not go with inclusion 'pairs', whose two canaries participate in the "
+                "same rounds"
+            )
 
 
 class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
@@ -150,7 +153,9 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
             if self.path is None:
                 raise ValueError("source 'file' needs path, the file")
             if self.examples_per_canary is not None:
-                raise ValueError("source 'file' takes no examples_per_canary: the file says it")
+                raise ValueError(
+                    "source 'file' takes no examples_per_canary: the file determines it"
+                )
         elif self.path is not None:
             raise ValueError(f"path goes with source 'file', not {self.source!r}")
         elif self.count is None:

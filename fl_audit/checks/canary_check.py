@@ -277,7 +277,7 @@ class _FirstRounds:
             return None
         measured, mixture = self.measured, self.mixture_beyond(self.alarm)
         if measured.ratio < -measured.deviation(self.alarm):
-            return "the aggregate has the wrong sign; it must be how the model moves"
+            return "the aggregate has the wrong sign; it must point where the model moves"
         if not self.is_bearable and (elsewhere := self._elsewhere(shifted)):
             return elsewhere
         if mixture is not None:
@@ -367,7 +367,7 @@ def _doubt(
         absent.differs_by(0, 0, ARRIVED)
         or (participations.knows_tails and excluded_log_e_value(participations.first) > ARRIVED)
     ):
-        return f"excluded ones, which send nothing, at {_share(absent)}"
+        return f"excluded ones, which send nothing, have {_share(absent)} × the expected norm"
     return None
 
 
@@ -449,7 +449,7 @@ def _without_lengths(
         )
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < -scored.deviation(alarm):
-        reason = f"{words}: the aggregate has the wrong sign; it must be how the model moves"
+        reason = f"{words}: the aggregate has the wrong sign; it must point where the model moves"
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < scored.deviation(ARRIVED):
         reason = f"{words}, no more than by chance, and {unknown}"

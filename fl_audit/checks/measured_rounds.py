@@ -232,17 +232,13 @@ class MechanismWatch:
         self._last = seen.vector
 
     def aggregates(self) -> RunAggregates:
-        """The input of the checks, for the rounds so far.
-
-        Raises:
-          InputError: No round was shown, or the first rounds were shown to another watch.
-        """
+        """The input of the checks, for the rounds so far."""
         if not self._rows:
-            raise InputError("see_round: must be called for a round before there are checks")
+            raise InputError("see_round: must be called for at least one round before the checks")
         if self._first:
             raise InputError(
-                "see_round: must be called for every round before there are checks, and "
-                f"{self._first} were done before"
+                "see_round: must be called for every round before the checks, including the first "
+                f"{self._first}"
             )
         numbers, stddev, norm_bound, products, noise = zip(*self._rows, strict=True)
         return RunAggregates(

@@ -24,10 +24,10 @@ Sketches of aggregates find noise that was used in any earlier round.
 
 A sketch is R x for a fixed matrix R with orthonormal rows: sums over neighbouring coordinates with
 random signs. Given earlier rounds, the noise in it is N(0, I) in units of the noise, and the
-updates in it are a fixed vector. So the squared norm of its component orthogonal to any directions
-of earlier sketches is stochastically at least chi-square, with as many degrees of freedom fewer,
-whatever clients send. Noise that repeats earlier noise, cancels it, or is a sum of parts of it has
-no such component.
+updates in it are a fixed vector. So the squared norm of its component orthogonal to k directions
+of earlier sketches is stochastically at least chi-square with k degrees of freedom fewer than the
+sketch has numbers, whatever clients send. Noise that repeats earlier noise, cancels it, or is a sum
+of parts of it has no such component.
 
 The tested components are orthogonal to the span of the most recent rounds and of the sum of earlier
 ones (`lengths_beyond_past`), and to any single earlier round and its reversal (`nearest_rounds`).
@@ -160,16 +160,16 @@ def nearest_rounds(sketches: FloatArray) -> NearestRounds:
 
 
 OFF = 5e-3
-"""The allowed relative error of the stated noise, as of three digits, bfloat16 or float16. Epsilon
-changes as little.
+"""The allowed relative error of the stated noise, which may be rounded to three digits, bfloat16 or
+float16; the relative change of epsilon is as small.
 """
 
 THRESHOLDS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
 """Absolute values, over the noise, above which coordinates are counted."""
 
 _ROUNDED = 0.125
-"""The largest rounding error of a coordinate for which thresholds allow: a grid of a quarter of the
-noise.
+"""The largest rounding error of a coordinate, over the noise, that the thresholds tolerate: half a
+grid step of a quarter of the noise.
 """
 
 _SAMPLE = 4096

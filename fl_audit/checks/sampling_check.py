@@ -159,7 +159,7 @@ def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability:
     )
 
 
-_RETURN = "whether a client comes does not depend on its having come some rounds before"
+_RETURN = "whether a client comes does not depend on whether it came some rounds before"
 
 
 def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:

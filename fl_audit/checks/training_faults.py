@@ -16,7 +16,7 @@ _FEWEST_ROUNDS = 5
 """The least number of rounds for which curves are judged."""
 
 _RUN_AWAY = 20.0
-"""The largest change since the first round, as a factor, of a clip norm that still moves."""
+"""A clip norm that still moves runs away if it has changed by more than this factor."""
 
 _STILL_MOVES = 1.1
 """A clip norm still moves if it changed by this factor in the last quarter of the rounds."""

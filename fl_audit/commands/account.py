@@ -110,7 +110,10 @@ def _source(arguments: argparse.Namespace) -> "Source":
         given = [name for name in described if getattr(arguments, name) is not None]
         if given:
             option = f"--{given[0].replace('_', '-')}"
-            raise InputError(f"{option}: {arguments.source} says it; use --set in a config")
+            raise InputError(
+                f"{option}: does not go with {arguments.source}, which states it; for a config, "
+                "use --set"
+            )
         from fl_audit.account.files import source_of_path
 
         return source_of_path(

@@ -24,10 +24,9 @@ def add(commands: Commands) -> None:
         name="commit",
         summary="fix config, method and claim before training",
         description=(
-            "Write a commitment to a config and to what it names, such as data: the claim and its "
-            "tests in plain words, and a digest of every key under a secret nonce, which keeps "
-            "the seed from being guessed. Publish FILE before `fl-audit run CONFIG --commitment "
-            "FILE`. "
+            "Write a commitment to a config and its input files: the claim and its tests in "
+            "plain words, and a digest of every key under a secret nonce, which keeps the seed "
+            "from being guessed. Publish FILE before `fl-audit run CONFIG --commitment FILE`. "
             "FILE.opening holds the nonce: keep it secret until you hand over the run's folder."
         ),
         example="fl-audit commit config.toml --out commitment.json",
@@ -53,8 +52,8 @@ def _commit(arguments: argparse.Namespace) -> int:
     check_uncommitted(arguments.out)
     if config.seed < _EASILY_TRIED:
         warn(
-            f"the commitment hides seed {config.seed}, but whoever sees rounds may try all small "
-            f"ones; a better one is seed = {secrets.randbelow(2**63)}"
+            f"the commitment hides seed {config.seed}, but anyone who sees rounds can try all "
+            f"small seeds; better: seed = {secrets.randbelow(2**63)}"
         )
     with doing("loading the data"):
         inputs = read_inputs(config, prepare(config).task)

@@ -45,8 +45,8 @@ def add(commands: Commands) -> None:
         nargs="+",
         action="append",
         default=[],
-        help="another participation pattern, by the keys that differ; says how many canaries tell "
-        "it from the config's; may be repeated",
+        help="another participation pattern, by the keys that differ; shows how many canaries "
+        "distinguish it from the config's; may be repeated",
     )
     add_calibrate(parser, "train the first rounds for SECONDS (default: 60), and predict hours")
     parser.add_argument(

@@ -61,7 +61,8 @@ def add(commands: Commands) -> None:
         "--sheet",
         metavar="FILE.html",
         type=Path,
-        help="a release sheet of the run, all of which but what the operator states must follow",
+        help="a release sheet of the run: every line but the operator's statements must follow "
+        "from the run",
     )
     parser.add_argument(
         "--statement",

@@ -6,8 +6,13 @@ from typing import Any
 from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
-from fl_audit.comparison.order import beyond_noise, compared_statistic
-from fl_audit.comparison.patterns import answers_of, attackers_of, confidence_of
+from fl_audit.comparison.order import (
+    answers_of,
+    attackers_of,
+    beyond_noise,
+    compared_statistic,
+    confidence_of,
+)
 from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
 from fl_audit.comparison.settings import Setting
 from fl_audit.report.chart import EpsilonBars, bars_of

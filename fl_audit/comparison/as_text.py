@@ -5,8 +5,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
-from fl_audit.comparison.order import beyond_noise
-from fl_audit.comparison.patterns import answers_of, attackers_of, confidence_of
+from fl_audit.comparison.order import (
+    answers_of,
+    attackers_of,
+    beyond_noise,
+    confidence_of,
+)
 from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.estimators.result import estimate_text
@@ -204,8 +208,8 @@ def _explanation(comparison: Comparison) -> list[str]:
         "clients and canaries per round. ε client, ε canary: upper bounds from accounting.",
         "threshold_valid, one_run_valid: lower bounds; each holds at its confidence by itself.",
         "shift_fit: an estimate, not a bound.",
-        f"*: on the Pareto front: none of at least this accuracy has a smaller {FRONT_METHOD} by",
-        "intervals that do not overlap.",
+        "*: on the Pareto front: no setting of at least this accuracy has a smaller",
+        f"{FRONT_METHOD}, with intervals that do not overlap.",
     ]
     if has_repetitions(comparison):
         lines.append("mean (smallest … largest) over runs; a mean of bounds is not a bound.")

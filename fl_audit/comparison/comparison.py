@@ -265,13 +265,13 @@ _MUST_AGREE = (
     _MustAgree(
         "task",
         lambda run: run.record and run.record.task,
-        "accuracies of different tasks do not compare, and estimates only as those of "
-        "different trainings",
+        "accuracies on different tasks are not comparable, and estimates are of different "
+        "trainings",
     ),
     _MustAgree(
         "measure of accuracy",
         lambda run: run.record and run.record.accuracy_description,
-        "accuracies counted differently do not compare",
+        "accuracies counted differently are not comparable",
     ),
     _MustAgree(
         "number of parameters",

@@ -1,8 +1,8 @@
 """Whether a new run leaks significantly more than an old one: a gate against the last release.
 
 Both runs have an estimate of epsilon with an interval, on the first statistic of the strongest
-attacker, which does not depend on the scores. The two are independent, so the difference has the
-interval
+attacker; scores do not decide which one that is. The two estimates are independent, so their
+difference has the interval
 
     d - sqrt((new - new lower)^2 + (old upper - old)^2)  to
     d + sqrt((new upper - new)^2 + (old - old lower)^2)
@@ -99,7 +99,7 @@ def difference_to_last(comparison: Comparison) -> Difference:
 
 
 def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
-    """Raises InputError if a difference would not only reflect leakage."""
+    """Raises InputError if the runs differ in more than their leakage."""
     for name, of_new, of_old in (
         ("delta", new.report.delta, old.report.delta),
         ("confidence", new.report.confidence, old.report.confidence),
@@ -140,5 +140,5 @@ def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
 
 
 def _minus(first: float, second: float) -> float:
-    """The difference; two infinities give one in favour of the new run."""
+    """The difference; minus infinity, in favour of the new run, if both ends are infinite."""
     return -math.inf if math.isinf(second) else first - second

@@ -1,4 +1,7 @@
-"""The order of settings by leakage: differences are significant if intervals do not overlap."""
+"""The order of settings by leakage, on one statistic and by attacker.
+
+On one statistic, differences are significant if intervals do not overlap.
+"""
 
 import itertools
 import math
@@ -10,7 +13,15 @@ from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
 from fl_audit.number_words import epsilon_text
 from fl_audit.report.headline import Headline, strongest_first
-from fl_audit.report.patterns import equally_often
+from fl_audit.report.patterns import (
+    BOUND,
+    Detection,
+    PatternAttacker,
+    equally_often,
+    mean_auc,
+    pattern_answers,
+    pattern_attackers,
+)
 
 
 @dataclass(frozen=True)
@@ -178,9 +189,9 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
     for less, more in itertools.pairwise(groups):
         if less.accounting and more.accounting and less.accounting[0] > more.accounting[1]:
             yield (
-                "Accounting orders them the other way round: its upper bound for "
-                f"{less.names} is larger than for {more.names}. This attack found a smaller "
-                "share of it there, which does not show that less leaks."
+                f"Accounting orders them the other way round: its upper bound for {less.names} is "
+                f"larger than for {more.names}. For {less.names} the attack found a smaller share "
+                "of the upper bound, which does not show that less leaks."
             )
 
 
@@ -193,3 +204,52 @@ def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
             f"{'; '.join(parts)}. More rounds leak more under any pattern; "
             "`participation.canaries` sets how many."
         )
+
+
+# Settings as participation patterns, against each attacker.
+
+
+_SHARED = "Runs of one seed share canaries, coins and the first model, and not the noise."
+
+
+def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:
+    """The attackers common to all settings.
+
+    Empty unless patterns differ, and canaries have about equal numbers of rounds.
+    """
+    settings = comparison.settings
+    if not any(key.startswith("participation.") for key in comparison.differing):
+        return ()
+    if len(by_participations(settings)) > 1 or len(settings) < 2:
+        return ()
+    return pattern_attackers(len(settings), lambda i, name: detection_of(settings[i], name))
+
+
+def detection_of(setting: Setting, statistic: str) -> Detection | None:
+    """The detection by one statistic; None if a run lacks it."""
+    results = [run.report.statistics.get(statistic) for run in setting.runs]
+    rocs = [result.roc for result in results if result is not None and result.roc is not None]
+    headline = setting.headline(statistic)
+    if len(rocs) < len(setting.runs) or headline is None:
+        return None
+    bounds = setting.epsilon(statistic, BOUND)
+    return Detection(
+        setting.label,
+        headline.upper_bound,
+        None if bounds is None else bounds.smallest,
+        *mean_auc(rocs),
+        setting.noise_multiplier,
+    )
+
+
+def answers_of(comparison: Comparison, attackers: tuple[PatternAttacker, ...]) -> list[str]:
+    """The pattern that leaks least to each attacker, in sentences."""
+    rounds = comparison.settings[0].rounds_words
+    answers = pattern_answers(attackers, rounds, confidence_of(comparison))
+    seeds = {run.config.get("seed") for run in comparison.runs}
+    is_shared = answers and len(seeds) < len(comparison.runs)
+    return [*answers, *([_SHARED] if is_shared else [])]
+
+
+def confidence_of(comparison: Comparison) -> float:
+    return comparison.runs[0].report.confidence

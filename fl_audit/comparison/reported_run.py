@@ -126,10 +126,6 @@ def read_reported_runs(
       folders: The folders of the runs, of logs and of other scores.
       delta: The delta of estimates from folders without a report; None takes that of the runs.
       progress: Wraps the iteration over the files of aggregates that are scored.
-
-    Raises:
-      InputError: A folder given twice or without a finished run or scores, or no `delta` for runs
-        with several deltas.
     """
     first_by_place: dict[Path, Path] = {}
     for folder in folders:
@@ -166,11 +162,7 @@ def _estimate(
 
 
 def read_report(folder: RunFolder) -> Report:
-    """Reads the report of a finished run.
-
-    Raises:
-      InputError: The folder has no finished run.
-    """
+    """Reads the report of a finished run."""
     return _report(folder, _report_fields(folder))
 
 

@@ -373,7 +373,7 @@ def read_tries(path: Path) -> list[ListedTry]:
         try:
             line = msgspec.json.decode(text, type=ListedTry)
         except (msgspec.MsgspecError, ValueError) as error:
-            words = f"line {number} is none of a list of runs: {json_words(error)}"
+            words = f"line {number} is not a valid line of a list of runs: {json_words(error)}"
             raise InputError(f"{path}: {words}") from error
         if line.before != before.hexdigest() or line.number != number:
             raise InputError(f"{path}: line {number} does not follow from those before it")

@@ -126,7 +126,7 @@ def design_run(
             f"{len(client_ids)} client{'s'[: len(client_ids) != 1]}; set it, such as to 1e-3"
         )
     if num_canaries == 0 and config.audit.is_claimed:
-        raise InputError("audit: nothing tests a claim where canaries.count is 0")
+        raise InputError("audit: a claim is tested with canaries, and canaries.count is 0")
     canaries = config.canaries
     included = draw_included(
         canaries.inclusion, config.seed, num_canaries, coin_probability(canaries)
@@ -191,5 +191,5 @@ def _check_live_verdict(design: RunDesign) -> None:
         )
     if why_not is not None:
         raise InputError(
-            f"audit.stop_when_contradicted: no round can be held against the claim: {why_not}"
+            f"audit.stop_when_contradicted: no round can be tested against the claim: {why_not}"
         )

@@ -224,7 +224,8 @@ def _read_npz(path: Path) -> _Rows:
     if not ids.shape == arrays["labels"].shape == arrays["inputs"].shape[:1]:
         raise InputError(
             f"{path}: inputs {arrays['inputs'].shape}, labels {arrays['labels'].shape} and "
-            f"client_id {ids.shape} must have one first extent, and the last two no other"
+            f"client_id {ids.shape} must have the same number of rows, and the last two only one "
+            "dimension"
         )
     return _Rows(ids, arrays["inputs"], arrays["labels"])
 
@@ -232,7 +233,7 @@ def _read_npz(path: Path) -> _Rows:
 def _read_numbers(path: Path) -> _Rows:
     rows = read_csv(path, ("client_id", "label"))
     if not rows:
-        raise InputError(f"{path}: has no row; must have one an example")
+        raise InputError(f"{path}: has no row; must have one per example")
     columns = [name for name in rows[0] if name not in ("client_id", "label")]
     inputs = [[_number(path, i, row, name) for name in columns] for i, row in enumerate(rows, 1)]
     labels = [_number(path, i, row, "label") for i, row in enumerate(rows, 1)]

@@ -358,7 +358,7 @@ def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | 
         kind: NullKind = null or ("empirical" if dim is None else "closed_form")
         return Null(kind, tail, dim, source="argument")
     if dim is not None or tail is not None:
-        raise InputError("null says dim and null_tail; leave these out")
+        raise InputError("null already states dim and null_tail; leave these out")
     return null
 
 

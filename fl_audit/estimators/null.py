@@ -37,19 +37,12 @@ class NullTail(Protocol):
         """The assumed distribution, as the end of the sentence "excluded scores are ..."."""
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        """Log of an upper bound on P(score >= t), at most 0 and never rising with t.
-
-        Args:
-          thresholds: Thresholds t, float64 of any shape, which is also the shape of the result.
-        """
+        """Log of an upper bound on P(score >= t), at most 0 and never rising with t."""
 
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of the excluded scores: small if they do not fit this null.
 
         It is at most p with probability at most p if the null is true and scores are independent.
-
-        Args:
-          excluded: Scores of the excluded canaries, float64 of shape (n,), n at least 1.
         """
 
 
@@ -88,11 +81,7 @@ class Null:
     planned_shift: float | None = None
 
     def closed_form(self) -> Gaussian | ExactCosine:
-        """The distribution of an excluded canary's cosine in published methods.
-
-        Raises:
-          InputError: dim is missing.
-        """
+        """The distribution of an excluded canary's cosine in published methods."""
         if self.dim is None:
             raise InputError("the closed_form null needs dim, the number of trainable parameters")
         return closed_form_null(self.dim)

@@ -53,7 +53,7 @@ def epsilon_of_rates(
     those of the opposite guesses, (1 - x, 1 - y), and are binding for one worse than chance. A
     condition with a numerator of 0 or less holds at every epsilon. One with a positive numerator
     and a denominator of 0 holds at no finite epsilon: the infimum is infinite. (Equation 1 has only
-    the first two, for rates with both defined.)
+    the first two conditions.)
 
     Args:
       false_negative_rates: Rates in [0, 1], of any shape; broadcast with the others.

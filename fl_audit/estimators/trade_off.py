@@ -109,10 +109,9 @@ class TabulatedTradeOff:
     Attributes:
       log_fpr: Logs of false positive rates, rising, float64 of shape (points,).
       log_tpr: Logs of T there, never falling, at most 0, float64 of shape (points,).
-      log_fnr: The curve in the other direction, at points (log_fnr, log_tnr): logs of the false
-        negative rates of the same tests with the roles of both inputs exchanged, float64 of shape
-        (others,).
-      log_tnr: Logs of their true negative rates, rising, likewise.
+      log_fnr: Logs of false negative rates, rising, float64 of shape (others,). Its points with
+        log_tnr are the curve in the other direction: the same tests with exchanged inputs.
+      log_tnr: Logs of true negative rates there, never falling, float64 of shape (others,).
     """
 
     log_fpr: FloatArray

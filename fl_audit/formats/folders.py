@@ -329,7 +329,7 @@ def _lock(path: Path) -> int:
             holder = os.read(descriptor, 20).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
             raise InputError(
-                f"{path.parent}: another process (number {holder}) is at work in this folder; "
-                "wait for its end, or choose another folder"
+                f"{path.parent}: another process (number {holder}) is using this folder; wait "
+                "until it ends, or choose another folder"
             ) from error
         os.close(descriptor)

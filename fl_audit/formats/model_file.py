@@ -41,7 +41,7 @@ def model_digest(arrays: Iterable[AnyArray]) -> str:
 
 
 def write_model(path: Path, arrays: Sequence[Float32Array]) -> None:
-    """Writes the arrays of a model as NPZ, in order; the file appears whole."""
+    """Writes the arrays of a model as NPZ, in order, atomically."""
     named = {f"variable_{number:04}": np.asarray(array) for number, array in enumerate(arrays)}
     with atomic_writer(path) as file:
         np.savez(file, **named)

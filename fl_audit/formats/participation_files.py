@@ -179,7 +179,7 @@ class Participation:
         kind = None if self.sampling in _MAY_LACK else SAMPLING_OF_LOG.get(self.sampling)
         for name in () if kind is None else kind.log_keys:
             if getattr(self, name) is None:
-                raise InputError(f"{name}: must be said where sampling is {self.sampling!r}")
+                raise InputError(f"{name}: must be given if sampling is {self.sampling!r}")
         for name in ("client_weight", "upload_noise_multiplier"):
             self._check(name, getattr(self, name), (int, float), "a number above 0")
         covers: object = self.claim_covers_uploads
@@ -223,7 +223,7 @@ def read_participation(path: Path) -> Participation | None:
         if key not in known:
             raise InputError(f"{path}: unknown key {key!r}: {nearest(str(key), known)}")
     if "sampling" not in fields:
-        raise InputError(f"{path}: has no key 'sampling', needs it")
+        raise InputError(f"{path}: lacks the key 'sampling'")
     try:
         return Participation(**fields)
     except InputError as error:

@@ -427,7 +427,7 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
         line: Line = msgspec.json.decode(text, type=Line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InputError(
-            f"{path}: line {number} is none of a chain: {json_words(error)}"
+            f"{path}: line {number} is not a valid line of a chain: {json_words(error)}"
         ) from error
     if isinstance(line, Begun) != (number == 1):
         raise InputError(f"{path}: line {number}: a chain begins with the line `begun`, and once")

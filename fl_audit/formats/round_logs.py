@@ -163,7 +163,7 @@ class CosineLog(RoundArray):
 
     @classmethod
     def read(cls, path: Path, *shape: int | str) -> Self:
-        """Opens a log of any number of rounds, read-only; its shape is the number of canaries."""
+        """Opens a log of any number of rounds, read-only; `shape` is the number of canaries."""
         return super().read(path, "rounds", *shape)
 
     @property
@@ -324,7 +324,7 @@ class LoggedTotal:
         if seal is not None and not np.array_equal(seal, _seal(rounds, total)):
             raise InputError(
                 f"{self._path}: is damaged: its checksum is another; without the file, statistics "
-                "take what is known of any sum"
+                "use a bound for any sum"
             )
         self.rounds, self.total = set(rounds.tolist()), total
 

@@ -324,7 +324,7 @@ def _read_inclusion(
     included: npt.NDArray[np.bool_],
     name_row: Callable[[int], str],
 ) -> tuple[Inclusion, float, tuple[str, ...]]:
-    """The choice of included canaries, the coins' probability, and pairs, of columns as text."""
+    """Parses the columns on inclusion: the choice, the coins' probability, and pairs."""
     words = columns.get(INCLUSION, ())
     _check_same(INCLUSION, words, name_row, _KINDS)
     kind = _KINDS[words[0]] if words else "coins"

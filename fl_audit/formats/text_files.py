@@ -67,8 +67,8 @@ _KINDS = (
 def open_foreign(path: Path) -> io.BufferedReader:
     """Opens a regular file for reading, or a pipe named in the call.
 
-    Raises OSError if the file cannot be opened, is a folder, pipe or device, or has next to nothing
-    on the disk of many gigabytes that it claims.
+    Raises OSError if the file cannot be opened, is a folder, pipe or device, or claims many
+    gigabytes with almost no data on the disk.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
     try:

@@ -91,8 +91,9 @@ class ClipAndNoise:
 
     Attributes:
       clip_norm: The norm to which updates are clipped; infinite without clipping.
-      stddev: The standard deviation of the noise on each coordinate of the sum of updates; under
-        tree aggregation of a node, under a matrix of the independent noise before it is correlated.
+      stddev: The standard deviation of the noise on each coordinate of the sum of updates. With
+        tree aggregation it is that of one node's noise; with a matrix, that of the independent
+        noise before it is correlated.
     """
 
     clip_norm: float
@@ -120,7 +121,7 @@ class NoiseStream:
         return cls(1 / first, tuple(-entry / first for entry in below))
 
 
-def _made_to_be_clipped(table: object) -> None:
+def _any_norm(table: object) -> None:
     """Returns None: a mechanism that clips accepts canaries of any norm."""
 
 
@@ -188,7 +189,7 @@ class MechanismKind(Generic[MechanismTable]):
     correlation: Callable[[MechanismTable, int], Correlation | None]
     noise_words: Callable[[MechanismTable, RunRecord], str]
     clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise] = _fixed_clip_and_noise
-    canary_norm: Callable[[MechanismTable], float | None] = _made_to_be_clipped
+    canary_norm: Callable[[MechanismTable], float | None] = _any_norm
     why_not_checked: str | None = None
     why_not_replayed: str | None = None
     clip_words: Callable[[MechanismTable], str] = _fixed_clip_words
@@ -204,8 +205,8 @@ class MechanismKind(Generic[MechanismTable]):
 
 WITH_FIXED_CLIP = dict.fromkeys(
     ("target_quantile", "clip_learning_rate", "clipped_count_stddev"),
-    "is of a clip norm that moves; noise that later rounds cancel is in units of one clip norm, "
-    "and would stay if it moved; set a fixed clip_norm, or take 'gaussian_adaptive'",
+    "belongs to an adaptive clip norm; correlated noise cancels between rounds only at a fixed "
+    "clip norm; set clip_norm, or take 'gaussian_adaptive'",
 )
 """The keys of an adaptive clip norm, refused by mechanisms with correlated noise."""
 
@@ -226,7 +227,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.noise_multiplier is not None and self.epsilon is not None:
-            raise ValueError("noise_multiplier and epsilon both say the noise; leave one out")
+            raise ValueError("noise_multiplier and epsilon both determine the noise; leave one out")
         if self.noise_multiplier is None and self.epsilon is None:
             raise ValueError("noise_multiplier (or epsilon) is missing")
 

@@ -43,7 +43,7 @@ def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def membership_game(
     population: int, n: int, bits: npt.ArrayLike, rng: np.random.Generator
 ) -> Challenges:
-    """Experiment 1 (MIA): n - 1 random points and one of two more; the first of the two is guessed.
+    """Experiment 1 (MIA): the model is trained on n - 1 random points and one of two others.
 
     With bit b the model is trained on S and z_b, and the adversary's point is z_0, a member if b is
     0. All n + 1 points are drawn from the population without replacement.

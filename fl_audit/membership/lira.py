@@ -145,16 +145,11 @@ class ShadowOutputs:
         return ShadowOutputs(self.values[models], self.member[models])
 
     def member_fits(self, spread: Spread = "each_point") -> NormalFit:
-        """The distributions of the outputs of models trained on each point, of shape (points,).
-
-        Raises:
-          InputError: Fewer than 2 of the models were trained on a point, or their outputs are
-            equal.
-        """
+        """The distributions of the outputs of models trained on each point, of shape (points,)."""
         return _fit(self.values, self.member, spread, "trained on")
 
     def non_member_fits(self, spread: Spread = "each_point") -> NormalFit:
-        """The distributions of outputs of models trained without each point; errors likewise."""
+        """The distributions of the outputs of models trained without each point."""
         return _fit(self.values, ~self.member, spread, "trained without")
 
 

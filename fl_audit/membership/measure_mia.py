@@ -154,8 +154,8 @@ def _warn_if_skewed(sides: list[FloatArray]) -> None:
         if np.max(skewness) > _LARGE_SKEWNESS:
             warnings.warn(
                 f"losses are far from normal (skewness {np.max(skewness):.1f} on a base), so that "
-                "the attack misses its false positive rate; give minus the log-odds of the label, "
-                "-fl_audit.membership.outputs.margin, in place of the cross-entropy",
+                "the attack misses its false positive rate; give minus the log-odds of the "
+                "label, -fl_audit.membership.outputs.margin, instead of the cross-entropy",
                 stacklevel=3,
             )
             return

@@ -20,9 +20,9 @@ from fl_audit.estimators.epsilon_star import (
 def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """The logit of the label's probability, log(p / (1 - p)), larger for better learned points.
 
-    It is z_y - logsumexp of the other z. It is nearly normal where the loss is far from it, and
-    finite where the loss underflows to 0. Carlini et al. (2022) call it phi. Attacks on losses use
-    its negative.
+    It is z_y - logsumexp of the other z. Its distribution is nearly normal where that of the loss
+    is not, and it is finite where the loss underflows to 0. Carlini et al. (2022) call it phi.
+    Attacks on losses use its negative.
 
     Args:
       logits: Logits z, finite floats of shape (..., points, classes), of at least 2 classes.

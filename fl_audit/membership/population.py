@@ -56,7 +56,7 @@ def rmia(
         raise InputError(f"gamma must be above 0, got {gamma}")
     values, member = reference.values[:, 0], reference.member[:, 0]
     if member.all() or not member.any():
-        raise InputError("reference models must be some with the point and some without it")
+        raise InputError("reference models must include some with the point and some without it")
     sides = [_log_mean(values[side]) for side in (member, ~member)]
     relative_x = -loss_of_margin(of_x) - (np.logaddexp(*sides) - math.log(2))
     relative_z = -loss_of_margin(of_z) - _log_mean(known_z)

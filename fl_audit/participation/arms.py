@@ -140,8 +140,7 @@ def arms_attendance(
 ) -> CanaryAttendance:
     """The rounds of a pool with arms.
 
-    Accounting bounds epsilon for a canary by that of one with the most rounds, without
-    amplification.
+    Accounting for a canary is that of a canary with the most rounds, without amplification.
     """
     arms = arm_of_canaries(len(texts), len(roster.pool), seed)
     canaries, rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]

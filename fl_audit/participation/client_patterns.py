@@ -11,7 +11,7 @@ As draws are independent, the size of a round is random. Canaries draw like clie
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
 >>> config = RandomAllocation(rounds=6, clients_per_round=2)
 >>> schedule = random_allocation_schedule(config, 0, roster)
->>> schedule.client_attendance.sampling  # 2 clients a round of 6 are 2 rounds of 6 for each
+>>> schedule.client_attendance.sampling  # 2 of 6 clients a round: each has 2 of 6 rounds
 AllocatedRounds(number=2, rounds=6)
 """
 
@@ -202,7 +202,7 @@ def balls_in_bins_schedule(config: BallsInBins, seed: int, roster: Roster) -> Sc
 
     def with_mean(mean: float) -> _OwnDraw:
         most, least = max(math.ceil(rounds / mean), 1), max(math.floor(rounds / mean), 1)
-        why = "a canary in one of b groups that take turns has a b-th of the rounds"
+        why = "a canary in one of b groups participates in one b-th of the rounds"
         return among(round(rounds / possible_mean(mean, rounds / most, rounds / least, why)))
 
     return _schedule(config, seed, roster, among(_bins(config, roster.num_clients)), with_mean)
@@ -277,8 +277,8 @@ def without_replacement(
 ) -> IndexArray:
     """Uniform samples without replacement, one a row, int64 of shape (members, number).
 
-    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each draw is from a
-    range larger by one number, and takes that number instead of a repetition.
+    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: the range
+    grows by one number at each draw, and a draw that repeats an earlier one becomes that number.
     """
     sampled = np.empty((members, number), np.int64)
     for done in range(number):
@@ -313,7 +313,8 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
     """Poisson sampling of clients that were in none of the last `separation` - 1 rounds.
 
     So two rounds of a client are at least `separation` apart, with a random excess; in
-    `cyclic_poisson` groups are fixed. Clients rest before the first round as often as later.
+    `cyclic_poisson` groups are fixed. In the first rounds as many clients rest, on average, as in
+    later ones.
 
     Attributes:
       separation: Least distance of a client's rounds.
@@ -348,7 +349,10 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:
-    """The probability p of a client that does not rest; on average p / (1 + (separation - 1) p)."""
+    """The probability p of a client that does not rest.
+
+    Over all clients it is p / (1 + (separation - 1) p) on average.
+    """
     size = config.clients_per_round
     return size / (num_clients - (config.separation - 1) * size)
 

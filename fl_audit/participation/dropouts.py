@@ -2,9 +2,9 @@
 
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
-charged are left out. Accounting counts the rounds in which a client reports, as in production after
-training. If clients add the noise, the shares of dropped clients are missing, and the smallest
-round determines the bound.
+charged are left out. Accounting counts the rounds in which a client reports, known after training.
+If clients add the noise, the shares of dropped clients are missing, and the smallest round
+determines the bound.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
       share: Probability that a sampled member drops out.
       available_share: Share of a day in which a device is available.
       rounds_per_day: Rounds of that day.
-      report_goal: Most reports of a round, which set noise and denominator; excluded canaries
+      report_goal: Most reports of a round; it determines noise and denominator. Excluded canaries
         count.
     """
 
@@ -79,9 +79,9 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
         if not isinstance(attendance.sampling, FixedRounds):
             raise InputError(
                 "dropouts: goes with patterns whose rounds an attacker may know, such as shuffle "
-                "and min_separation; where accounting counts on sampling, a client that reports "
-                "less often is one of a smaller participation.clients_per_round, and hours in "
-                "which a device is available give away when it may be sampled"
+                "and min_separation; if accounting counts on sampling, set a smaller "
+                "participation.clients_per_round for clients that report less often; hours in "
+                "which a device is available would reveal when it may be sampled"
             )
     num_clients, size = roster.num_clients, roster.num_clients + len(roster.included)
     offsets = generator(seed, Stream.DROPOUTS).random(size)

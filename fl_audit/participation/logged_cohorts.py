@@ -190,11 +190,11 @@ def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
         log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
         log = _first_rounds(log, config.rounds)
-    models = _models(config, seed, roster, log)
+    copied = _copied_clients(config, seed, roster, log)
     return Schedule(
         num_rounds=log.num_rounds,
         client_attendance=ParticipationTable(log.clients, log.rounds, log.num_rounds).attendance,
-        canary_attendance=_like(models, log, roster.pool).of_canaries(roster.included),
+        canary_attendance=_in_their_rounds(copied, log, roster.pool).of_canaries(roster.included),
     )
 
 
@@ -208,7 +208,7 @@ def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
     return ReplayLog(log.clients[is_kept], log.rounds[is_kept], rounds)
 
 
-def _models(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexArray:
+def _copied_clients(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexArray:
     """Draws for each canary of the pool the real client whose rounds it copies."""
     counts = np.bincount(log.clients)
     is_eligible = counts == counts.max() if config.canaries == "most_frequent" else counts > 0
@@ -216,10 +216,12 @@ def _models(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexA
     return random.choice(np.flatnonzero(is_eligible), len(roster.pool))
 
 
-def _like(models: IndexArray, log: ReplayLog, canaries: IndexArray) -> ParticipationTable:
+def _in_their_rounds(
+    copied: IndexArray, log: ReplayLog, canaries: IndexArray
+) -> ParticipationTable:
     by_client = np.argsort(log.clients, kind="stable")
-    starts = np.searchsorted(log.clients, models, side="left", sorter=by_client)
-    ends = np.searchsorted(log.clients, models, side="right", sorter=by_client)
+    starts = np.searchsorted(log.clients, copied, side="left", sorter=by_client)
+    ends = np.searchsorted(log.clients, copied, side="right", sorter=by_client)
     rows = [by_client[start:end] for start, end in zip(starts, ends, strict=True)]
     members = np.repeat(canaries, ends - starts)
     return ParticipationTable(members, log.rounds[np.concatenate(rows)], log.num_rounds)

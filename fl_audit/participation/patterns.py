@@ -179,7 +179,7 @@ def _shuffled_epochs(num_clients: int, epochs: list[range], seed: int) -> Draw:
 def _shuffle_client_rounds(record: RunRecord, config: Shuffle) -> str:
     if config.clients_per_round is None:
         times = count(config.epochs or 0, "round")
-        return f"Clients are shuffled and dealt evenly, so that each is in exactly {times}."
+        return f"Clients are shuffled and assigned evenly, so that each is in exactly {times}."
     size = count(config.clients_per_round, "client")
     return f"Clients are shuffled: {size} a round, {most_rounds_of_a_client(record)}."
 
@@ -343,9 +343,9 @@ def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: i
     is_shared = config.canaries == "like_clients"
     if is_shared and config.canary_mean_repeats is not None:
         raise InputError(
-            "participation.canary_mean_repeats: does not go with largest_round under "
-            "`canaries = 'like_clients'`, where one draw is from clients and canaries; leave out "
-            "one of the two"
+            "participation.canary_mean_repeats: does not go with largest_round under `canaries = "
+            "'like_clients'`, where clients and canaries are drawn together; leave out one of "
+            "the two"
         )
     urn = Urn(roster if is_shared else roster.without_canaries, largest)
     probability = config.clients_per_round / roster.num_clients

@@ -168,7 +168,7 @@ def place(
     if attendance.expected == 0:
         raise InputError(
             f"participation.canary_mean_repeats: with mean {mean:g} none of {included.sum()} "
-            "included canaries takes part in any round; must be larger"
+            "included canaries participates in any round; must be larger"
         )
     return attendance
 

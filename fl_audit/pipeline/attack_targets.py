@@ -41,7 +41,7 @@ _WORDS = AttackWords(
     models="models",
     member="point",
     challenge="Each challenge is a model of its own, trained on a fixed base with or without one "
-    "point that shadow models showed to be the easiest to tell.",
+    "point, which shadow models distinguish best.",
     accuracy="share of the points outside their training sets that models classify correctly",
 )
 
@@ -174,7 +174,7 @@ class AttackedClients(Target):
             models="federated runs",
             member="client",
             challenge="Each challenge is a federated run of its own, with all clients or with all "
-            "but one, which shadow runs showed to be the easiest to tell.",
+            "but one, which shadow runs distinguish best.",
             accuracy=self._run.task.classifier.accuracy_description,
         )
         self._runs = FederatedRuns(self._run, self.attack.initial_weights)

@@ -199,9 +199,9 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
         raise
     except OSError as error:
         saved = folder.checkpoint.exists()
-        then = "--resume goes on from the last checkpoint" if saved else "start the run again"
+        then = "--resume continues from the last checkpoint" if saved else "start the run again"
         raise InputError(
-            f"{error.filename or folder.path}: {error.strerror or error}; once that is mended, "
+            f"{error.filename or folder.path}: {error.strerror or error}; once that is fixed, "
             f"{then}"
         ) from error
     finally:

@@ -151,7 +151,7 @@ class ClaimPower:
 
     @property
     def ideal_power(self) -> float:
-        """Share of audits that contradict the claim if FACTOR times it is true."""
+        """Share of audits that contradict the claim if the true epsilon is `ideal_epsilon`."""
         return self.simulation.power.power
 
     @property

@@ -91,13 +91,14 @@ def _prediction(plan: Plan) -> list[str]:
     left_out = f" Not predicted: {', '.join(plan.not_predicted)}." * bool(plan.not_predicted)
     return [
         "",
-        "What the run would say",
+        "Expected estimates and bounds",
         *_paragraph(
-            f"Median (from … to). A run lies between with {100 * coverage(plan.trials):.3g} % "
-            f"({plan.trials} simulated runs at each of {1 + len(ENDS)} points), whether real "
-            "updates are orthogonal or parallel, in one round and over rounds, and their norms "
-            f"anywhere from 1/{FACTOR:g} of to {FACTOR:g} times mechanism.clip_norm; medians are "
-            f"for a middle of that.{left_out}"
+            "Median (range). Unknown before training: whether real updates are orthogonal or "
+            f"parallel, within and between rounds, and their norms, here from 1/{FACTOR:g} to "
+            f"{FACTOR:g} times mechanism.clip_norm. A run falls into the range with probability "
+            f"{100 * coverage(plan.trials):.3g} % ({plan.trials} simulated runs at each of "
+            f"{1 + len(ENDS)} points of these unknowns); medians are at the middle "
+            f"point.{left_out}"
         ),
         *_table(["", *names], rows),
         "  upper bound from accounting, which no valid bound should exceed: for a canary "
@@ -140,11 +141,11 @@ def _efficiency(plan: Plan) -> list[str]:
         "",
         "How good the audit would be",
         *_paragraph(
-            "Lower bound: the median of the larger valid bound, in the middle of the unknowns. "
-            "Reachable: the same by the best single threshold, if it were known beforehand. "
-            "Upper bound: from accounting, for a canary against the same attacker. "
-            "Last: the number of canaries, half of them included, with which the best test reaches "
-            "that share of the upper bound."
+            "Lower bound: the median of the larger valid bound, at the middle of the unknowns. "
+            "Reachable: the median bound of the best single threshold, if it were known in "
+            "advance. Upper bound: from accounting, for a canary against the same attacker. Last "
+            "columns: the number of canaries, half of them included, with which the best test "
+            "reaches 80 % and 95 % of the upper bound."
         ),
         *_table(["", *(head for head, _ in _EFFICIENCY.values())], rows),
     ]
@@ -157,12 +158,12 @@ def _variants(plan: Plan) -> list[str]:
     bounds = [[_label(v), *(_median(v, name, valid_methods()) for name in names)] for v in variants]
     return [
         "",
-        "What changes it",
+        "How the prediction changes with the config",
         *_paragraph(
-            f"One key at a time (* is the config), medians of {plan.variant_trials} simulated "
-            "runs in the middle of the unknowns. The clip norm's scale cancels in cosines with "
-            "updates and with differences of models: only final depends on it, by the initial "
-            "model."
+            f"Medians of {plan.variant_trials} simulated runs at the middle of the unknowns, with "
+            "one key changed at a time (* is the config). The clip norm cancels in cosines with "
+            "updates and with differences of models; only `final` depends on it, because of the "
+            "initial model."
         ),
         *_table([FIT, *names], fits),
         "",
@@ -212,7 +213,7 @@ def _power(plan: Plan) -> list[str]:
     words = [f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of"]
     if power.parts is None:
         twice = f"one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of those"
-        enough = "and no number that was tried is enough"
+        enough = "and no tried number of canaries is enough"
         if needed is not None:
             reaches = f"{needed:,} would reach {percent(ENOUGH_POWER)}"
             enough = "enough" if needed == k else reaches
@@ -231,11 +232,10 @@ def _power(plan: Plan) -> list[str]:
         remarks.append(f"But {power.unfit}: no verdict either way.")
     return [
         "",
-        f"What it could say of the claim, ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
+        f"Power against the claim ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
         *_paragraph(
-            "Share of simulated runs whose verdict is contradicted, by the noise that is really "
-            f"added: in the middle and over the range of the unknowns ({power.num_tests} bounds "
-            "together)."
+            "Share of simulated runs that contradict the claim, by the actual noise, at the "
+            f"middle and over the range of the unknowns ({power.num_tests} bounds together)."
         ),
         *_table(["noise", "contradicted", "range"], rows),
         *(line for remark in remarks for line in _paragraph(remark)),
@@ -265,10 +265,11 @@ def _patterns(plan: Plan) -> list[str]:
     head = ["pattern", "AUC", "canaries of each", "such runs"]
     return [
         "",
-        "What tells patterns from the one that leaks least",
+        "Canaries needed to distinguish patterns from the one that leaks least",
         *_paragraph(
-            "Canaries of each pattern with which the difference is beyond chance in 80 % of "
-            "audits, in the middle of the unknowns, and how many runs of the config have them."
+            "The number of canaries of each pattern with which 80 % of audits find a significant "
+            "difference, at the middle of the unknowns, and the number of runs of the config "
+            "that have as many."
         ),
         *_table(head, rows),
     ]
@@ -289,8 +290,8 @@ def _cost(plan: Plan) -> list[str]:
     rows = [
         [
             "updates a round",
-            f"{significant(cost.canaries_per_round)} in addition to those of "
-            f"{significant(cost.clients_per_round)} clients ({percent(cost.update_share)} more, "
+            f"{significant(cost.canaries_per_round)} by canaries in addition to "
+            f"{significant(cost.clients_per_round)} by clients ({percent(cost.update_share)} more, "
             f"{_bytes(cost.update_bytes)})",
         ],
         [
@@ -334,12 +335,12 @@ def _accuracy(plan: Plan) -> list[str]:
     ]
     return [
         "",
-        "What it does to accuracy",
+        "Effect on accuracy",
         *_named(rows),
         *_paragraph(
-            "How much accuracy that costs is not predicted: it depends on the task. It is about "
-            "that of a run without canaries at this noise and the server's learning rate times "
-            "this signal; to measure it, run the config with --set canaries.count=0."
+            "The cost in accuracy depends on the task and is not predicted. Expect about the "
+            "accuracy of a run without canaries, with this noise and the server's learning rate "
+            "times this signal; to measure the cost, run the config with --set canaries.count=0."
         ),
     ]
 
@@ -348,7 +349,10 @@ def _clip_rows(quantile: float | None) -> list[list[str]]:
     if quantile is None:
         return []
     if quantile > 1:
-        text = "grows without end: canaries are clipped, and more than the quantile leaves for that"
+        text = (
+            "grows without end: all canaries are clipped, and they are a larger share than the "
+            "quantile allows"
+        )
     else:
         text = f"settles where {percent(quantile)} of real updates are below it"
     return [["clip norm", text]]

@@ -1,7 +1,7 @@
 """Arms of canaries in a report: detection by attacker, and the shift of each arm.
 
 Arms with about equal numbers of rounds are compared like patterns (`report.patterns`). The shifts
-by known rounds, and their differences, cover all arms.
+of scores by known rounds, and the differences of these shifts, are reported for all arms.
 """
 
 import math
@@ -52,8 +52,8 @@ class ReportedArms:
 
     comparison: ArmComparison
     delta: float  # the delta at which shifts are converted to epsilons
-    # by arm, the mean of the largest shifts of included canaries by accounting; empty if accounting
-    # does not cover the run
+    # by arm: accounting gives each included canary a largest shift, and this is their mean; empty
+    # if accounting does not cover the run
     allowed: Mapping[str, float]
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)

@@ -223,7 +223,7 @@ def _left_out(
     if np.isnan(aggregates.norm_bound).any():
         yield "the largest norm of an aggregate is unknown; hand over norm_bound"
     if _clip_norm_moves(log) and not log.folder.adaptive_clip.exists():
-        yield "the clip norm moves, and how is unknown; hand over adaptive_clip"
+        yield "the clip norm changes by an unknown rule; hand over adaptive_clip"
 
 
 def _clip_norm_moves(log: SeenLog) -> bool:
@@ -407,8 +407,8 @@ def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> Canar
     if not chain.changed_files(folder.path, [name]):
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {name} has changed since scores were made: what it says of "
-        "clients was said when scores could be seen"
+        f"{canary_check.reason}; but {name} has changed since canaries were scored, so it may "
+        "have been chosen by their scores"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 

@@ -268,8 +268,9 @@ def _check_agreement(
     for name, file in scores.items():
         if file.inclusion != inclusion:
             raise InputError(
-                f"{folder.scores(name)}: says that {file.inclusion} decided who takes part (column "
-                f"inclusion; coins without it), and {source} says {inclusion}; must be the same"
+                f"{folder.scores(name)}: says that {file.inclusion} decided who participates "
+                f"(column inclusion; coins without it), and {source} says {inclusion}; must be "
+                "the same"
             )
         if listed is not None:
             check_scored(folder.scores(name), file.flags, listed)

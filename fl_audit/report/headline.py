@@ -215,7 +215,7 @@ class Headline:
         end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound" if self.is_estimate_below else ""
         over = self.estimate_is_over
-        mean = "" if over is None else f", a mean over {over} and the ε of none"
+        mean = "" if over is None else f", a mean over {over} and the ε of none of them"
         ends = f"{start}{end or epsilon_text(upper)})"
         return middle, f"{ends}{mean}, if the noise is Gaussian{below}"
 
@@ -535,7 +535,7 @@ def _accounting(verdict: Verdict, report: Report) -> str:
     if verdict.basis == "accounting":
         return f"{given}; the claim is contradicted by accounting"
     if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
-        return f"{given}, which is above the claim, and does not confirm it"
+        return f"{given}, which is above the claim and so does not confirm it"
     return f"{given}, which is not above the claim"
 
 

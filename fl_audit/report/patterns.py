@@ -252,8 +252,8 @@ def _certain(attacker: PatternAttacker) -> Iterator[str]:
 
 PATTERN_NOTE = (
     "AUC: the chance that an included canary outscores an excluded one (0.5: nothing shows); it is "
-    "about the average canary, ε about the most exposed one. Differences are beyond chance at the "
-    "run’s confidence for all pairs and attackers together."
+    "about the average canary, ε about the most exposed one. Differences are significant at "
+    "the run’s confidence for all pairs and attackers together."
 )
 PATTERN_HEAD = ("pattern", "upper bound", "lower bound", "AUC")
 

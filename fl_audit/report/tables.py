@@ -135,7 +135,7 @@ def threat_model_rows(report: Report) -> list[ThreatModelRow]:
 
 
 def noise_rows(report: Report) -> list[tuple[str, ...]]:
-    """The upper bounds against each statistic's attacker; one row if a client's are a canary's."""
+    """The upper bounds against each statistic's attacker; one row if both parties have the same."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -162,7 +162,7 @@ def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[tuple[str, s
 
 
 def attack_rows(statistics: Mapping[str, StatisticReport]) -> list[Row]:
-    """AUC, its interval and true positive rates, where canaries are included and excluded."""
+    """AUC, its interval and true positive rates, if there are included and excluded canaries."""
     return [
         (
             title_of(name),
@@ -241,7 +241,7 @@ def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str:
     """Accounting's lower bound on epsilon, next to the tightest upper bound; else empty."""
     if guarantee.at_least is None or epsilon is None or epsilon != guarantee.epsilon:
         return ""
-    return f"at least {lower_bound_text(guarantee.at_least)} by what one attacker learns"
+    return f"at least {lower_bound_text(guarantee.at_least)}, by a lower bound against one attacker"
 
 
 def _by_attacker(
@@ -344,7 +344,7 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
 
 
 def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
-    """The first statistic of the strongest such attacker, independent of the scores, if any."""
+    """The first statistic of the strongest such attacker, chosen without the scores, if any."""
     efficiency = report.efficiency
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in attackers), None)

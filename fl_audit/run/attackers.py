@@ -47,7 +47,7 @@ class StandIns:
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:
-    """Stand-ins for a run's clients and canaries, of each kind at most as many as canaries."""
+    """Stand-ins for a run's clients and canaries, of each kind no more than there are canaries."""
     random = generator(run.config.seed, Stream.STAND_INS)
     schedule, pool = run.schedule, run.num_canaries
     most = max(1, min(_MOST_OF_A_KIND, pool, _MOST_NUMBERS // (2 * run.task.classifier.dim)))

@@ -132,7 +132,7 @@ def _write_results(
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes the score files and the models that they compare, then the record."""
+    """Writes the models, the score files and the vectors that scores compare, then the record."""
     ids = tuple(str(canary) for canary in range(len(run.included)))
     canaries = run.config.canaries
     statistics = statistics_of(canaries, run.config.audit)

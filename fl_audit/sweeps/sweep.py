@@ -312,7 +312,7 @@ RUNS_OF_A_PROCESS = 8
 takes over, because TensorFlow does not free the memory of graphs (80 MB per quickstart).
 """
 
-_CALL_AGAIN = "the same command makes the runs that are left, and goes on with those at work"
+_CALL_AGAIN = "the same command trains the remaining runs and continues interrupted ones"
 _SECONDS_BETWEEN_LOOKS = 0.5
 _OBJECT_STORE = 80 * 2**20  # only a config and a line are passed; this is Ray's minimum
 

@@ -176,7 +176,7 @@ class Corpus:
         return int(np.sum(self.clients == _HELD_OUT))
 
     def first_rows(self) -> IndexArray:
-        """The first row of each client in `rows`, then their number; of shape (clients + 1,)."""
+        """The first row of each client in `rows`, then the number of rows; shape (clients + 1,)."""
         return np.cumsum(np.bincount(self.clients - _HELD_OUT))
 
     def rows(self, vocabulary: Vocabulary) -> TokenRows:

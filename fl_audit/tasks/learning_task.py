@@ -82,7 +82,7 @@ class NetworkModel(Model):
     input_dtype: str = "float32"  # or `int32` for tokens
     label_shape: tuple[int, ...] = ()  # of one example: empty, or one label per token
     padding_label: int = NO_CLASS
-    uncounted_labels: tuple[int, ...] = ()  # further ones that do not count for accuracy
+    uncounted_labels: tuple[int, ...] = ()  # labels besides padding that accuracy ignores
     accuracy_description: str
 
     @property

@@ -84,13 +84,13 @@ def load_text_task(config: "TextTask", seed: int) -> LearningTask:
     corpus = _corpus(path, config.sequence_length)
     if not corpus.num_held_out:
         raise InputError(
-            f"{path}: no row can be held out: of the rows with words every tenth is, unless it is "
-            "its client's first; must have more rows"
+            f"{path}: no row can be held out: every tenth row with words is, unless it is its "
+            "client's first; must have more rows"
         )
     vocabulary = client_text.build_vocabulary(corpus.word_counts, config.vocabulary_size)
     if vocabulary.size < config.vocabulary_size:
         warn(
-            f"{path}: its training rows have {vocabulary.size:,} words, all of which are the "
+            f"{path}: its training rows have {vocabulary.size:,} words, which are the whole "
             f"vocabulary; task.vocabulary_size allows {config.vocabulary_size:,}"
         )
     rows = corpus.rows(vocabulary)

@@ -62,8 +62,8 @@ class Accounted:
     Attributes:
       most_noise: The largest noise multiplier of a round, if they differ, infinite if a round does
         not state it; the release has the smallest one.
-      hidden: The party with a secret draw, if the claim may rely on sampling; None if it is known
-        whether it does.
+      hidden: The party with secret rounds, if it is unknown whether the claim relies on sampling;
+        else None.
     """
 
     release: Release

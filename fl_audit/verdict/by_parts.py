@@ -34,7 +34,7 @@ from fl_audit.verdict.sentences import (
 )
 
 SHARE = 0.5
-"""The parts' share of the level if scores also test the claim as a whole."""
+"""The share of the level that tests of the parts use if scores also test the whole claim."""
 
 _ASSUMES = (
     "Canaries are sampled as clients are, each independently of data and of all other draws, and "
@@ -179,15 +179,15 @@ def with_parts(
 
 DRAWS_DEPEND = lines(
     (
-        "canaries’ rounds are not as independent draws make them, on which a claim that counts on "
-        "sampling rests",
+        "canaries’ rounds do not look like independent draws, which a claim that counts on "
+        "sampling assumes",
         f"{NEXT}find out how the sampler draws (docs/verdict.md)",
     )
 )
 
 _NOT_COVERED = (
-    "the parts do not cover a sampler that depends on data, nor draws that depend on each other in "
-    "ways that leave rounds, canaries and their returns alike"
+    "the parts do not cover a sampler that depends on data, nor dependent draws that these tests "
+    "of rounds, canaries and returns do not see"
 )
 
 
@@ -259,5 +259,5 @@ def _more_power(parts: Parts, needed: int | None) -> str:
     hidden = "; clients’ updates hide them more than the noise does" if parts.crowd > 1 else ""
     return (
         f"{NEXT}audit with fewer clients in a round, or claim a larger ε: {MOST_CANARIES:,} "
-        f"included canaries would not do{hidden}"
+        f"included canaries would not suffice{hidden}"
     )

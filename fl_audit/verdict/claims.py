@@ -114,8 +114,10 @@ class OneCurveClaim(abc.ABC):
     """A claim of one curve for a client, the same against every attacker.
 
     Attributes:
-      delta: The delta at which the claim is stated as an epsilon, in (0, 1). Raises: InputError: A
-        number is out of range; the epsilon at delta is above LARGEST_EPSILON.
+      delta: The delta at which the claim is stated as an epsilon, in (0, 1).
+
+    Raises:
+      InputError: A number is out of range, or the epsilon at delta is above LARGEST_EPSILON.
     """
 
     whom: ClassVar[str] = "client"
@@ -128,7 +130,7 @@ class OneCurveClaim(abc.ABC):
         check_delta(self.delta)
         if self.delta == 0:
             raise InputError(
-                f"a claimed {self.noun} needs a delta above 0, to be said as an epsilon"
+                f"a claimed {self.noun} needs a delta above 0, to be converted to an epsilon"
             )
         if not 0 < self.epsilon <= LARGEST_EPSILON:
             raise InputError(
@@ -286,7 +288,7 @@ class ProfileClaim(OneCurveClaim):
         Args:
           deltas_at: The deltas at rising epsilons, float64 of shape (n,) both, such as the method
             `get_delta_for_epsilon` of dp-accounting's privacy loss distributions.
-          delta: The delta at which the claim is said as an epsilon, in (0, 1).
+          delta: The delta at which the claim is stated as an epsilon, in (0, 1).
         """
         tried = np.geomspace(_NEAREST_EPSILON, _FARTHEST_EPSILON, _POINTS)
         deltas = np.asarray(deltas_at(tried), np.float64)
@@ -305,7 +307,7 @@ class ProfileClaim(OneCurveClaim):
         Args:
           event: The event, such as `SelfComposedDpEvent(PoissonSampledDpEvent(0.01,
             GaussianDpEvent(1.0)), 1000)`: noise, sampling and rounds.
-          delta: The delta at which the claim is said as an epsilon, in (0, 1).
+          delta: The delta at which the claim is stated as an epsilon, in (0, 1).
 
         Raises:
           InputError: dp-accounting has no privacy loss distribution of the event.
@@ -316,7 +318,7 @@ class ProfileClaim(OneCurveClaim):
         if not accountant.supports(event):
             raise InputError(
                 f"claimed event: dp-accounting has no privacy loss distribution of {event}; claim "
-                "the profile of an accountant that has, or an epsilon"
+                "the profile of an accountant that has one, or an epsilon"
             )
         return cls.of_deltas(accountant.compose(event).get_delta, delta)
 
@@ -332,7 +334,7 @@ class ProfileClaim(OneCurveClaim):
         note = ""
         if rounded:
             points = "a point has" if rounded == 1 else f"{rounded} points have"
-            note = f"; {points} two digits only, and must have been rounded up"
+            note = f"; {points} only two digits, and must have been rounded up"
         return f"the claim of a {self.short} ({_point(self.epsilon, self.delta)}{note})"
 
     @property
@@ -433,7 +435,7 @@ def claim_to_test(
     claim = configured_claim(release, delta, statistics, is_stated=audit.is_claimed)
     if claim is None and audit.is_claimed:
         raise InputError(
-            "audit.claim: accounting knows no finite guarantee to a canary of what is configured; "
+            "audit.claim: accounting gives no finite guarantee for a canary under this config; "
             "claim an epsilon, or add noise whose guarantee is known"
         )
     return claim
@@ -470,8 +472,8 @@ def sampled_claim(
 ) -> ConfiguredClaim | None:
     """Unstated claim: the noise equals the value in the log, for sampled canaries.
 
-    An attacker who knows a canary's rounds faces the drawn number, not the largest possible one:
-    under coins that number is random, which gives a smaller curve.
+    Against an attacker who knows a canary's rounds, the curve is for the sampled number of rounds,
+    not for the largest possible one; with coins that number is random, and the curve is smaller.
     """
     claim = configured_claim(release, delta, statistics, is_stated=False)
     if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:

@@ -306,7 +306,7 @@ def after_checks(
 
 
 def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
-    """The verdict on a log without some rounds, from 1: the first reason if it is inconclusive."""
+    """The verdict on a log that misses some rounds (from 1); names them first if inconclusive."""
     if not missing or verdict.outcome is not Outcome.INCONCLUSIVE or verdict.p_value is None:
         return verdict
     return dataclasses.replace(verdict, reason=sentences.missing_first(missing, verdict.reason))

@@ -451,11 +451,9 @@ decided.
 
 
 def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTail | None]:
-    """The factor from simulated cosines to scores of a statistic, and the null of these.
+    """The factor from simulated cosines to scores of a statistic, and their null.
 
-    Returns:
-      The null is None if it is unknown; the excluded scores, from which it is then estimated, have
-      a standard deviation of 1.
+    An unknown null is None; the excluded scores that estimate it have a standard deviation of 1.
     """
     tail = statistic.null.known_tail()
     if tail is None:

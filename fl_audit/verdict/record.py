@@ -159,11 +159,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Verdict":
-        """The verdict written by `to_json`.
-
-        Raises:
-          ValueError: A key is missing, or a value is of another type.
-        """
+        """The verdict written by `to_json`."""
         claim = claim_from_json(fields["claim"])
         num_tests = from_json(int, fields["num_looks"])
         return fields_from_json(cls, fields, claim=claim, num_tests=num_tests)

@@ -42,7 +42,7 @@ SEES_UPLOADS = (
 
 _DRAWN_OTHERWISE = (
     "the rounds of canaries are sampled from another distribution than those of clients: a bound "
-    "for a canary may be none for a client"
+    "for a canary may not hold for a client"
 )
 
 COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": true in {file}'
@@ -50,7 +50,7 @@ COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": 
 SAY_SO = (
     'say in {file} whether the claim counts on sampling: if not ("claim_counts_on_sampling": '
     "false), own_rounds is tested; if so, state how clients are sampled and each round’s noise, "
-    "and its parts are (docs/logs.md)"
+    "and its parts are tested (docs/logs.md)"
 )
 
 

@@ -384,7 +384,7 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
         noise = less.noise_multiplier
         is_it = "" if noise is None else f" (noise multiplier {significant(noise)})"
         return (
-            "the noise is not stated: the simulated audits start from the least with which "
+            "the noise is not stated: the simulated audits start from the least noise with which "
             f"{subject(claim)} is true{is_it}, and {rest}"
         )
     is_said = power.detectable_epsilon is None and power.hidden is not None
@@ -419,8 +419,8 @@ def more_power(
     steps, audit, hidden = [], simulation.audit, simulation.power.hidden
     if decided is not None:
         steps.append(
-            f"claim the curve μ ≤ {significant(decided.mu)} (--claimed-mu, claimed_mu in [audit]), "
-            f"which about {decided.canaries:,} canaries decide (docs/verdict.md)"
+            f"claim the curve μ ≤ {significant(decided.mu)} (--claimed-mu, claimed_mu in "
+            f"[audit]), which about {decided.canaries:,} canaries can test (docs/verdict.md)"
         )
     if canaries_needed is not None:
         steps.append(f"use about {canaries_needed:,} canaries instead of {audit.num_canaries:,}")

@@ -33,8 +33,8 @@ def verify_commitment(
 ) -> None:
     """Compares a run with its commitment.
 
-    `published` is the file of the commitment as published before training; None for that in the
-    folder.
+    `published` is the file of the commitment as published before training; if None, the copy in the
+    folder is used.
     """
     text = commitment = None
     if published is not None:

@@ -29,8 +29,8 @@ class Verified:
     Attributes:
       findings: The inconsistencies; empty if everything fits.
       notes: Remarks other than findings.
-      not_made_again: The files behind the headline that could not be recomputed, so that only the
-        chain covers them.
+      not_made_again: The files on which the headline rests that could not be recomputed, so that
+        only the chain covers them.
       report: The rebuilt report of a run; None for a log, and if something does not fit.
     """
 
@@ -48,7 +48,7 @@ class Verified:
 
     @property
     def held(self) -> bool:
-        """Whether everything behind the headline was recomputed and is equal."""
+        """Whether everything on which the headline rests was recomputed and is equal."""
         return self.outcome == "held"
 
     def to_json(self) -> dict[str, Any]:

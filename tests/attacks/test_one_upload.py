@@ -185,7 +185,7 @@ def test_uploads_that_there_is_no_room_for_are_refused_before_anything_is_writte
     for number, canary, message in (
         (3, 0, "round_number"),
         (1, 4, "canaries 0 to 3"),
-        (2, 0, "does not have it in that round"),
+        (2, 0, "does not participate in that round"),
         (1, 0, "must have 50 numbers"),
     ):
         wrong = update[:-1] if message.startswith("must have") else update

@@ -249,7 +249,7 @@ def test_a_second_writer_is_refused_until_the_first_has_ended_however_it_did(tmp
         print(file=writer.stdin, flush=True)
         assert writer.stdout.readline() == "scored\n"
         third = RoundScorer.open(tmp_path / "audit")
-        with pytest.raises(InputError, match=f"another process .number {writer.pid}. is at work"):
+        with pytest.raises(InputError, match=f"another process .number {writer.pid}. is using"):
             third.score_round(2, aggregates(2)[1])
         writer.kill()
     third.score_round(2, aggregates(2)[1])

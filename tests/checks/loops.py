@@ -238,7 +238,7 @@ UNSEEN: dict[str, tuple[Loop, str]] = {
     ),
     "a clip norm that moves, and no rule": (
         Loop(clip_norms=_clip_by_count(0.0)),
-        "the clip norm moves, and how is unknown",
+        "the clip norm changes by an unknown rule",
     ),
 }
 """Loops that say too little to be checked, each with what the checks say of it."""

@@ -46,7 +46,7 @@ def test_who_goes_on_with_a_log_writes_behind_it_and_has_no_checks(tmp_path):
         watch.see_round(vector, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
         log.flush()
     np.testing.assert_array_equal(log.measured()[1], measure(vectors[1], None, SIZES))
-    with pytest.raises(InputError, match="every round before there are checks, and 1 were done"):
+    with pytest.raises(InputError, match="every round before the checks, including the first 1"):
         watch.checks()
 
 

@@ -398,7 +398,9 @@ def test_an_adaptive_clip_under_correlated_noise_is_refused_with_the_reason(tmp_
     said = message(
         tmp_path, SMALLEST.replace("gaussian_adaptive", kind), "mechanism.target_quantile=0.5"
     )
-    assert said.startswith("key `mechanism.target_quantile`: is of a clip norm that moves; noise")
+    assert said.startswith(
+        "key `mechanism.target_quantile`: belongs to an adaptive clip norm; corr"
+    )
 
 
 @pytest.mark.parametrize("text", ["x = [", "seed = 1\nseed = 2", "[task\n", "seed: 1", "a = 'x\n'"])

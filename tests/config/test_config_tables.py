@@ -243,8 +243,8 @@ def test_five_threat_models_and_back(tmp_path):
         ),
         (
             'threat_models = ["checkpoints"]\nrelease_every = 100',
-            "key `audit.release_every`: is 100 of 100 rounds; must be less, as who sees no model "
-            "between the first and the last is 'final_and_initial'",
+            "key `audit.release_every`: is 100 of 100 rounds; must be less; without a model "
+            "between the first and the last, the threat model is 'final_and_initial'",
         ),
         (
             'claimed_epsilon = 1\nverdict_statistic = "window_max"',

@@ -117,7 +117,7 @@ def test_samples_of_fixed_size():
 @pytest.mark.parametrize(
     ("mechanism", "participation", "words"),
     [
-        ({"noise_multiplier": 1.0}, {}, "both say the noise"),
+        ({"noise_multiplier": 1.0}, {}, "both determine the noise"),
         ({"epsilon": math.inf}, {}, "must be finite"),
         ({"epsilon": 0.0}, {}, "must be a number above 0, got 0.0"),
         ({"epsilon": 1e14}, {}, r"mechanism\.epsilon: 1e\+14: .*must be 0, for no noise, or from"),

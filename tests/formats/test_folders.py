@@ -65,7 +65,9 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with (
-            pytest.raises(InputError, match=rf"another process \(number {holder.pid}\) is at work"),
+            pytest.raises(
+                InputError, match=rf"another process \(number {holder.pid}\) is using this folder"
+            ),
             locked(tmp_path),
         ):
             pass

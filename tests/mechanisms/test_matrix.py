@@ -192,7 +192,7 @@ def test_updates_are_clipped_and_added(aggregation_of, table_of):
         ({"strategy": "sqrt", "bands": 3}, "bands is not for strategy 'sqrt', which needs no"),
         ({"strategy": "blt", "buffers": 3, "bands": 2}, "bands is not for .* needs buffers"),
         ({"strategy": "blt", "buffers": 11}, "buffers must be from 1 to 10, got 11"),
-        ({"strategy": "sqrt", "epsilon": 1.0}, "both say the noise"),
+        ({"strategy": "sqrt", "epsilon": 1.0}, "both determine the noise"),
         ({"strategy": "cholesky"}, "Invalid enum value 'cholesky'"),
     ],
 )

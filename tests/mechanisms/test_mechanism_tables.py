@@ -97,7 +97,7 @@ def test_kinds_and_their_round_trip(tmp_path, text, mechanism):
         ),
         (
             "kind = 'matrix_factorisation'\ntarget_quantile = 0.5",
-            "key `mechanism.target_quantile`: is of a clip norm that moves",
+            "key `mechanism.target_quantile`: belongs to an adaptive clip norm",
         ),
         (
             "kind = 'none'\ncanary_norm = 1\n[mechanism.zeroing]\nnorm = 1",

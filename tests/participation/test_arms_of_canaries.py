@@ -90,7 +90,7 @@ def test_arms_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match=r"canaries\.arms: 'late:31' asks for more .* 30 rounds"):
         made(arms=("once", "late:31"))
     for arms in (("once",), ("once", "once")):
-        with pytest.raises(ValueError, match="two different ones or more"):
+        with pytest.raises(ValueError, match="at least two different arms"):
             Canaries(count=10, arms=arms)
     with pytest.raises(ValueError, match="'pairs'"):
         Canaries(count=10, arms=("once", "every_round"), inclusion="pairs")

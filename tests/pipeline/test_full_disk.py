@@ -92,11 +92,11 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(size, config, whole, tmp_pa
     if status:
         saved_rounds = (saved / "run" / "checkpoint.npz").exists()
         then = (
-            "--resume goes on from the last checkpoint" if saved_rounds else "start the run again"
+            "--resume continues from the last checkpoint" if saved_rounds else "start the run again"
         )
         assert status == 2 and len(lines) == 1
         assert lines[0].startswith("fl-audit: error: /mnt/run")
-        assert lines[0].endswith(f"No space left on device; once that is mended, {then}")
+        assert lines[0].endswith(f"No space left on device; once that is fixed, {then}")
         assert saved_rounds or not list(saved.iterdir())
     assert _run(config, saved / "run").returncode == 0
     assert _scores(saved / "run") == whole

@@ -71,11 +71,11 @@ def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
     assert main(["plan", config, "--trials", "3", *one, "--verbose"]) == 0
     out = capsys.readouterr().out
     for title in (
-        "What the run would say",
-        "What changes it",
-        "What it could say of the claim, ε ≤ 20 at δ = 0.01",
+        "Expected estimates and bounds",
+        "How the prediction changes with the config",
+        "Power against the claim ε ≤ 20 at δ = 0.01",
         "What it costs",
-        "What it does to accuracy",
+        "Effect on accuracy",
     ):
         assert title in out
     assert "participation.canary_repeats 8 cannot be run" in out

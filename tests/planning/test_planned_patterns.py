@@ -71,6 +71,6 @@ def test_the_command_compares_a_config_with_another_pattern(tmp_path, capsys):
     assert main(["plan", str(path), "--trials", "3", "--against", *other]) == 0
     lines = capsys.readouterr().out.splitlines()
     (row,) = [line for line in lines if line.strip().startswith("balls_in_bins, 3")][:1]
-    assert "What tells patterns from the one that leaks least" in lines
+    assert "Canaries needed to distinguish patterns from the one that leaks least" in lines
     assert float(row.split()[2]) > 0.5
     assert max(map(len, lines)) <= 100

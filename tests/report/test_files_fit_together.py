@@ -213,6 +213,6 @@ def test_what_is_said_of_clients_after_scores_were_made_is_noticed(tmp_path):
     found = canary_check()
     assert found.state == "cannot_tell"
     assert found.reason.startswith(before.reason)
-    assert "participation.json has changed since scores were made" in found.reason
+    assert "participation.json has changed since canaries were scored" in found.reason
     scorer.finish()
     assert canary_check() == before

@@ -254,7 +254,7 @@ def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
 def test_what_guarantees_nothing_that_is_known_is_no_claim(unknown):
     assert configured_claim(unknown, DELTA, ALL, is_stated=False) is None
     assert claim_to_test(Audit(), unknown, DELTA, ALL) is None
-    with pytest.raises(InputError, match="accounting knows no finite guarantee"):
+    with pytest.raises(InputError, match="accounting gives no finite guarantee"):
         claim_to_test(Audit(claim="configured"), unknown, DELTA, ALL)
 
 
@@ -309,11 +309,11 @@ def test_a_zcdp_claim_takes_the_smaller_of_both_conversions(rho, delta):
     ("points", "note"),
     [
         (((0.0, 0.3), (1.23, 1e-5), (2.0, 1e-7)), ""),
-        (((1.2, 1e-5), (2.0, 1.05e-7)), "; a point has two digits only"),
-        (((1.2, 1e-5), (2.0, 1.1e-7)), "; 2 points have two digits only"),
+        (((1.2, 1e-5), (2.0, 1.05e-7)), "; a point has only two digits"),
+        (((1.2, 1e-5), (2.0, 1.1e-7)), "; 2 points have only two digits"),
     ],
 )
 def test_a_profile_of_few_digits_says_that_it_must_have_been_rounded_up(points, note):
     words = ProfileClaim(points, 1e-5).words
-    assert ("two digits only, and must have been rounded up" in words) == bool(note)
+    assert ("only two digits, and must have been rounded up" in words) == bool(note)
     assert note in words

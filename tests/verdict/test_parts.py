@@ -247,7 +247,7 @@ def test_draws_that_depend_on_each_other_are_never_consistent():
     canaries = _canaries(AMPLIFIED.release, random, z=0.8, q=0.05, drawn=together)
     found = _verdict(canaries, AMPLIFIED.claim)
     assert found.outcome == "inconclusive"
-    assert "are not as independent draws make them" in found.reason
+    assert "do not look like independent draws" in found.reason
 
 
 def _blocks(random, rounds, rate, length=2):
@@ -274,4 +274,4 @@ def test_draws_in_blocks_of_rounds_are_never_consistent(drawn, sampling):
     canaries = _canaries(release, random, z=0.8, q=0.05, drawn=drawn(random, rounds, 0.05))
     found = _verdict(canaries, AMPLIFIED.claim * 1.2)
     assert found.outcome == "inconclusive"
-    assert "are not as independent draws make them" in found.reason
+    assert "do not look like independent draws" in found.reason

@@ -127,7 +127,9 @@ def test_a_point_that_few_canaries_do_not_decide_is_answered_by_its_curve_first(
     assert verdict.outcome == "inconclusive"
     assert verdict.reason.count("Next: ") == 1
     last = verdict.reason.splitlines()[-1]
-    said = re.match(r"Next: claim the curve μ ≤ ([\d.]+) \(.*about ([\d,]+) canaries decide", last)
+    said = re.match(
+        r"Next: claim the curve μ ≤ ([\d.]+) \(.*about ([\d,]+) canaries can test", last
+    )
     mu, number = float(said[1]), int(said[2].replace(",", ""))
     assert mu == pytest.approx(1 / sigma_of_epsilon(point.epsilon, DELTA), rel=5e-3)
     assert f"or use about {verdict.canaries_needed:,} canaries" in last

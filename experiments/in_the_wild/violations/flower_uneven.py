@@ -1,6 +1,6 @@
 """Flower 1.41.0, fixed clipping: a client counts by how many examples it says that it has.
 
-FedAvg weighs the clipped updates by `num-examples`, which nobody limits, and the noise is that of
+FedAvg weighs the clipped updates by `num-examples`, which has no limit, and the noise is that of
 equal weights. One client of 20 that says 1,000 where the others say 100 counts 6.9 times.
 (With an accountant the strategy refuses such clients; without one it does not warn.)
 

@@ -29,7 +29,7 @@ class MinSeparationSampling(CoinSampling):
     Attributes:
       probability: The probability of a round for a member that does not rest, in (0, 1].
       separation: The least distance of two rounds of a member, at least 1; it rests for the rounds
-        in between. Before the first round members rest as often as later on average.
+        in between. In the first rounds as many members rest, on average, as in later ones.
       rounds: The number of rounds of training.
     """
 

@@ -77,8 +77,8 @@ class AllocatedRounds(SecretSampling):
         return (
             f"Each client draws {self.number} of {self.rounds} rounds, uniformly and "
             "independently of others, and no attacker sees which. The upper bound lets the "
-            "attacker see a partition of the rounds of which it takes one each, which costs most "
-            "where rounds are few."
+            "attacker see the parts into which rounds are split, with one of the client's rounds "
+            "in each; this costs most if rounds are few."
         )
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:

@@ -56,8 +56,8 @@ class TruncatedPoissonSampling(CoinSampling):
     def assumption(self) -> str:
         return (
             f"Each client is in each round with probability {self.probability:.3g}, "
-            f"independently, of which {self.largest} at random stay where they are more, and "
-            "no attacker sees who was."
+            f"independently; if they are more than {self.largest}, {self.largest} at random stay; "
+            "no attacker sees who did."
         )
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:

@@ -214,7 +214,7 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     name, expected = "every_client", "every client counts at most once, within the clip norm"
     if len(change) < 2 * len(clients):
         return inconclusive(
-            name, expected, f"{len(change)} numbers cannot tell {len(clients)} clients"
+            name, expected, f"{len(change)} numbers cannot distinguish {len(clients)} clients"
         )
     most = np.array([most_of(client, ruler.promise) for client in clients])
     whole, rest = _counts(change, clients)
@@ -287,7 +287,9 @@ def memory_finding(
     without them under the same noise, and without them under other noise.
     """
     name = "memory"
-    expected = "later rounds release nothing more of a client, but together with its round's noise"
+    expected = (
+        "later rounds release nothing more about a client, except with the noise of its round"
+    )
     along_noise = 0.0
     for after in range(1, _ROUNDS + 1):
         later = [_Later(rounds, answer, few, 2 * after) for answer in answers]
@@ -314,7 +316,7 @@ def memory_finding(
             return inconclusive(name, expected, why)
     words = f"so, in {_ROUNDS} rounds that follow"
     if along_noise:
-        words = f"{words}: what comes back has its noise with it, last {along_noise:.3g} times"
+        words = f"{words}: this includes the round's noise, last {along_noise:.3g} times"
     return held(name, expected, words)
 
 

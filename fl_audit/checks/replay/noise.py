@@ -116,8 +116,8 @@ def _releases(
 def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -> FloatArray:
     """Rows of independent standard normal numbers, from differences over the noise of z.
 
-    A Toeplitz matrix is the same from any round on. Before these rounds differences are zero, also
-    within a tree's nodes.
+    A Toeplitz matrix is the same from any round on. A tree is whitened from its first round; rounds
+    before these have a difference of zero.
     """
     first = 0 if isinstance(correlation, Toeplitz) else rounds_before
     whitening = Whitening.from_correlation(correlation)

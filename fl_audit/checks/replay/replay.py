@@ -237,11 +237,11 @@ class _Replayed:
         questions = (
             ("one_client", "a client changes at most the clip norm over the denominator",
              trials.recorded()),
-            ("clip", "so does one that comes alone, short or long, or long in one variable",
+            ("clip", "a client alone changes no more, whether short, long, or long in one variable",
              trials.alone()),
-            ("unlike", "so does one among clients of other lengths and directions",
+            ("unlike", "a client among others of other norms and directions changes no more",
              trials.unlike()),
-            ("denominator", "so does one against few or many: who else comes changes no weight",
+            ("denominator", "a client among few or many changes no more: its weight is fixed",
              trials.opposed()),
         )  # fmt: skip
         answers = [at_most(*question, self._change, self._ruler) for question in questions]
@@ -256,7 +256,7 @@ class _Replayed:
         if self._trials.many is None:
             why = "more clients than the denominator take too much memory"
         elif self._is_silenced:
-            why = "clients draw from the noise's generator, so that the same number has to come"
+            why = "clients draw from the noise's generator, so their number must stay the same"
         else:
             return finding
         return inconclusive(finding.name, finding.expected, f"{finding.measured}, but {why}")

@@ -42,8 +42,8 @@ class Promise:
 
     A client's part is at most as long as the clip norm; it may be a clipped update, a normalised
     one, or one with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on
-    each coordinate, independent between rounds and of the updates; or rows of C^-1 z with such a z,
-    or of trees with such nodes (`correlation`).
+    each coordinate, independent between rounds and of the updates. With a
+    `correlation` the noise is C^-1 z for such z, or that of a tree with such nodes.
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without
@@ -325,7 +325,7 @@ class Trials:
             yield from self._each(words.format(which), [self._lengthened(first, step)], [0])
 
     def unlike(self) -> Iterator[Trial]:
-        """Clients that differ: graded norms, each second one left out in turn; opposing groups."""
+        """Clients of graded norms, without every second one in turn; and opposing groups."""
         for lengths in _GRADED:
             graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"

@@ -174,9 +174,6 @@ def rounded(key: Array, values: Array) -> Array:
 
     The mean is the value, and the variance f (1 - f) for a fraction f (arXiv:2102.06387, section
     4.1, with beta = 0).
-
-    Args:
-      values: The values, float32, below 2^31 in absolute value.
     """
     floor = jnp.floor(values)
     chance = (random_bits(key, values.shape) >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)

@@ -39,7 +39,7 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 _LOSSES_IN_A_ROW = 3
 """The run stops after this many actors were lost at one piece of work, or while loading."""
 
-RESUME = "once that is mended, --resume goes on from the last checkpoint"
+RESUME = "once that is fixed, --resume continues from the last checkpoint"
 
 Merge = Callable[[Any, Any], Any]
 
@@ -225,8 +225,8 @@ class Actors:
     def _why_none(self) -> str:
         requested = f"{self._cluster.cpus_per_actor} CPUs and {self._cluster.gpus_per_actor:g} GPUs"
         return (
-            f"ray: no actor is there to work ({self._lost} lost, {self.num_loading} not started; "
-            f"the cluster has room for {self._room()} of {requested}); {RESUME}"
+            f"ray: no actor is left ({self._lost} lost, {self.num_loading} not started; the "
+            f"cluster has room for {self._room()} of {requested}); {RESUME}"
         )
 
     def _after_loss(
@@ -357,8 +357,8 @@ def check_for_ray(run: PreparedRun) -> None:
 def _check_cluster(cluster: RayCluster, clients_per_block: int | None) -> None:
     if cluster.gpus_per_actor and clients_per_block is None:
         raise InputError(
-            "clients_per_block: must be set where ray.gpus_per_actor is above 0, for the result "
-            "must not depend on the GPUs that are found; 8 to 64 suit most"
+            "clients_per_block: must be set where ray.gpus_per_actor is above 0, so that the "
+            "result does not depend on the GPUs that are found; 8 to 64 suit most"
         )
     if cluster.address in (LOCAL, "auto"):
         return

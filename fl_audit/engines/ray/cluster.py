@@ -131,7 +131,7 @@ def _connect(ray: Any, address: str) -> None:
     except ray.exceptions.AuthenticationError as error:
         raise InputError(
             f"key `ray.address`: the cluster at {address} asks for a token, and this program has "
-            "none or another; RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE hand it over"
+            "none or a wrong one; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE"
         ) from error
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
         first = str(error).strip().splitlines()[0]

@@ -299,12 +299,7 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
     def __init__(
         self, optimizer: tff.learning.optimizers.Optimizer, proximal_strength: float
     ) -> None:
-        """Wraps an optimizer.
-
-        Args:
-          optimizer: The optimizer that receives the gradients with the proximal term.
-          proximal_strength: The factor mu of the proximal term, positive.
-        """
+        """Wraps the optimizer that receives the gradients with the proximal term."""
         self._optimizer = optimizer
         self._strength = proximal_strength
 

@@ -77,7 +77,10 @@ def replay_vectors(
     clip_norm_of: ClipNormOf | None = None,
     zeroing_norm_of: ZeroingNormOf | None = None,
 ) -> Replay:
-    """Replays a round of vectors; `begun` are two initial states, if a state fixes noise."""
+    """Replays a round whose updates are vectors.
+
+    `begun` are two initial states, for noise that the initial state determines.
+    """
 
     def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
         data = [client_data(flat(update).astype(np.float32)) for update in updates]

@@ -1,8 +1,8 @@
 """Shadow models: many models of one task, each trained centrally on its own part of the data.
 
-They are for membership attacks (`fl_audit.membership`). A block of models trains at once: as for
-blocks of clients (`trained_blocks`), the model is one more leading axis of every weight, which
-`tf.vectorized_map` adds. Up to rounding, a model does not depend on the others in its block.
+They are for membership attacks (`fl_audit.membership`). A block of models trains at once: every
+weight gets a leading axis for the models by `tf.vectorized_map`, as in `trained_blocks` for the
+clients. Up to rounding, a model does not depend on the others in its block.
 
 The outputs of each model are cached: its margin at every point, and whether it classifies the point
 correctly. Files are named by a digest of everything that determines their content. If the process

@@ -290,8 +290,8 @@ def mhaar_posterior(
     pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
     if pairs > _MOST_PAIRS:
         raise InputError(
-            f"chains times bases times auxiliary (of which {_START_POINTS} at the start) must be "
-            f"at most {_MOST_PAIRS:,}, got {pairs:,}"
+            f"chains times bases times auxiliary ({_START_POINTS} at the start) must be at most "
+            f"{_MOST_PAIRS:,}, got {pairs:,}"
         )
     if isinstance(prior.strength, FixedStrength) and prior.strength.value == 1:
         raise InputError("mhaar needs a strength below 1, got a fixed strength of 1 (use grid)")

@@ -307,11 +307,7 @@ class EpsilonPosterior:
         return float(self.cdf(0.0))
 
     def sf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """P(epsilon > x), elementwise, with an absolute error below 1e-8 (`corner_mass`).
-
-        Raises:
-          InputError: An x is negative, infinite or NaN.
-        """
+        """P(epsilon > x), elementwise, with an absolute error below 1e-8 (`corner_mass`)."""
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
     def cdf(self, epsilon: npt.ArrayLike) -> FloatArray:
@@ -326,11 +322,7 @@ class EpsilonPosterior:
         return self._over_corners(corner_density, epsilon)
 
     def quantile(self, probability: float) -> float:
-        """The epsilon at which the cdf reaches a probability in (0, 1); 0 if the atom exceeds it.
-
-        Raises:
-          InputError: The probability is out of range.
-        """
+        """The epsilon at which the cdf reaches a probability, in (0, 1); 0 within the atom."""
         if not 0 < probability < 1:
             raise InputError(f"probability must be in (0, 1), got {probability}")
         return self._where_sf_is(1 - probability)
@@ -340,9 +332,6 @@ class EpsilonPosterior:
 
         (Section 3.3 puts the lower end at the alpha quantile, which is that of a one-sided
         interval.)
-
-        Raises:
-          InputError: The confidence is not in (0, 1).
         """
         check_confidence(confidence)
         tail = (1 - confidence) / 2

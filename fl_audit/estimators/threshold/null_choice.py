@@ -6,14 +6,14 @@ reject it, the empirical null is used.
 A null by design (this program drew the canaries and scored them) can be false only by a fault of
 the program. It is rejected below REFUTED_BELOW, at almost no cost in confidence.
 
-A null from an argument, such as --dim, may well be wrong: for another model, or for scores that are
+A null that the caller states (--dim) may well be wrong: for another model, or for scores that are
 not cosines with one vector. So the failure probability alpha of a bound is divided. The null is
 rejected at level alpha SHARE_OF_REFUTATION, and a bound under it uses the rest of alpha. If the
 null is true, the bound fails with at most that rest, and the empirical null is used with
 probability at most alpha SHARE_OF_REFUTATION. If the null is false, a bound under it is positive
-only if included and excluded scores differ: some test at ranks of the excluded scores, exact for
-any distribution (rejection_tests.py), rejects equal distributions at level alpha. So without any
-leak the share of audits with a positive bound is at most alpha, even if the argument was wrong.
+only if a test at ranks of the excluded scores (rejection_tests.py), exact for any distribution,
+rejects at level alpha that included and excluded scores have the same one. So without any leak the
+share of audits with a positive bound is at most alpha, even if the argument was wrong.
 With fewer than 2 excluded scores the null cannot be tested, and the bound states its assumption.
 """
 
@@ -116,9 +116,7 @@ def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | Non
     """Why the scores reject the null; None if they do not."""
     everything = np.concatenate([scores.included, scores.excluded])
     if len(everything) > 1 and np.ptp(everything) == 0:
-        return (
-            f"all {len(everything)} scores are equal, which tells nothing of the closed-form null"
-        )
+        return f"all {len(everything)} scores are equal, so the closed-form null cannot be tested"
     if scores.num_excluded == 0 or tail.p_value(scores.excluded) >= level:
         return None
     return (

@@ -187,9 +187,7 @@ def test_a_loss_may_stop_the_run():
 
 
 def test_when_all_are_lost_and_none_is_replaced_the_run_stops():
-    with pytest.raises(
-        InputError, match=r"^ray: no actor is there to work \(2 lost, 0 not started"
-    ):
+    with pytest.raises(InputError, match=r"^ray: no actor is left \(2 lost, 0 not started"):
         _total(StandIn(_always_lost_first(9)), actors=2, lost_actors="do_without")
 
 

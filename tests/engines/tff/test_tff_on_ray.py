@@ -116,7 +116,7 @@ def _without_this_program(nodes):
 def test_without_room_the_run_ends_and_says_so(run, cluster, node_of):
     node_of(1)
     asked = _with(run, "ray", address=cluster.address, cpus_per_actor=3, wait_seconds=1.0)
-    with pytest.raises(InputError, match=r"^ray: no actor is there to work \(0 lost, 1 not sta"):
+    with pytest.raises(InputError, match=r"^ray: no actor is left \(0 lost, 1 not sta"):
         _train(asked)
 
 
@@ -130,7 +130,7 @@ def test_a_loss_may_end_the_run(run, policy, message):
         if index == 1:
             ray.kill(runtime.context.on_ray.actors.all[0])
 
-    with pytest.raises(InputError, match=rf"^ray: {message}[^\n]*--resume goes on"):
+    with pytest.raises(InputError, match=rf"^ray: {message}[^\n]*--resume continues"):
         _train(_with(run, "ray", actors=1, lost_actors=policy), kill)
 
 
