@@ -187,10 +187,10 @@ class KeptSums:
             dim, width = (int(length) for length in arrays["lengths"])
         except (KeyError, ValueError, TypeError) as error:
             raise InputError(f"{path}: is not what is kept of directions: {error}") from error
-        count = len(norms) if norms.ndim == 1 else -1
+        count = len(norms) if norms.ndim == 1 and len(arrays) == 4 else -1
         fits = products.shape == (count, count) and worst.ndim == 2 and worst.shape[1] == dim
         if not fits or any(a.dtype != np.float64 for a in (products, norms, worst)):
-            raise InputError(f"{path}: holds arrays of other shapes or types than directions have")
+            raise InputError(f"{path}: holds other arrays, shapes or types than directions have")
         if not all(np.isfinite(array).all() for array in (products, norms, worst)):
             raise InputError(f"{path}: holds numbers that are not finite")
         squares = np.diagonal(products)

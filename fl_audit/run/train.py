@@ -15,6 +15,7 @@ from fl_audit.checks import write_replay
 from fl_audit.engines.engine import Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import read_metrics
 from fl_audit.formats.model_file import model_digest, write_model
 from fl_audit.formats.round_chain import ChainWriter, Scored, digest, digests_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, record_text
@@ -31,7 +32,6 @@ from fl_audit.run.observers import (
     RoundObserver,
     StartedRun,
     VerdictLine,
-    read_rows,
 )
 from fl_audit.run.trackers import TensorBoard
 from fl_audit.run.training_folder import check_logs, load_checkpoint, open_chain
@@ -162,7 +162,9 @@ def _write_results(
 
 def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
     """The record of a run after its last round, with the totals of metrics.csv."""
-    rows = read_rows(folder.metrics)
+    rows = read_metrics(folder.metrics)
+    accuracy = rows[-1].accuracy
+    assert accuracy is not None  # every run evaluates its last round
     packages = (*_PACKAGES_BEFORE, *done.engine.packages, *_PACKAGES_AFTER)
     return RunRecord(
         task=run.task.name,
@@ -174,10 +176,10 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         delta=run.delta,
         release=run.release,
         variable_sizes=tuple(run.task.classifier.variable_sizes),
-        accuracy=float(rows[-1]["accuracy"]),
+        accuracy=accuracy,
         accuracy_description=run.task.classifier.accuracy_description,
-        training_seconds=sum(float(row["seconds_training"]) for row in rows),
-        scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
+        training_seconds=sum(row.seconds_training for row in rows),
+        scoring_seconds=sum(row.seconds_scoring for row in rows),
         stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
         live=done.live,
         labels=run.task.labels,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.folders import LOCK_NAME, LogFolder, RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_chain import (
     Chain,
@@ -71,6 +71,8 @@ def verify_chain(
     if isinstance(folder, RunFolder):
         _verify_order(folder, chain, verified)
     _note_sessions(chain, verified)
+    if isinstance(folder, RunFolder):
+        _note_others(folder, chain, verified)
     return chain
 
 
@@ -94,14 +96,35 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
 
 def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
     """Finds files that a report would read and that are not in the chain."""
-    known = {name for line in chain.lines for name in getattr(line, "files", {})}
-    known |= {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
+    known = _names_in(chain)
     read = [*folder.identity(), *folder.path.glob("scores_*.csv")]
     if isinstance(folder, RunFolder):
-        read += [*folder.training_outputs(), *folder.round_logs(), *folder.release_logs()]
+        logs = (*folder.round_logs(), *folder.release_logs())
+        read += [*folder.training_outputs(), folder.record, *logs]
     for path in sorted(set(read)):
         if path.name not in known and path.exists():
             verified.add(path, "was added later: the chain does not know it")
+
+
+def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:
+    """Names what is in a run's folder and not in its chain, and links, whose targets may change."""
+    here = {path.name: path for path in sorted(folder.path.iterdir())}
+    known = {folder.chain.name, folder.report_html.name, folder.report_json.name, LOCK_NAME}
+    if others := sorted(here.keys() - _names_in(chain) - known):
+        verified.note(f"not looked at: {', '.join(map(_printable, others))}")
+    if links := [_printable(name) for name, path in here.items() if path.is_symlink()]:
+        verified.note(f"links to files elsewhere, which may change: {', '.join(links)}")
+
+
+def _printable(name: str) -> str:
+    """A file's name, whose letters are no others than they look."""
+    return name if name.isascii() and name.isprintable() else ascii(name)
+
+
+def _names_in(chain: Chain) -> set[str]:
+    """The names of all files that a chain has digests of."""
+    keys = ("files", "rows", "step_rows")
+    return {name for line in chain.lines for key in keys for name in getattr(line, key, {})}
 
 
 def _compare(folder: Path, files: dict[str, str], since: str, verified: Verified) -> None:
@@ -121,6 +144,8 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified
     changed: dict[str, list[int]] = defaultdict(list)
     for row in chain.changed_rows(folder.path):
         changed[row.name].append(row.round)
+    if logged and all(len(changed.get(name, ())) == len(chain.rounds) for name in logged):
+        verified.add(folder.chain, "is of another run: no row of any log is the one in it")
     for name, rounds in changed.items():
         what = "have" if len(rounds) > 1 else "has"
         verified.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")

@@ -23,6 +23,7 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import RoundMetrics, metrics_text
 
 
 def noise_matrix(correlation):
@@ -30,6 +31,12 @@ def noise_matrix(correlation):
     if isinstance(correlation, Toeplitz):
         return np.linalg.inv(correlation.times(np.eye(correlation.num_rounds)).T)
     return np.linalg.cholesky(np.linalg.inv(correlation.weights(np.eye(correlation.num_rounds))))
+
+
+def metrics_of(lengths):
+    """The text of metrics.csv for aggregates of these lengths."""
+    rounds = enumerate(lengths, start=1)
+    return metrics_text(RoundMetrics(n, 9, 1, 1.0, 1.0, x, 0.0, None, 0.0, 0.0) for n, x in rounds)
 
 
 class SimulatedRun:
@@ -54,7 +61,7 @@ class SimulatedRun:
         folder.mkdir()
         run = RunFolder(folder)
         lengths = np.linalg.norm(sums.astype(np.float32).astype(np.float64), axis=1)
-        run.metrics.write_text("aggregate_norm\n" + "".join(f"{x!r}\n" for x in lengths.tolist()))
+        run.metrics.write_text(metrics_of(lengths))
         self.context = AttackContext(
             canaries=family_of,
             num_canaries=canaries,
@@ -217,6 +224,6 @@ def test_shortened_directions_limit_the_scores(tmp_path, monkeypatch):
 
 def test_rounds_that_were_not_reached_do_not_count(tmp_path):
     run = SimulatedRun(tmp_path / "run", CORRELATIONS["sqrt"])
-    run.context.folder.metrics.write_text("aggregate_norm\n1.0\n")
+    run.context.folder.metrics.write_text(metrics_of([1.0]))
     with pytest.raises(InputError, match="lacks the length of an aggregate"):
         run.attacker.scores(None)
