@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
-from fl_audit.canaries.pool import pair_names
-from fl_audit.canaries.tables import coin_probability
+from fl_audit.canaries.tables import score_file_of
 from fl_audit.checks import write_replay
 from fl_audit.engines.engine import Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
@@ -19,7 +18,7 @@ from fl_audit.formats.metrics_file import read_metrics
 from fl_audit.formats.model_file import model_digest, write_model
 from fl_audit.formats.round_chain import ChainWriter, Scored, digest, digests_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, record_text
-from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.score_file import write_score_file
 from fl_audit.formats.text_files import OWNER_ALONE, keep_to_owner, write_text
 from fl_audit.progress import doing, hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
@@ -133,21 +132,13 @@ def _write_results(
     compared: Mapping[str, ComparedVectors],
 ) -> None:
     """Writes the score files and the models that they compare, then the record."""
-    ids = tuple(str(canary) for canary in range(len(run.included)))
     canaries = run.config.canaries
     statistics = statistics_of(canaries, run.config.audit)
     write_model(folder.model, done.model)
     write_model(folder.initial_model, run.task.classifier.initial_weights)
     of_rounds = 0o666 if run.secret is None else OWNER_ALONE
     for statistic in statistics:
-        scored = ScoreFile(
-            ids,
-            run.included,
-            scores[statistic.name],
-            canaries.inclusion,
-            coin_probability(canaries),
-            pair_names(canaries.inclusion, len(ids)),
-        )
+        scored = score_file_of(canaries, run.included, scores[statistic.name])
         mode = of_rounds if statistic.tells_rounds else 0o666
         write_score_file(folder.scores(statistic.name), scored, mode)
     if compared:

@@ -1,7 +1,7 @@
 """A folder's files against its chain: links, rounds, rows, and the digests of whole files."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -147,14 +147,13 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified
     if logged and all(len(changed.get(name, ())) == len(chain.rounds) for name in logged):
         verified.add(folder.chain, "is of another run: no row of any log is the one in it")
     for name, rounds in changed.items():
-        what = "have" if len(rounds) > 1 else "has"
-        verified.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")
+        what = "has changed since it was" if len(rounds) == 1 else "have changed since they were"
+        verified.add(name, f"{_rounds(rounds)} {what} logged")
     for path in folder.round_logs():
         if path.exists() and path.suffix == ".npy" and path != folder.round_directions:
             extra = _written(path) - chain.rounds.keys()
             if extra:
-                what = "are" if len(extra) > 1 else "is"
-                verified.add(path, f"{_rounds(sorted(extra))} {what} not in the chain")
+                verified.add(path, f"holds {_rounds(sorted(extra))}, which the chain lacks")
 
 
 def _written(path: Path) -> set[int]:
@@ -164,21 +163,15 @@ def _written(path: Path) -> set[int]:
     return set((np.flatnonzero(np.isfinite(flat).any(axis=1)) + 1).tolist())
 
 
-def _it(rounds: Collection[int]) -> str:
-    return "they were" if len(rounds) > 1 else "it was"
-
-
 def _rounds(rounds: Sequence[int]) -> str:
     """Rounds in words.
 
     >>> _rounds([3]), _rounds([3, 5]), _rounds(range(1, 9))
     ('round 3', 'rounds 3, 5', 'rounds 1, 2, 3, 4, 5 and 3 more')
     """
-    if len(rounds) == 1:
-        return f"round {rounds[0]}"
-    more = len(rounds) - _SHOWN
+    plural, more = len(rounds) > 1, len(rounds) - _SHOWN
     named = ", ".join(map(str, rounds[:_SHOWN]))
-    return f"rounds {named}{f' and {more} more' if more > 0 else ''}"
+    return f"round{'s' * plural} {named}{f' and {more} more' * (more > 0)}"
 
 
 def _verify_order(folder: RunFolder, chain: Chain, verified: Verified) -> None:

@@ -5,12 +5,12 @@ Coins, rounds and noise are drawn again from the seed. Scores, the vectors that 
 the report from everything, by the code that made it.
 """
 
-import collections
 import contextlib
 import dataclasses
 import html
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
         twice: list[str] = []
 
         def once(pairs: list[tuple[str, Any]], twice: list[str] = twice) -> None:
-            numbers = collections.Counter(key for key, _ in pairs)
+            numbers = Counter(key for key, _ in pairs)
             twice += [key for key, number in numbers.items() if number > 1]
 
         # What cannot be read is found where its values are compared.
@@ -321,59 +321,39 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
     derived = _as_read(report_to_json(report))
     sealed = None if chain is None else chain.last(Reported)
     has_words = not _has_plugins(run.config)
-    is_of_this_code = has_words and sealed is not None and sealed.code == code_digest()
+    code, version = sealed and sealed.code, recorded.get("fl_audit_version")
+    is_of_this_code = has_words and code == code_digest()
     let_pass = set[str]()
     if sealed is not None and sealed.files.get(path.name) == digest_of(path):
         let_pass.add("last digits")  # as on another processor
     if not is_of_this_code:
         let_pass |= {"words", "lacking"}
-        derived["fl_audit_version"] = recorded.get("fl_audit_version")
-    wrong = list(differences(recorded, derived))
-    found = [difference for difference in wrong if difference.kind not in let_pass]
-    _add(path.name, found, verified)
-    if rounded := sum(difference.kind == "last digits" for difference in wrong) * (
-        "last digits" in let_pass
-    ):
+        derived["fl_audit_version"] = version
+    passed, found = list[Difference](), defaultdict[str, list[Difference]](list)
+    for one in differences(recorded, derived):
+        part = ".".join(one.place.split(".")[:2])
+        (passed if one.kind in let_pass else found[part]).append(one)
+    for first, *others in found.values():
+        more = f" (and {len(others)} other keys there)" * bool(others)
+        verified.add(path, f"{first}{more}")
+    if rounded := sum(one.kind == "last digits" for one in passed):
         verified.note(
             f"report.json: {rounded} numbers differ from those made here in their last digits, as "
             "they may on another processor; the chain has the digest of the file"
         )
     if found:
         return
-    of_other_code = [path.name] * any(one.kind in ("words", "lacking") for one in wrong)
+    of_other_code = [path.name] * (len(passed) > rounded)
     if (different := _other_line(run, report, verified)) is not None:
-        if is_of_this_code and not wrong:
+        if is_of_this_code and not passed:
             verified.add(run.folder.report_html, different)
         else:
             of_other_code.append(run.folder.report_html.name)
     if of_other_code:
         verified.not_made_again += of_other_code
-        by = (
-            f"by {_other_code(recorded, sealed)}"
-            if has_words
-            else "with plugins, not imported here"
-        )
+        here = f"fl-audit {version}, code {code or 'unknown'}; here {__version__}, {code_digest()}"
+        by = f"by {here}" if has_words else "with plugins, not imported here"
         verified.note(f"the report was made {by}")
-
-
-def _other_code(recorded: Mapping[str, Any], sealed: Reported | None) -> str:
-    """Names the code that made a report, as far as it differs from this."""
-    version = recorded.get("fl_audit_version")
-    if version != __version__:
-        return f"fl-audit {version}; this is {__version__}"
-    if sealed is None or sealed.code == code_digest():
-        return "another machine or an unknown state of fl-audit"
-    return f"fl-audit whose code has the SHA-256 {sealed.code[:12]}…; here {code_digest()[:12]}…"
-
-
-def _add(name: str, wrong: list[Difference], verified: Verified) -> None:
-    """Adds a finding for each part of the report, with its first difference."""
-    parts: dict[str, list[Difference]] = {}
-    for difference in wrong:
-        parts.setdefault(".".join(difference.place.split(".")[:2]), []).append(difference)
-    for of_part in parts.values():
-        more = f" (and {len(of_part) - 1} other keys there)" if len(of_part) > 1 else ""
-        verified.add(name, f"{of_part[0]}{more}")
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")

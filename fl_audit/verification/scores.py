@@ -27,8 +27,7 @@ from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_o
 from fl_audit.attacks.update_ratio import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
-from fl_audit.canaries.pool import pair_names
-from fl_audit.canaries.tables import Canaries, coin_probability, family_of
+from fl_audit.canaries.tables import Canaries, family_of, score_file_of
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
@@ -231,15 +230,8 @@ class RunScores:
                 verified.add(path, "is of no statistic that the config asks for")
 
     def _file(self, scores: FloatArray) -> ScoreFile:
-        canaries = self.config.canaries
-        return ScoreFile(
-            tuple(self.pool),
-            np.array([row.included for row in self.pool.values()], bool),
-            scores,
-            canaries.inclusion,
-            coin_probability(canaries),
-            pair_names(canaries.inclusion, len(self.pool)),
-        )
+        included = np.array([row.included for row in self.pool.values()], bool)
+        return score_file_of(self.config.canaries, included, scores)
 
     def _compared(
         self, derived: Mapping[str, Derived], verified: Verified
