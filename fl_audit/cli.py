@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BaseException:
             if not ctrl_c:
                 raise
-            # A library that was being imported may have replaced the KeyboardInterrupt.
+            # A library may have replaced the KeyboardInterrupt during its import.
             print(f"fl-audit: {process.INTERRUPTED}", file=sys.stderr)
             return 128 + ctrl_c[0]
 
@@ -79,7 +79,7 @@ def _main(argv: Sequence[str] | None) -> int:
         print(f"fl-audit: {stop}; continue with --resume", file=sys.stderr)
         return 128 + stop.signal_number
     except BrokenPipeError:
-        # The reader is gone; without this the flush at exit would fail again.
+        # The reader has closed the pipe; without this the flush at exit would fail again.
         process.drop_output()
         return EXIT_BROKEN_PIPE
     except (OSError, ArithmeticError, MemoryError) as error:
@@ -104,7 +104,7 @@ def _call(argv: Sequence[str]) -> int:
 
 
 class _Version(argparse.Action):
-    """Prints the version, whose lookup takes time."""
+    """Prints the version, which is looked up only here, as that takes time."""
 
     def __call__(self, *_: object) -> None:
         from fl_audit.version import __version__

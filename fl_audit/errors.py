@@ -69,7 +69,7 @@ _TERMS = {
     "show": ("prints the report of a run", "report print summary view"),
     "run": ("trains and audits", "train start"),
 }
-"""By name in fl_audit: the field's term, and search words that lead to the name."""
+"""For names in fl_audit: the field's term, and search words."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -87,7 +87,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def suggested(name: str, names: Sequence[str]) -> str:
-    """The hint on one known name; empty if none is near."""
+    """The hint on one known name; empty if none is similar."""
     word = name.casefold().replace("-", "_").replace(" ", "_")
     for ours, (meaning, terms) in _TERMS.items():
         if ours in names and word in terms.split():
@@ -97,10 +97,10 @@ def suggested(name: str, names: Sequence[str]) -> str:
 
 
 def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) -> None:
-    """Raises InputError for a name that is nearly an absent optional one.
+    """Raises InputError for a name that is similar to a missing optional one.
 
-    An optional name that is misspelt would otherwise be replaced by its default unnoticed. `what`
-    is the noun of the names, such as "scores.csv: column", and starts the message.
+    Otherwise a misspelt optional name would silently get its default. `what` is the noun of the
+    names, such as "scores.csv: column", and starts the message.
 
     >>> refuse_misspelt("scores.csv: column", ["score", "Inclusions"], ["inclusion"])
     Traceback (most recent call last):
@@ -156,7 +156,7 @@ _CONTROL_RANGES = (
 _CONTROLS = {
     number: _visible(chr(number)) for first, end in _CONTROL_RANGES for number in range(first, end)
 }
-"""Escapes of control characters but tab and newline, and of those that turn text round."""
+"""Escapes of control characters except tab and newline, and of those that reverse text."""
 
 
 def lines_visible(text: str) -> str:

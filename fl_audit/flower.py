@@ -1,4 +1,4 @@
-"""An audit of a Flower server: wrap its outermost strategy, and let canary clients answer.
+"""Audits a Flower server: wrap its outermost strategy, and let canary clients answer.
 
 On the server, with a strategy of `flwr.serverapp.strategy`::
 
@@ -34,19 +34,19 @@ _FIXED_CLIPPING = (
     "DifferentialPrivacyServerSideFixedClipping",
     "DifferentialPrivacyClientSideFixedClipping",
 )
-"""Flower's strategies whose attributes give the noise on every coordinate."""
+"""Flower's strategies whose attributes determine the noise on every coordinate."""
 
 
 class ScoredStrategy:
     """A strategy around another one, which scores each round's aggregate as the round ends.
 
     It must be the outermost strategy, around Flower's DP wrapper, so that the scored aggregate
-    contains the noise. Everything else is left to the wrapped strategy. At the end of `start` the
-    score files are written, and `claim.csv` if the strategy has an accountant (`privacy_spent`):
-    `fl-audit estimate` tests that claim.
+    contains the noise. Everything else is left to the wrapped strategy. At its end `start` writes
+    the score files, and `claim.csv` if the strategy has an accountant (`privacy_spent`); `fl-audit
+    estimate` tests that claim.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the round is left out. Lost canaries are a warning, or end the training
+    the folder, and the round is left out. Lost canaries cause a warning, or end the training
     (`lost_canaries` of the scorer). After a restart of the server the audit continues with
     `RoundScorer.open`.
     """
@@ -71,18 +71,17 @@ class ScoredStrategy:
             clipped updates `lambda replies: clip_norm / replies`. It is the expected norm of the
             canary check, which also needs the `canary_rounds` of the scorer; without the check no
             verdict is consistent (docs/canary_check.md).
-          model: The arrays of the model as clients have them, NumPy's, in its order, whose types
-            determine the audited ones (as in `canary_arrays`); None takes those of the initial
-            arrays.
-          rounds_before: The rounds that were trained before this start, as Flower counts from 1
-            again: `max(scorer.scored_rounds, default=0)` if every round was scored.
+          model: The arrays of the clients' model, NumPy's, in its order; their types determine the
+            audited ones (as in `canary_arrays`). None for the types of the initial arrays.
+          rounds_before: The number of rounds trained before this start, because Flower counts from
+            1 again: `max(scorer.scored_rounds, default=0)` if every round was scored.
           noise: The standard deviation of the noise on each coordinate of the model's movement, and
             its largest norm without noise (None if not known), as a function of the number of
-            replies without error, for the checks of the mechanism (docs/checks.md). None takes the
-            attributes of a strategy of Flower's with a fixed clip norm.
+            replies without error, for the checks of the mechanism (docs/checks.md). None for the
+            attributes of a Flower strategy with a fixed clip norm.
 
         Raises:
-          InputError: `rounds_before` is no number of rounds for which the scorer has room.
+          InputError: `rounds_before` is not a number of rounds within the scorer's.
         """
         if not 0 <= rounds_before <= scorer.num_rounds:
             raise InputError(
@@ -113,12 +112,12 @@ class ScoredStrategy:
         return result
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
-        """Keeps the model from which the round starts."""
+        """Keeps the round's initial model."""
         self._before = arrays
         return self.strategy.configure_train(server_round, arrays, config, grid)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
-        """Scores how the model moves in the round, unless the round has no aggregate."""
+        """Scores the model's movement in the round, unless the round has no aggregate."""
         answers = list(replies)
         after, metrics = self.strategy.aggregate_train(server_round, answers)
         number = server_round + self._rounds_before
@@ -142,18 +141,18 @@ class ScoredStrategy:
         ]
 
     def _keep_initial(self, initial_arrays: Any) -> None:
-        """Keeps the model before the first round, which a restarted server no longer has."""
+        """Saves the model before the first round, which a restarted server no longer has."""
         initial = flatten(self._audited(initial_arrays), self.scorer.pool.dim, "initial model")
         if not self._rounds_before and not self.scorer.scored_rounds:
             framework_adapter.keep_initial(self.scorer, initial)
 
     def _finish(self, final_arrays: Any) -> None:
-        """Writes the score files; against the initial model too if it was kept."""
+        """Writes the score files, also against the initial model if it was saved."""
         final = flatten(self._audited(final_arrays), self.scorer.pool.dim, "final model")
         framework_adapter.finish_audit(self.scorer, final)
 
     def _write_claim(self) -> None:
-        """Writes what the strategy says of its privacy: its accountant's curve, or one point."""
+        """Writes the strategy's privacy: its accountant's curve, or one point."""
         spent = getattr(self.strategy, "privacy_spent", lambda: None)()
         if spent is None:
             return
@@ -169,7 +168,7 @@ class ScoredStrategy:
         return self._canary_length(sum(not reply.has_error() for reply in replies))
 
     def _stated_noise(self, replies: list[Any]) -> dict[str, float | None]:
-        """The round's noise, as far as it is known, as `RoundScorer.score_round` takes it."""
+        """The round's noise, as far as known, for `RoundScorer.score_round`."""
         if self._noise is not None:
             stddev, bound = self._noise(sum(not reply.has_error() for reply in replies))
             return {"noise_stddev": stddev, "norm_bound": bound}
@@ -177,8 +176,8 @@ class ScoredStrategy:
             return {}
         clip = self.strategy.clipping_norm
         stddev = self.strategy.noise_multiplier * clip / self.strategy.num_sampled_clients
-        # A mean of clipped updates, with any weights, is at most as long as one of them; another
-        # strategy inside may return a longer vector.
+        # A mean of clipped updates, with any weights, is at most as long as one of them; other
+        # inner strategies may return a longer vector.
         is_mean = type(self.strategy.strategy).__name__ == "FedAvg"
         return {"noise_stddev": stddev, "norm_bound": clip if is_mean else None}
 
@@ -200,10 +199,10 @@ def canary_arrays(
       weights: The arrays of the round's model.
       pool: The canaries, the same as the server's.
       canary: The number of the canary, which must be an included one.
-      norm: How far the model moves; under a clip, far above the clip norm.
-      model: The arrays of the client's own model, whose types determine which move; None takes
-        those of `weights`. Needed if some are integers: Flower's mean turns them into floats, so
-        that from the second round on the types of `weights` are no guide.
+      norm: The norm of the movement; under clipping, far above the clip norm.
+      model: The arrays of the client's own model; their types determine which move. None for the
+        types of `weights`. Needed if some are integers: Flower's mean turns them into floats, so
+        from the second round on the types of `weights` are wrong.
 
     Raises:
       InputError: The pool's `dim` is another number, or a moved number leaves its type's range.

@@ -1,9 +1,9 @@
-"""Norms and inner products of vectors as long as a model.
+"""Norms and inner products of vectors of a model's length.
 
 `numpy.linalg.norm` and `@` add up float32 in float32: the norm of 4 million equal numbers is wrong
 by 1e-4 to 8e-4 and that of 50 million by up to 1.6e-2, depending on the processor. The functions
-here call no BLAS, whose order of addition depends on the processor, and which would start threads
-of its own from each of ours.
+here do not call BLAS, whose order of addition depends on the processor and which would start its
+own threads in each of ours.
 """
 
 import math
@@ -34,7 +34,7 @@ def euclidean_norm(vector: npt.NDArray[Real]) -> float:
 
 
 def fast_inner_product(left: Float32Array, right: Float32Array) -> float:
-    """The inner product in float32 over runs of 16 numbers, and in float64 over the runs.
+    """The inner product in float32 over runs of 16 numbers, and in float64 over runs.
 
     It takes 0.4 times as long as `inner_product`. Four sums of four products each and the sum of
     these are at most 7 roundings of 6e-8: the error is below 5e-7 of the product of both norms

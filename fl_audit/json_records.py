@@ -110,7 +110,7 @@ def from_json(kind: Any, value: Any, place: str = "$") -> Any:
 def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: Any) -> Read:
     """Decodes a dataclass field by field, ignoring its custom encoding.
 
-    `given` are the values of fields that the object lacks in this encoding.
+    `given` are the values of fields that are not in the object.
     """
     _checked(isinstance(value, Mapping), value, "an object", place)
     dataclass: Any = kind
@@ -157,7 +157,7 @@ def _placed(make: Any, value: Any, place: str) -> Any:
 
 
 def _one_of(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
-    """Decodes by the first type of a union that fits; else raises the last one's error."""
+    """Decodes by the first fitting type of a union; else raises the last type's error."""
     if value is None and type(None) in kinds:
         return None
     *others, last = [kind for kind in kinds if kind is not type(None)]

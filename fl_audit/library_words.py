@@ -1,6 +1,7 @@
-r"""What parsers say of bad input, in the words of who wrote it.
+r"""Rewords parsers' errors for users.
 
-Each function takes what one library says (msgspec, tomllib, csv, argparse) and keeps its place.
+Each function takes a message of one library (msgspec, tomllib, csv, argparse) and keeps its
+location.
 """
 
 import csv
@@ -31,7 +32,7 @@ _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 
 
 def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
-    """What msgspec says of a value, without its place.
+    """Rewords msgspec's message on a value, without its location.
 
     >>> type_words("Expected `int`, got `str`", got="'many'")
     "must be a whole number, got 'many'"
@@ -62,7 +63,7 @@ def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
 
 
 def json_words(error: Exception, known: Iterable[str] = ()) -> str:
-    """What msgspec says of JSON, the key first; `known` as in `type_words`.
+    """Rewords msgspec's message on JSON, the key first; `known` as in `type_words`.
 
     >>> json_words(ValueError("Expected `int`, got `str` - at `$.pool.seed`"))
     'key `pool.seed`: must be a whole number, got text'
@@ -105,7 +106,7 @@ _PLACE = re.compile(r"(.*?) \((at .*)\)", re.DOTALL)
 
 
 def toml_words(error: ValueError) -> str:
-    """What tomllib says of a text, after the place.
+    """Rewords tomllib's message on a text, after the location.
 
     >>> toml_words(ValueError("Invalid value (at line 6, column 11)"))
     'at line 6, column 11: this is no value; text needs double quotes'
@@ -128,7 +129,7 @@ _CSV = {
 
 
 def csv_words(error: csv.Error) -> str:
-    """What Python's csv says of a row.
+    """Rewords the message of Python's csv on a row.
 
     >>> csv_words(csv.Error("unexpected end of data"))
     'is not CSV: a double quote is opened and never closed'
@@ -140,7 +141,7 @@ _FIELDS = re.compile(r".*?(?:Row #(\d+): )?Expected (\d+) columns, got (\d+).*",
 
 
 def arrow_words(error: Exception) -> str:
-    """What PyArrow says of a CSV or Parquet table.
+    """Rewords PyArrow's message on a CSV or Parquet table.
 
     >>> arrow_words(ValueError("CSV parse error: Row #4: Expected 3 columns, got 2: 1,2"))
     'row 3 below the header: must have 3 fields, got 2'
@@ -153,7 +154,7 @@ def arrow_words(error: Exception) -> str:
 
 
 def not_utf8(error: UnicodeDecodeError, hint: str = " (in Excel: CSV UTF-8)") -> str:
-    """What is wrong with a text in another encoding."""
+    """Words for a text in another encoding."""
     bad = error.object[error.start : error.start + 1].hex()
     return f"must be UTF-8 text{hint}, has the byte 0x{bad}"
 
@@ -178,7 +179,7 @@ def _names(choices: str) -> list[str]:
 
 
 def argument_words(message: str) -> str:
-    """What argparse says of an argument.
+    """Rewords argparse's message on an argument.
 
     >>> argument_words("argument --dim: invalid int value: '1.5'")
     "argument --dim: must be a whole number, got '1.5'"
@@ -192,5 +193,5 @@ def argument_words(message: str) -> str:
 
 
 def _first(words: Mapping[str, str], said: str, fits: Callable[[str, str], bool]) -> str:
-    """The words of the first part that fits what is said, else this itself."""
+    """The words for the first part that occurs in a message, else the message."""
     return next((ours for part, ours in words.items() if fits(said, part)), said)

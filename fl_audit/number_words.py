@@ -8,11 +8,11 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 _COMPUTED_DIGITS = decimal.Context(prec=9)
-"""Digits of a bound that are exact: floating-point noise beyond is rounded away first."""
+"""Exact digits of a bound; floating-point noise beyond is rounded away first."""
 
 
 def significant(value: float, digits: int = 3, rounding: str = decimal.ROUND_HALF_EVEN) -> str:
-    """A number with so many significant digits; `rounding` is a mode of `decimal`.
+    """A number with `digits` significant digits; `rounding` is a mode of `decimal`.
 
     >>> [significant(value) for value in (0.0, 0.4567, 4.5, 51312, 2.5e-7, -math.inf)]
     ['0', '0.457', '4.50', '51,300', '2.50 × 10⁻⁷', '−∞']
@@ -75,7 +75,7 @@ def delta_text(value: float) -> str:
 
 
 def share_text(part: float, whole: float) -> str:
-    """A part in percent of a whole, rounded down: 100 only for all of it.
+    """A part in percent of a whole, rounded down, so that only the whole is 100.
 
     >>> share_text(15.19, 15.2), share_text(15.2, 15.2), share_text(0.1, 15.2)
     ('99', '100', '0.65')
@@ -84,7 +84,7 @@ def share_text(part: float, whole: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things in words.
+    """A number with its noun, in the plural if needed.
 
     >>> count(1, "round"), count(12345, "round")
     ('1 round', '12,345 rounds')
@@ -93,7 +93,7 @@ def count(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration, in the two largest of its units from a minute on.
+    """A duration; from a minute on, in its two largest units.
 
     >>> [duration(seconds) for seconds in (3.21, 420.0, 754.0, 7384.0, 200_000.0)]
     ['3.2 s', '7 min', '12 min 34 s', '2 h 3 min', '2 days 7 h']

@@ -1,7 +1,7 @@
-"""An audit of an NVFlare server: wrap its aggregator, and canaries join the answers of the sites.
+"""Audits an NVFlare server: wrap its aggregator, which adds canaries to the answers of sites.
 
-An NVFlare federation has as many clients as sites, too few for an audit, so the server itself
-plays the canaries::
+The clients of an NVFlare federation are its sites, too few for an audit, so the server itself adds
+the canaries::
 
     aggregator = ScoredAggregator(
         private_mean, folder="audit", num_rounds=20, seed=seed,
@@ -40,10 +40,10 @@ class ScoredAggregator(ModelAggregator):
     It is the `aggregator` of NVFlare's FedAvg or ScatterAndGather, around the one that clips and
     adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). NVFlare
     writes a job's components as JSON: an argument is written if it is a plain number or name and
-    the attribute of its name.
+    stored in an attribute of the same name.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the round is left out. Lost canaries are a warning, or end the training
+    the folder, and the round is left out. Lost canaries cause a warning, or end the training
     (`lost_canaries`). After a restart of the server the audit continues in its folder.
     """
 
@@ -66,8 +66,8 @@ class ScoredAggregator(ModelAggregator):
 
         Args:
           aggregator: The aggregator of the server, an NVFlare `ModelAggregator`.
-          folder: The folder of the audit on the server, created in the first round; `fl-audit
-            estimate` takes it from then on.
+          folder: The folder of the audit on the server, created in the first round; from then on
+            `fl-audit estimate` can read it.
           num_rounds: The number of rounds of training.
           seed: The seed of canaries, coins and rounds; every audit needs a new one.
           canary_norm: The norm of a canary's answer, far above the clip norm.
@@ -79,10 +79,10 @@ class ScoredAggregator(ModelAggregator):
             aggregate, for the checks of the mechanism (docs/checks.md).
           norm_bound: The largest norm of the aggregate without noise: the largest number of sites
             and canaries in a round, times clip norm over denominator.
-          count: The number of canaries, of which coins include about half.
+          count: The number of canaries; coins include about half.
           repeats: The number of rounds of each canary; `num_rounds` if a site is in all of them.
-          lost_canaries: Whether canaries that do not reach the aggregate are a warning after the
-            first rounds that can tell ("warn"), or end the training ("error").
+          lost_canaries: Whether canaries that do not reach the aggregate cause a warning ("warn")
+            or end the training ("error").
 
         Raises:
           InputError: A number is out of its range.
@@ -111,7 +111,7 @@ class ScoredAggregator(ModelAggregator):
         _ = CanaryPool(self.seed, self.count, dim=2).included  # the real dim comes with an answer
 
     def reset_stats(self) -> None:
-        """Begins a round."""
+        """Starts a round."""
         self._answer = None
         self.aggregator.fl_ctx = self.fl_ctx
         self.aggregator.reset_stats()
@@ -143,7 +143,7 @@ class ScoredAggregator(ModelAggregator):
         return released
 
     def _audited(self, answer: Any) -> tuple[str, ...]:
-        """The names of the audited variables, sorted, as their order may differ between sites."""
+        """The names of the audited variables, sorted: their order may differ between sites."""
         return self._audit.audited_arrays(dict(sorted(answer.params.items())))
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
@@ -176,12 +176,12 @@ class ScoredAggregator(ModelAggregator):
 
 
 def _plain(number: Any) -> Any:
-    """NumPy's numbers as Python's, which alone NVFlare writes."""
+    """NumPy's numbers as Python's, because NVFlare writes only these."""
     return number.item() if isinstance(number, np.generic) else number
 
 
 def _answer_like(answer: Any, names: tuple[str, ...], vector: Float32Array, canary: int) -> Any:
-    """A canary's answer: its vector in the variables of a site's answer, all else zero."""
+    """A canary's answer: its vector as the variables of a site's answer, all else zero."""
     canary_answer = copy.copy(answer)
     zeros = {name: np.zeros_like(part) for name, part in answer.params.items()}
     canary_answer.params = zeros | moved_along(vector, zeros, names)

@@ -1,4 +1,4 @@
-"""An audit of DP-SGD in Opacus: canary gradients join the per-sample gradients of a step.
+"""Audits DP-SGD in Opacus: canary gradients join the per-sample gradients of a step.
 
 A canary is an example whose gradient is a random vector, longer than the clip norm. Opacus clips
 it, adds it to the sum and adds noise, as for any other example::
@@ -33,13 +33,13 @@ _TIMES_CLIP_NORM = 100.0
 
 
 class CanaryGradients:
-    """Canaries in an Opacus optimizer, each step of which is scored as it is made.
+    """Canaries in an Opacus optimizer, with every step scored.
 
     Create it after `PrivacyEngine.make_private`, with hooks (`grad_sample_mode` other than `ghost`)
     in one process. A step over several physical batches (`BatchMemoryManager`) is one step.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the step is left out. Lost canaries are a warning, or end the training
+    the folder, and the step is left out. Lost canaries cause a warning, or end the training
     (`lost_canaries`).
 
     Attributes:
@@ -67,22 +67,22 @@ class CanaryGradients:
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_steps: The number of steps of the training, `len(data_loader)` in each epoch.
           seed: The seed of canaries, coins and steps; every audit needs a new one.
-          sample_rate: The probability with which Opacus samples an example in a step,
+          sample_rate: The probability that Opacus samples an example in a step,
             `data_loader.sample_rate`. Canaries are sampled likewise, and
-            `PrivacyEngine.get_epsilon` is a claim about them. None gives each canary `repeats`
-            steps that are known to the attacker: the claim is then the noise's own, without
-            amplification by sampling.
+            `PrivacyEngine.get_epsilon` is a claim about them. With None each canary has `repeats`
+            steps known to the attacker, and the claim is that of the noise without amplification by
+            sampling.
           repeats: The number of steps of a canary if they are known.
-          count: The number of canaries, of which coins include about half.
+          count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md); "hadamard" is faster for
             large models.
-          steps_before: The steps that were made before this start.
-          lost_canaries: Whether canaries that do not reach the gradient are a warning after the
-            first steps that can tell ("warn"), or end the training ("error").
+          steps_before: The number of steps before this start.
+          lost_canaries: Whether canaries that do not reach the gradient cause a warning ("warn") or
+            end the training ("error").
 
         Raises:
           InputError: The optimizer does not clip per-sample gradients in this process, a number is
-            out of its range, or the folder is of something else.
+            out of its range, or the folder holds something else.
         """
         if not hasattr(optimizer, "clip_and_accumulate") or hasattr(optimizer, "world_size"):
             raise InputError(
@@ -129,7 +129,7 @@ class CanaryGradients:
             framework_adapter.finish_audit(self.scorer, self._model())
 
     def _clip_with_canaries(self) -> None:
-        """Clips a physical batch, the first one of a step with the step's canaries."""
+        """Clips a physical batch; the first one of a step includes the step's canaries."""
         if self._optimizer.params[0].summed_grad is None:
             self._samples = 0
             with self._harmless(f"the canaries of step {self._step + 1}"):
@@ -139,8 +139,8 @@ class CanaryGradients:
         self._clip()
 
     def _scored_pre_step(self, closure: Any = None) -> Any:
-        """Makes a step up to its noised gradient, and scores that if there is one."""
-        clip_norm = float(self._optimizer.max_grad_norm)  # adaptive clipping changes it
+        """Performs a step up to its noised gradient, and scores the gradient if there is one."""
+        clip_norm = float(self._optimizer.max_grad_norm)  # under adaptive clipping it changes
         is_whole = self._pre_step(closure)
         if is_whole:
             with self._harmless(f"step {self._step + 1}"):
@@ -152,7 +152,7 @@ class CanaryGradients:
         return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _add_canaries(self) -> None:
-        """Appends the step's canaries to the per-sample gradients, to all or to none."""
+        """Appends the step's canaries to the per-sample gradients of all parameters, or of none."""
         import torch
 
         pool, params = self.scorer.pool, self._optimizer.params
@@ -213,7 +213,7 @@ def _batches(parameter: Any) -> list[Any]:
 def _noise_multiplier(optimizer: Any) -> float:
     """The noise of the gradient's sum, over the clip norm.
 
-    `AdaClipDPOptimizer` adds more of it, as it spends a part of its budget on a count.
+    `AdaClipDPOptimizer` adds more noise, because it spends a part of its budget on a count.
     """
     noise = float(optimizer.noise_multiplier)
     if noise == 0 or not hasattr(optimizer, "unclipped_num_std"):

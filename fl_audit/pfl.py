@@ -1,7 +1,7 @@
-"""An audit of pfl-research: a postprocessor around its privacy mechanism adds canary users.
+"""Audits pfl-research: a postprocessor around its privacy mechanism adds canary users.
 
 A canary is a user whose statistics are a random vector, longer than the clip norm. The mechanism
-clips it as any other user's, and adds its noise to the sum::
+clips it like any other user's, and adds its noise to the sum::
 
     audit = CanaryUsers(
         CentrallyAppliedPrivacyMechanism(gaussian), "audit", num_iterations=iterations, seed=seed,
@@ -41,14 +41,14 @@ _TIMES_CLIP_NORM = 100.0
 
 
 class CanaryUsers(Postprocessor, TrainingProcessCallback):
-    """A privacy mechanism with canaries among its users, each of whose noised sums is scored.
+    """A privacy mechanism with canaries among its users, whose noised sums are scored.
 
-    It replaces the mechanism among the backend's `postprocessors`, and is one of the `callbacks` of
-    `FederatedAlgorithm.run`, which pass it the first and the last model. The simulation runs in one
-    process.
+    Use it instead of the mechanism in the backend's `postprocessors`, and in the `callbacks` of
+    `FederatedAlgorithm.run`, which pass it the first and the last model. The simulation must run in
+    one process.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
-    the folder, and the iteration is left out. Lost canaries are a warning, or end the training
+    the folder, and the iteration is left out. Lost canaries cause a warning, or end the training
     (`lost_canaries`). After a restart the audit continues in its folder.
     """
 
@@ -74,17 +74,17 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_iterations: The number of central iterations.
           seed: The seed of canaries, coins and iterations; every audit needs a new one.
-          sample_rate: The accountant's `sampling_probability` of a user. Canaries are sampled with
-            it by Poisson sampling, and the accountant's epsilon is a claim about them. None gives
-            each canary `repeats` iterations that are known to the attacker: the claim is then the
-            noise's own, without amplification.
+          sample_rate: The accountant's `sampling_probability` of a user. Canaries are Poisson
+            sampled with it, and the accountant's epsilon is a claim about them. With None each
+            canary has `repeats` iterations known to the attacker, and the claim is that of the
+            noise without amplification.
           repeats: The number of iterations of a canary if they are known.
-          count: The number of canaries, of which coins include about half.
+          count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md).
-          canary_norm: The norm of a canary's statistics; None takes 100 times the clip norm of a
+          canary_norm: The norm of a canary's statistics; None for 100 times the clip norm of a
             mechanism that clips the L2 norm.
-          lost_canaries: Whether canaries that do not reach the sum are a warning after the first
-            iterations that can tell ("warn"), or end the training ("error").
+          lost_canaries: Whether canaries that do not reach the sum cause a warning ("warn") or end
+            the training ("error").
 
         Raises:
           InputError: A number is out of its range, or the clip norm of the mechanism is not known.
@@ -117,7 +117,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         """Opens the audit and keeps the first model.
 
         Raises:
-          InputError: The folder is of something else, or there are several processes.
+          InputError: The folder holds something else, or there are several processes.
         """
         from pfl.internal.ops.selector import get_default_framework_module
         from pfl.metrics import Metrics
@@ -230,7 +230,7 @@ def write_claim(accountant: Any, path: Path | str) -> None:
     """Writes the epsilon of a privacy accountant of pfl at 25 deltas.
 
     The file is for `fl-audit estimate --claimed-profile`. It is a claim about noise of the
-    accountant's `noise_parameter`; with a `noise_scale` below 1 less is added.
+    accountant's `noise_parameter`; with a `noise_scale` below 1 less noise is added.
     """
     framework_adapter.write_profile(
         lambda delta: dataclasses.replace(accountant, epsilon=None, delta=delta).epsilon, path
@@ -238,12 +238,12 @@ def write_claim(accountant: Any, path: Path | str) -> None:
 
 
 def _clipping(mechanism: Any) -> Any:
-    """The mechanism that clips, which another one may apply centrally."""
+    """The mechanism that clips, possibly inside one that applies it centrally."""
     return getattr(mechanism, "underlying_mechanism", mechanism)
 
 
 def _clip_norm(mechanism: Any) -> float | None:
-    """The bound of a mechanism on the L2 norm; None if it has none, or none that is known."""
+    """The bound of a mechanism on the L2 norm; None if it has none or it is unknown."""
     clipping = _clipping(mechanism)
     if getattr(clipping, "_order", None) != 2:
         return None
@@ -252,7 +252,7 @@ def _clip_norm(mechanism: Any) -> float | None:
 
 
 def _noise(mechanism: Any) -> float | None:
-    """The noise of a sum, over the clip norm; None if it is not known, or is correlated."""
+    """The noise of a sum, over the clip norm; None if it is unknown or correlated."""
     is_central = hasattr(mechanism, "underlying_mechanism")
     if not is_central or type(_clipping(mechanism)).__name__ != "GaussianMechanism":
         return None

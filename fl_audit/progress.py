@@ -1,4 +1,4 @@
-"""Output on standard error during work, and how much of it.
+"""Output on standard error during work: progress, warnings and hints.
 
 A progress bar on a terminal, and a line per tenth of the work elsewhere; warnings; hints on a
 terminal; and, after `LONGEST_SILENCE` without other output, the current step and its duration.
@@ -39,8 +39,8 @@ _LOG.setLevel(logging.INFO)
 def set_verbosity(level: str) -> None:
     """Sets the process's output on standard error, of fl_audit and its libraries.
 
-    To be called before TensorFlow is imported, whose C++ log reads `TF_CPP_MIN_LOG_LEVEL` then; a
-    value set by the user stays. Results are printed at every level.
+    Call it before TensorFlow is imported, because its C++ log then reads `TF_CPP_MIN_LOG_LEVEL`; a
+    value set by the user is kept. Results are printed at every level.
     """
     from absl import flags
     from absl import logging as absl_logging
@@ -64,7 +64,7 @@ LONGEST_SILENCE = math.inf if os.environ.get("FL_AUDIT_HEARTBEAT") == "off" else
 """
 
 _SILENT_SHARE = 0.1
-"""Share of the elapsed time that may pass without a line; keeps logs of long runs short."""
+"""Share of the elapsed time without a line, which keeps logs of long runs short."""
 
 
 @dataclass(eq=False)
@@ -93,7 +93,7 @@ class _Pulse:
         self.stream: TextIO | None = None  # replaces standard error
 
     def begin(self, work: _Work) -> None:
-        """Starts a step inside the current one, which is silent meanwhile."""
+        """Starts a step inside the current one, which pauses."""
         with self._lock:
             self._works.append(work)
             self._changed = work.begun
@@ -133,8 +133,8 @@ _PULSE = _Pulse()
 
 @contextlib.contextmanager
 def doing(words: str | Callable[[], str], counter: "tqdm | None" = None) -> Iterator[None]:
-    """Prints what the block does if it takes long without other output."""
-    importlib.import_module("tqdm")  # an import in the thread might wait for an unfinished one here
+    """Prints the block's step if it takes long without other output."""
+    importlib.import_module("tqdm")  # an import in the thread might deadlock with one here
     shown = None if counter is None or counter.disable else counter
     work = _Work(words if callable(words) else lambda: words, shown)
     _PULSE.begin(work)
@@ -145,7 +145,7 @@ def doing(words: str | Callable[[], str], counter: "tqdm | None" = None) -> Iter
 
 
 class Progress:
-    """The progress of work of known size.
+    """Shows the progress of work of known size.
 
     >>> import contextlib
     >>> with contextlib.redirect_stderr(sys.stdout), Progress("sweep", 20, "run", done=3) as shown:
@@ -165,7 +165,7 @@ class Progress:
           total: Number of units of the whole work.
           unit: A unit in words, such as "round".
           done: Number of units already done.
-          first_unit: Why the first unit takes longer than the others, if it does.
+          first_unit: Why the first unit takes longer than the others, if so.
         """
         from tqdm import tqdm
 

@@ -1,8 +1,8 @@
 """One registry for everything that can be extended: records by name, in the order of reports.
 
-Estimator methods, noise distributions, statistics, threat models, runtimes, and the kinds of a
-config's tables (`fl_audit.config_tables`) are records; a new one, here or in another package, is
-one module and one call of `register`.
+Records are estimator methods, noise distributions, statistics, threat models, runtimes, and the
+kinds of a config's tables (`fl_audit.config_tables`). A new one, here or in another package, is one
+module and one call of `register`.
 
 >>> from types import SimpleNamespace
 >>> shapes = Registry("shape")
@@ -39,7 +39,7 @@ class Registry(Mapping[str, Record]):
         return record
 
     def remove(self, name: str) -> None:
-        """Removes a record, such as one that a test has registered."""
+        """Removes a record, such as one from a test."""
         del self._records[name]
 
     def name_of(self, record: Any) -> str:

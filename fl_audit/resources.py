@@ -1,4 +1,4 @@
-"""The cores of this machine, and what frameworks read from the environment when they start."""
+"""The cores of this machine, and the environment of frameworks."""
 
 import atexit
 import os
@@ -39,12 +39,12 @@ def set_jax_defaults() -> None:
 
 
 def set_tensorflow_defaults() -> None:
-    """Sets defaults for what the user has not set; call it before TensorFlow is imported.
+    """Sets defaults of TensorFlow's environment; call it before TensorFlow is imported.
 
     TensorFlow's C++ log is about devices and graph passes; errors are still raised as exceptions.
-    One of its packages warns that another is old, which a user cannot change. Each core works on
-    its own client: on two cores this trains 15 % more clients a second than splitting every
-    operation in two, and canaries are scored as fast.
+    Warnings between its packages about old versions are of no use to users. Each core works on its
+    own client: on two cores this trains 15 % more clients a second than splitting every operation
+    in two, and canaries are scored as fast.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -60,7 +60,7 @@ def _drop_default_context() -> None:
         return
 
     class NoContext(tff.framework.SyncContext):
-        """Nothing runs any more."""
+        """A context that refuses to run anything."""
 
         def invoke(self, comp: object, arg: object) -> object:
             raise RuntimeError("the program is ending")

@@ -1,4 +1,4 @@
-"""Differential privacy in your own test suite: does a server's round keep its promise?
+"""Differential privacy in your own test suite: tests that a server's round keeps its promise.
 
 A round as a function of state, updates and randomness, which clips to 1, adds Gaussian noise of
 twice that, and divides by 50:
@@ -50,28 +50,28 @@ def assert_private(
     seed: int = 0,
     **readers: Any,
 ) -> Replay:
-    """Asserts that a round keeps a mechanism's promise, whichever client is left out.
+    """Asserts that a round keeps a mechanism's promise, for any client that is left out.
 
-    A correct round fails with a probability below 1e-6 for each of the questions that chance is
-    part of; with the same seed it always has the same outcome.
+    A correct round fails each random test with probability below 1e-6; with the same seed the
+    outcome is always the same.
 
     Args:
       round_function: The server's round: a function of state, updates (a list of arrays for each
         client) and a `numpy.random.Generator`, its only randomness, that returns the new state and
         the noised aggregate, a list of arrays.
-      promise: What the mechanism promises: clip norm, denominator and noise.
+      promise: The mechanism's promise: clip norm, denominator and noise.
       shapes: The shapes of the model's variables, if the round does not take a vector of 1,000
         numbers.
-      state: The state that the round starts from.
+      state: The state before the round.
       seed: The seed of the clients' updates and of the round's generator, at least 0.
       readers: Further arguments of `replay_round`, such as `clip_norm_of`.
 
     Returns:
-      The replay; `inconclusive` names the questions that this round does not answer.
+      The replay; `inconclusive` names the questions without an answer.
 
     Raises:
       AssertionError: The round does not keep its promise; a line for each broken part.
-      InputError: There is no shape, or the round releases something else than its updates.
+      InputError: There is no shape, or the release has another shape than the updates.
     """
     if not shapes:
         raise InputError("shapes: must be the shapes of the model's variables, got none")

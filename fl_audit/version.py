@@ -1,16 +1,15 @@
-"""The installed version of the package."""
+"""The version of the package, also where it is not installed."""
 
 import functools
 import hashlib
-from importlib.metadata import version
 from pathlib import Path
 
-__version__ = version("fl-audit")
+__version__ = "0.1.0"
 
 
 @functools.cache
 def code_digest() -> str:
-    """SHA-256 of the package's code and templates, which distinguishes states of one version."""
+    """SHA-256 of the package's code and templates, to distinguish states of one version."""
     root = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):

@@ -1,6 +1,8 @@
 import gc
 import importlib.util
 import os
+import shutil
+import tempfile
 from collections import defaultdict
 
 import pytest
@@ -14,6 +16,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_force_host_platform_device_count=4 --xla_cpu_multi_thread_eigen=false"
 )
+
+# Tests and the programs that they start compile the same functions again and again: a worker keeps
+# what XLA has compiled in a folder of its own, as long as it works.
+_COMPILED = tempfile.mkdtemp(prefix="fl_audit-xla-")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 # No line that only slow machines print; programs that tests start inherit it.
 os.environ["FL_AUDIT_HEARTBEAT"] = "off"
@@ -39,6 +48,10 @@ collect_ignore = (
 def pytest_configure(config):
     """Without the marker expression of setup.cfg, slow tests run, and loops try all their seeds."""
     seeds_tried.tries_all = not config.option.markexpr
+
+
+def pytest_unconfigure():
+    shutil.rmtree(_COMPILED, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)

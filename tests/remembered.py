@@ -21,7 +21,15 @@ ASKED_OFTEN = (
 )
 """Functions of values alone, and where reports call them."""
 
-DRAWN = ("commands/", "comparison/", "pipeline/test_attack", "report/")
+DRAWN = (
+    *(
+        "commands/",
+        "comparison/test_comparison",
+        "comparison/test_patterns",
+        "pipeline/test_attack",
+    ),
+    *("report/test_attack_page", "report/test_chart", "report/test_pages", "report/test_write"),
+)
 """Tests that look at pictures, by the beginnings of their paths."""
 
 

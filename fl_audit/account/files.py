@@ -25,11 +25,8 @@ def source_of_path(
     Args:
       path: A config, or a folder.
       overrides: Changes of a config's keys, as `section.key=value`.
-      delta: The delta; None for that of the config or the run.
-      epsilon: The target epsilon of a config whose noise is to be found; None for its own noise.
-
-    Raises:
-      InputError: The path or an option does not fit, or no noise is known.
+      delta: The delta; None for the delta of the config or the run.
+      epsilon: The target epsilon, for which noise is calculated; None for the noise of the config.
     """
     if not path.is_dir():
         return _of_config(path, overrides, delta, epsilon)
@@ -62,7 +59,7 @@ _SIZES_OF_SEED = (
 
 
 def _asked_for(config: Config, epsilon: float) -> Config:
-    """The config with noise to be found for an epsilon, whatever noise it states."""
+    """The config with a target epsilon instead of its noise."""
     check_epsilon(epsilon)
     mechanism = config.mechanism
     if not isinstance(mechanism, NoisyMechanism):
@@ -73,7 +70,7 @@ def _asked_for(config: Config, epsilon: float) -> Config:
 
 
 def _designed(config: Config) -> RunDesign:
-    """The design of the run; canaries that hold examples are only known with the data."""
+    """The design of the run; loads the data if canaries hold examples."""
     if isinstance(config.canaries, ExampleCanaries):
         from fl_audit.engines.prepare import prepare
 

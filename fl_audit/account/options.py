@@ -1,4 +1,4 @@
-"""A release that options alone describe."""
+"""The release of `fl-audit account` without a config: options describe it."""
 
 import math
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from fl_audit.mechanisms import (
 )
 
 _LARGEST_POPULATION = 10**6
-"""The largest population used to represent the rate of samples of fixed size."""
+"""A rate of samples of fixed size is rounded to a fraction with at most this denominator."""
 
 
 SamplingOption = Literal["none", "poisson", "fixed_size", "shuffle"]
@@ -43,12 +43,13 @@ class Options:
     """A release in options, whose canaries participate as clients do.
 
     Attributes:
-      noise_multiplier: The noise multiplier; None if it is to be found for `epsilon`.
+      noise_multiplier: The noise multiplier; None if it follows from `epsilon`.
       epsilon: The target epsilon; None for the stated noise.
       rounds: The number of rounds.
       sampling: How rounds draw their clients.
       rate: The probability of a round, for `poisson` and `fixed_size`.
-      participations: The largest number of rounds of a client; of epochs under `shuffle`.
+      participations: The largest number of rounds of a client; under `shuffle`, the number of
+        epochs.
       separation: The least distance of two rounds of a client.
       mechanism: The kind of mechanism: gaussian_fixed, tree_aggregation or matrix_factorisation.
       keys: Further keys of the mechanism's table, by name.
@@ -73,11 +74,7 @@ _TABLES: dict[str, type[NoisyMechanism]] = {
 
 
 def source_of_options(options: Options, delta: float) -> Source:
-    """The release that options describe.
-
-    Raises:
-      InputError: An option is missing, out of range, or does not fit the others.
-    """
+    """The release that options describe."""
     check_delta_option(delta)
     mechanism = _mechanism(options)
     kind = MECHANISMS.kind_of(mechanism)
@@ -100,7 +97,7 @@ def source_of_options(options: Options, delta: float) -> Source:
 
 
 def _mechanism(options: Options) -> NoisyMechanism:
-    """The mechanism's table, as a config would hold it."""
+    """The mechanism's config table."""
     if options.epsilon is not None:
         check_epsilon(options.epsilon)
     noise = options.noise_multiplier
@@ -123,7 +120,7 @@ def _mechanism(options: Options) -> NoisyMechanism:
 
 
 def _party(options: Options, correlation: Correlation | None) -> Party:
-    """A client, as its rounds are drawn."""
+    """A client with the stated sampling."""
     sampling = _sampling(options)
     if correlation is None:
         return Party(sampling)
@@ -154,7 +151,7 @@ def _sampling(options: Options) -> Sampling:
 
 
 def _check_numbers(options: Options) -> None:
-    """Raises InputError for options out of range, or of another sampling."""
+    """Raises InputError for options that are out of range or do not apply to the sampling."""
     for name in ("rounds", "participations", "separation"):
         value = getattr(options, name)
         if value is not None and not 1 <= value <= options.rounds:

@@ -13,14 +13,14 @@ from fl_audit.json_records import to_json
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A release, and where it is from.
+    """A release, and its origin.
 
     Attributes:
       name: The file or folder, or words for options.
       release: What is or was released.
       delta: The delta of the guarantees.
       uploads: The release of single uploads, if a log states it separately.
-      assumes: What only this source assumes, in sentences.
+      assumes: Further assumptions for this source, in sentences.
     """
 
     name: str
@@ -94,10 +94,10 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class AccountRecord:
-    """What accounting says of a source.
+    """The accounting of a source.
 
     Attributes:
-      source: What was accounted.
+      source: The release and its origin.
       neighbours: The neighbouring relation, in words.
       assumes: The assumptions, in words.
       bounds: The bounds of client and canary, by attacker in the order of `Attacker`.
@@ -137,11 +137,7 @@ class AccountRecord:
 
 
 def accounted(source: Source) -> AccountRecord:
-    """The bounds of a source.
-
-    Raises:
-      ValueError: The release's noise distribution is not registered, or delta is out of range.
-    """
+    """The bounds of a source."""
     release, delta = source.release, source.delta
     found = upper_bounds(release, delta, source.uploads)
     bounds: dict[Attacker, tuple[Bounds, Bounds]] = {}

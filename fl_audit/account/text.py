@@ -19,7 +19,7 @@ def account_lines(record: AccountRecord, width: int, found_for: float | None = N
     Args:
       record: The accounting.
       width: The width of the terminal.
-      found_for: The epsilon that the noise was found for; None for stated noise.
+      found_for: The target epsilon from which the noise was calculated; None for stated noise.
     """
     lines = _wrapped(_head(record, found_for), width)
     lines += ["", *_table(record).lines(width), ""]
@@ -36,7 +36,7 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def _head(record: AccountRecord, found_for: float | None) -> str:
-    """What was accounted, and for noise that was found, its target."""
+    """The source and its noise; the target epsilon if the noise was calculated from it."""
     source = record.source
     release = source.release
     multiplier = release.noise.noise_multiplier
@@ -48,7 +48,7 @@ def _head(record: AccountRecord, found_for: float | None) -> str:
 
 
 def _participations(record: AccountRecord) -> str:
-    """How often client and canary participate at most, where that is fixed."""
+    """The largest numbers of participations of client and canary, if fixed."""
     client, canary = (
         bounds.guarantee.participations for bounds in record.bounds[Attacker.KNOWS_ROUNDS]
     )
@@ -65,7 +65,7 @@ def _participations(record: AccountRecord) -> str:
 
 
 def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
-    """The bounds by attacker in words: one of any attacker where the schedule tells nothing."""
+    """The bounds by attacker in words; a single one if the schedule makes no difference."""
     of_any = record.bounds[Attacker.DOES_NOT_KNOW_ROUNDS]
     bounds = {attacker.heading: both for attacker, both in record.bounds.items()}
     if of_any != record.bounds[Attacker.KNOWS_ROUNDS]:

@@ -1,4 +1,4 @@
-"""What a run released, and the upper bounds on epsilon that its noise gives.
+"""The release of a run, and upper bounds on its epsilon.
 
 >>> release = Release(
 ...     rounds=100,

@@ -91,11 +91,7 @@ def check_delta(delta: float) -> None:
 
 
 def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee to a party, zeroing included.
-
-    Raises:
-      ValueError: The release's noise distribution is not registered.
-    """
+    """The guarantee to a party, zeroing included."""
     match release.zeroing:
         case "none" | "fixed":
             return noise_distribution_named(release.noise.distribution).guarantee(
@@ -189,9 +185,6 @@ def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float]) -
 
     It is rounded up to six digits, and the rounded value has itself been accounted. `epsilon_of`
     must not increase.
-
-    Raises:
-      InputError: The target is out of range, or no noise is enough.
 
     >>> round(noise_multiplier_for(0.5, lambda z: 1 / z), 3)
     2.0

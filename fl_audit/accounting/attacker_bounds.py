@@ -2,9 +2,9 @@
 
 Both attackers see the noised aggregate of every round; an attacker who sees less, such as the final
 model alone, learns no more. Where clients add the noise, a third attacker sees single uploads. An
-attacker who knows the rounds faces the composition of these rounds. An attacker who knows only how
-they were drawn has to find the party among all rounds. Where no better bound is known for the
-second attacker, that of the first applies to both.
+attacker who knows the rounds faces the composition of these rounds. An attacker who knows only the
+distribution of the rounds has to find the party among all rounds. Where no better bound is known
+for the second attacker, that of the first applies to both.
 
 The largest lower bound that an audit can show with its number of canaries follows from the pair of
 distributions that the attacker has to distinguish.
@@ -22,7 +22,6 @@ from fl_audit.accounting.analytical import check_delta, guarantee_to
 from fl_audit.accounting.gaussian_accountants import (
     account_gaussian,
     epsilon_seen_rounds,
-    log_gaussian_deltas,
     without_noise,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
@@ -35,6 +34,7 @@ from fl_audit.accounting.noise_distributions import (
     TREE,
     noise_distribution_named,
 )
+from fl_audit.accounting.privacy_loss import log_gaussian_deltas
 from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.sampling import (
     Blocks,
@@ -64,7 +64,7 @@ _UNLIKELY = 1e-25
 """The probability below which a number of rounds counts as the largest: far below any delta."""
 
 _NO_SHIFT = 1e-9
-"""Replaces a shift of 0, which would be divided by."""
+"""Replaces a shift of 0 in a denominator."""
 
 
 class DominatingPair(Protocol):
@@ -98,13 +98,13 @@ class GaussianPair:
 
 @dataclass(frozen=True, eq=False)
 class BothPairs:
-    """What two pairs both dominate, which is at most as much as the better one at each epsilon."""
+    """A release that two pairs dominate: at each epsilon, the smaller delta of the two applies."""
 
     first: DominatingPair
     second: DominatingPair
 
     def optimal_tests(self) -> OptimalTests:
-        """Those of the pair with the smaller delta at epsilon 0."""
+        """The tests of the pair with the smaller delta at epsilon 0."""
         better = min(self.first, self.second, key=lambda pair: max(pair.deltas(0.0)))
         return better.optimal_tests()
 
@@ -145,7 +145,7 @@ class SeenRounds:
 
     @functools.cached_property
     def _likely_shifts(self) -> tuple[FloatArray, FloatArray]:
-        """The shifts and their probabilities, where unlikely ones count as the largest."""
+        """The shifts and their probabilities; unlikely shifts are replaced by the largest."""
         shifts, masses = self._shifts()
         is_likely = masses > _UNLIKELY
         return (
@@ -166,7 +166,7 @@ class SeenRounds:
 
 @dataclass(frozen=True)
 class SeenSeparatedRounds(SeenRounds):
-    """Gaussian releases in rounds under `MinSeparationSampling`, known to the attacker."""
+    """Gaussian releases in rounds that `MinSeparationSampling` draws and the attacker knows."""
 
     separation: int
 
@@ -204,8 +204,8 @@ class AttackerBounds:
 
     Attributes:
       knowing_rounds: Against an attacker who knows the party's rounds.
-      not_knowing_rounds: Against one who does not.
-      seeing_uploads: Against one who sees the party's single uploads; None if they carry no noise.
+      not_knowing_rounds: Against an attacker who does not.
+      seeing_uploads: Against an attacker who sees single uploads; None if these carry no noise.
     """
 
     knowing_rounds: AttackerBound
@@ -261,7 +261,8 @@ def _client_noise_bounds(release: Release, party: Party, delta: float) -> Attack
 def upload_shift(noise: Noise, uploads: int | None) -> float | None:
     """The shift of all of a canary's uploads together, in standard deviations of the noise.
 
-    `uploads` is their largest number. None if uploads carry no noise, or their number is unbounded.
+    `uploads` is the largest number of a canary's uploads. None if uploads carry no noise, or their
+    number is unbounded.
     """
     z = noise.noise_multiplier
     if noise.distribution != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
@@ -367,8 +368,7 @@ class ReachableBound:
 
     Attributes:
       epsilon: By methods that hold for any mechanism.
-      gaussian: By methods that hold for Gaussian mechanisms; None if what the attacker sees is no
-        Gaussian mechanism.
+      gaussian: By methods that hold for Gaussian mechanisms; None for other mechanisms.
     """
 
     epsilon: float

@@ -1,14 +1,15 @@
 """Buffered linear Toeplitz strategies (BLTs), whose noise needs a few buffers and no past rounds.
 
-The first column of such a strategy C is 1 and then sums of geometric sequences,
-c_k = sum_i omega_i theta_i^(k-1). C^-1 is of the same form, with decays theta-hat (Dvijotham et al.
-2024, arXiv:2404.16706, lemma 5.2). Where decays interlace,
+The first column of such a strategy C is 1 and then sums of geometric sequences, c_k = sum_i omega_i
+theta_i^(k-1). C^-1 is of the same form, with decays theta-hat (Dvijotham et al. 2024,
+arXiv:2404.16706, lemma 5.2). If the decays interlace,
 
     1 > theta_1 > theta-hat_1 > theta_2 > theta-hat_2 > ... > 0,
 
 all omega are positive and those of the inverse negative (McMahan & Pillutla 2025, arXiv:2504.21413,
-theorem 1), so that both columns fall. `optimise` looks among these for the least largest error of
-prefix sums times sensitivity under one participation, as McMahan et al. 2024 (arXiv:2408.08868) do.
+theorem 1), so that both columns fall. Among these strategies `optimise` minimises the largest error
+of prefix sums times the sensitivity under one participation, as in McMahan et al. 2024
+(arXiv:2408.08868).
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from scipy import optimize as scipy_optimize
 from fl_audit.array_types import FloatArray
 
 MOST_BUFFERS = 10
-"""The largest number of buffers; jax_privacy tries as many, and three to seven are usual."""
+"""The largest number of buffers; the same as in jax_privacy. Three to seven are usual."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,6 @@ def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
 
     The search is deterministic. It starts from decays that are evenly spaced in log(1 - decay), as
     in rational approximations of the square root.
-
-    Raises:
-      ValueError: The number of buffers is out of range.
 
     >>> blt = optimise(2, 100)
     >>> [round(decay, 3) for decay in blt.decays], [round(scale, 3) for scale in blt.scales]

@@ -13,12 +13,12 @@ attacker sees, `full_guarantee` computes
 
 Rounds without sampling are one Gaussian release: mu is their shift sqrt(rounds) / z, and rho is
 mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. With random rounds, the attacker
-sees a mixture, or a function of one, of what all the rounds that might be drawn would show. So the
-mu and the rho of these hold. With some probability w > 0 all of them are drawn. Where false
-positives are rare, only that part of the mixture counts, and the normal quantiles of FPR and of TPR
->= w Phi(mu - t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the
-same reason the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bun,
-Dwork, Rothblum & Steinke 2018, "Composable and versatile privacy via truncated CDP", section 1).
+sees a mixture over the possible rounds (or a function of it), so the mu and rho of all possible
+rounds together hold. With some probability w > 0 all of them are drawn. Where false positives are
+rare, only that part of the mixture counts, and the normal quantiles of FPR and of TPR >= w Phi(mu -
+t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the same reason
+the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bun, Dwork, Rothblum &
+Steinke 2018, "Composable and versatile privacy via truncated CDP", section 1).
 
 That limit lies far beyond any delta of interest. `approximate_mu` is the smallest mu whose profile
 plus a tenth of delta is above that of the pair at every epsilon. Gomez et al. 2025 ("Gaussian DP
@@ -55,13 +55,13 @@ from fl_audit.accounting.attacker_bounds import (
     SeenRounds,
     attacker_bounds,
 )
-from fl_audit.accounting.gaussian_accountants import log_gaussian_deltas
+from fl_audit.accounting.privacy_loss import log_gaussian_deltas
 from fl_audit.accounting.release import Party, Release
 from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 
 _FACTORS = (10.0, 1.0, 0.1, 0.01, 0.001)
-"""The deltas of a profile, as multiples of the run's; pairs of hidden rounds resolve these."""
+"""The deltas of a profile, as multiples of the run's; `hidden_rounds` resolves these."""
 
 _TAIL = 0.1
 """The tail of `approximate_mu`, as a share of delta."""
@@ -71,13 +71,13 @@ _NO_PAIR = (
 )
 
 _LARGEST_EPSILON = 1e6
-"""At this epsilon, delta is the mass of outcomes that are impossible under one of the pair."""
+"""At this epsilon, delta is the mass of outcomes that one of the two distributions excludes."""
 
 _GRID = 2_000
 """The number of epsilons at which two profiles are compared."""
 
 _SMALLEST_MU = 1e-9
-"""Replaces a mu of 0, which would be divided by."""
+"""Replaces a mu of 0 in a denominator."""
 
 _LEAST_LOG_RATIO = -700.0
 """The log of the least likelihood ratio tried as a threshold: e^-700 is a float."""
@@ -114,7 +114,7 @@ class FullGuarantee:
       tail: The tail of `approximate_mu`.
       profile: The least epsilon at a few deltas, the largest delta first.
       advantage: The largest TPR - FPR of any attacker. A guess about a client who participates by a
-        fair coin is right with a probability of at most (1 + advantage) / 2.
+        fair coin is right with probability at most (1 + advantage) / 2.
       found: The largest true positive rates, by false positive rate.
     """
 
@@ -164,7 +164,7 @@ def full_guarantee(
 
 
 def no_guarantee(reason: str) -> FullGuarantee:
-    """A curve of which nothing is known, with the reason in words."""
+    """An unknown privacy curve, with the reason in words."""
     return FullGuarantee(None, None, reason, None, None, (), None, ())
 
 
@@ -184,7 +184,7 @@ def _profile(
 ) -> tuple[ProfilePoint, ...]:
     """The least epsilons, by the pair and, at delta, by all accountants; largest delta first."""
     bound = bounds.against(knows_rounds)
-    # Without a pair for the secret draw, accountants are tighter than the pair for known rounds.
+    # Without a pair for secret rounds, accountants are tighter than the pair for known rounds.
     hidden_otherwise = not knows_rounds and bound.pair is bounds.knowing_rounds.pair
     asks_again = bound.pair is None or (hidden_otherwise and party.participations is None)
     points = []
@@ -222,11 +222,11 @@ def largest_tpr(
 ) -> float:
     """The largest true positive rate of any test at a false positive rate.
 
-    A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, negative ones too,
-    where delta(x) is the hockey-stick divergence of order e^x from Q to P, and -x gives that from P
-    to Q: delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x gives the exact
-    trade-off curve of the pair. The right side is convex in e^x, so that one search finds it;
-    wherever the search ends, the bound holds. Points of the profile give further bounds.
+    A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, also below 0, where
+    delta(x) is the hockey-stick divergence of order e^x from Q to P, and -x gives that from P to Q:
+    delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x gives the exact trade-off
+    curve of the pair. The right side is convex in e^x, so that one search finds it; wherever the
+    search ends, the bound holds. Points of the profile give further bounds.
     """
     rates = [1.0]
     for point in profile:
@@ -254,7 +254,7 @@ def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
 
 
 def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -> float:
-    """The largest TPR - FPR: delta at epsilon 0; for a point, where its two lines cross."""
+    """The largest TPR - FPR: delta at epsilon 0; of one point, where its two lines cross."""
     slopes = [(math.tanh(point.epsilon / 2), point.delta) for point in profile]
     by_points = [slope + delta * (1 - slope) for slope, delta in slopes]
     by_pair = [] if pair is None else [min(pair.deltas(0.0))]
@@ -267,10 +267,10 @@ def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -
 def approximate_gdp(pair: DominatingPair, tail: float) -> float | None:
     """The smallest mu with delta(epsilon) <= delta_mu(epsilon) + tail at every epsilon >= 0.
 
-    Here delta is the larger one of both directions of the pair, and delta_mu the profile of mu-GDP.
-    Between two epsilons of a grid both profiles fall: the pair's at the lower end is compared with
-    that of mu at the upper end, so that mu is right from above, by up to 0.3 % as measured. None if
-    no finite mu exists.
+    Here delta is the larger of the pair's two directions, and delta_mu the profile of mu-GDP.
+    Between two epsilons of a grid both profiles fall: the pair's profile at the lower end is
+    compared with that of mu at the upper end, so that mu is never too small, and at most 0.3 % too
+    large as measured. None if no finite mu exists.
     """
     reach = epsilon_of(pair, tail)
     if math.isinf(reach):

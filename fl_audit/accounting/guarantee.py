@@ -57,5 +57,5 @@ class Guarantee:
 
 
 def none_known(participations: int | None, reason: str) -> Guarantee:
-    """The guarantee where no accountant applies, with the reason in words."""
+    """The guarantee if no accountant applies, with the reason in words."""
     return Guarantee(participations, (AccountedEpsilon("none_known", None, reason),))

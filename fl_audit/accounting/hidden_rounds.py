@@ -1,10 +1,10 @@
 """Upper bounds on epsilon under a secret participation schedule.
 
-With noise multiplier sigma, a round that a canary is in moves the released sum by one clip norm.
-However later rounds depend on earlier ones, the attacker sees no more than a function of x =
-(x_1, ..., x_T), where x is N(e_t, sigma^2 I) if round t is the canary's and N(0, sigma^2 I) if it
-has none: given what was released before, each round is a function of an independent Gaussian, and
-that function does not depend on t. So a round drawn from T gives at most the pair
+With noise multiplier sigma, a canary moves the released sum of each of its rounds by one clip norm.
+However later rounds depend on earlier ones, the attacker sees no more than a function of x = (x_1,
+..., x_T), where x is N(e_t, sigma^2 I) if round t is the canary's and N(0, sigma^2 I) if it has
+none: given what was released before, each round is a function of an independent Gaussian, and that
+function does not depend on t. So a round drawn from T gives at most the pair
 
     P = mean_t N(e_t, sigma^2 I),    Q = N(0, sigma^2 I),
 
@@ -17,13 +17,13 @@ of differential privacy are means under Q of a convex function of R:
 
     delta(P, Q) = E (R - e^eps)_+,    delta(Q, P) = E (1 - e^eps R)_+.
 
-So whatever moves mass of R apart without moving its mean (R' is then larger in the convex order)
-can only raise both: the pair that belongs to R' dominates (P, Q). Every rounding here is such a
-move. A value between two points of the grid goes to both, in the proportion that keeps the mean; a
-value below the grid goes to 0 and to the lowest point, one above it to the highest point and to
-infinity. The convex order is kept by weighted sums and by products of independent ratios, as a sum
-or a product is convex in each one while the others are fixed, so that it also holds for sums and
-products of rounded distributions.
+So spreading mass of R without moving its mean (which gives an R' larger in the convex order) can
+only raise both: the pair of R' dominates (P, Q). Every rounding here is such a spread. A value
+between two points of the grid goes to both, in the proportion that keeps the mean; a value below
+the grid goes to 0 and to the lowest point, one above it to the highest point and to infinity. The
+convex order is kept by weighted sums and by products of independent ratios, as a sum or a product
+is convex in each one while the others are fixed, so that it also holds for sums and products of
+rounded distributions.
 
 All masses are positive and are only added and multiplied, without a Fourier transform, so that
 each keeps its relative precision however small it is.
@@ -146,9 +146,9 @@ def weighted_sum(
 ) -> RatioDistribution:
     """The distribution of weight R_1 + (1 - weight) R_2 of independent ratios, rounded to the grid.
 
-    The sum of e^x and e^y with x >= y is e^(x + log(1 + e^(y - x))), so that how it is rounded
-    depends on the difference x - y alone. The weighted points of both have to be on one grid, as
-    sums of different numbers of copies of one distribution are.
+    The sum of e^x and e^y with x >= y is e^(x + log(1 + e^(y - x))), so that its rounding depends
+    on the difference x - y alone. The weighted points of both have to be on one grid, as sums of
+    different numbers of copies of one distribution are.
     """
     step, low = first.step, first.first + math.log(weight)
     lag = round((second.first + math.log1p(-weight) - low) / step)
@@ -262,8 +262,8 @@ def mixed_rounds(
 ) -> RatioDistribution:
     """The ratio if a canary is in each round by one of several coins, and it is known by which.
 
-    `coins` are the probabilities of a round, in [0, 1), each with that of the coin itself, which
-    add up to 1. The rest is as in `sampled_rounds`.
+    `coins` holds, for each coin, the probability of a round, in [0, 1), and the probability of that
+    coin; the latter add up to 1. Otherwise as in `sampled_rounds`.
     """
     tail, shift = _TAIL * delta / rounds, 1 / noise_multiplier
     of_round = gaussian_ratio(shift, _width(shift, tail) / _POINTS, tail)

@@ -1,16 +1,17 @@
 """Lower bounds on epsilon under a secret participation schedule.
 
-An upper bound of an accountant may be loose; a lower bound says how loose at most. It comes from an
+An accountant's upper bound may be loose; a lower bound limits by how much. It comes from an
 attacker whose statistic is the sum over rounds of
 
     g(x_t) = log(1 - q + q exp(x_t / sigma - 1 / (2 sigma^2))),
 
 rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
 1) in rounds of the party, N(0, 1) in others. Under Poisson sampling with probability q it is the
-log of the likelihood ratio, and nearly so for other ways to draw as many. The distribution of the
-sum depends only on the number of the party's rounds. Rounding is part of the statistic, so that its
-distribution is exact: the Gaussian mass of each cell, and powers of its Fourier transform. No
-mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum contradicts.
+log of the likelihood ratio, and nearly so for other samplings with the same mean. The distribution
+of the sum depends only on the number of the party's rounds. Rounding is part of the statistic, so
+that its distribution is exact: it follows from the Gaussian mass of each cell and from powers of
+its Fourier transform. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum
+contradicts.
 
 >>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
 >>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)
@@ -63,8 +64,8 @@ def least_epsilon(
 ) -> float:
     """A lower bound on epsilon at delta under a secret schedule; 0 if this attacker learns nothing.
 
-    `numbers` are the probabilities of 0, 1, 2 ... rounds, float64 of shape (most + 1,), of `rounds`
-    to draw from; `coins` are multiples of the mean share of rounds.
+    `numbers` are the probabilities of 0, 1, 2 ... rounds out of `rounds`, float64 of shape (most +
+    1,); `coins` are multiples of the mean share of rounds.
     """
     share = float(numbers @ np.arange(len(numbers))) / rounds
     if share == 0:
@@ -128,7 +129,7 @@ class _Statistic:
     coin: float
 
     def cells(self, step: float) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Multiples of a step that g is rounded to; probabilities without and with the party."""
+        """The values of g in steps, and their probabilities without and with the party."""
         low, high = self._range
         multiples = np.arange(round(low / step), round(high / step) + 1)
         edges = self._inverse((multiples[1:] - 0.5) * step)
@@ -163,7 +164,7 @@ def _gaussian_masses(edges: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums of a statistic over rounds, of which the party is in at most `most`."""
+    """Sums of a statistic over rounds, with the party in at most `most` of them."""
 
     statistic: _Statistic
     most: int

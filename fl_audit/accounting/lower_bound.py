@@ -57,8 +57,8 @@ def exact_shift(release: Release, party: Party) -> float | None:
       party: One of its parties.
 
     Returns:
-      The mu, infinite without noise; None if rounds are random, if they are no Gaussian mechanism,
-        or if only an upper bound on mu is known.
+      The mu, infinite without noise; None if rounds are random, if noise is not Gaussian, or if
+      only an upper bound on mu is known.
     """
     z = release.noise.noise_multiplier
     most, distribution = party.participations, noise_distribution_named(release.noise.distribution)
@@ -78,7 +78,7 @@ def exact_shift(release: Release, party: Party) -> float | None:
 
 
 def _is_exact(release: Release, party: Party) -> bool:
-    """Whether the squared sensitivity under a matrix is exact, by the docstrings of `Toeplitz`."""
+    """Whether the squared sensitivity under a matrix is exact, as stated in `Toeplitz`."""
     matrix = release.correlation
     if not isinstance(matrix, Toeplitz) or not matrix.is_falling:
         return False
@@ -122,7 +122,7 @@ def _at_least_of_drawn(
     """The lower bound under independent Gaussian noise with random rounds."""
     z, rounds = release.noise.noise_multiplier, release.rounds
     match party.sampling:
-        # If one client sends nothing (zero-out), or all others do, a sample of fixed size shows as
+        # Under zero-out, and if all other clients send nothing, a sample of fixed size reveals as
         # much as a Poisson sample.
         case PoissonSampling() | FixedSizeSampling() if (q := party.sampling.share) is not None:
             if knows_rounds:

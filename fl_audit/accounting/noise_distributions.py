@@ -1,4 +1,4 @@
-"""Noise distributions: how each is accounted, by the name that a mechanism gives its noise.
+"""Noise distributions and their accounting, by name.
 
 A mechanism names the distribution of its noise, and a `NoiseDistribution` accounts for it. Gaussian
 noise is independent between rounds (`GAUSSIAN`) or correlated by trees or a matrix; Skellam noise
@@ -25,18 +25,19 @@ from fl_audit.registry import Registry
 
 @dataclass(frozen=True)
 class NoiseDistribution:
-    """How accounting treats one distribution of noise.
+    """The accounting of one noise distribution.
 
     Attributes:
       name: The name of the distribution in run.json.
-      guarantee: The guarantee to a party of a release at a delta, without zeroing.
+      guarantee: A function of a release, a party and a delta: the party's guarantee, without
+        zeroing.
       counts_drawing: Whether the guarantee relies on samples being secret.
-      release_assumptions: Sentences on what counts as released.
-      noise_assumption: A sentence on what the noise has to fulfil.
+      release_assumptions: Sentences that define the release.
+      noise_assumption: A sentence with the assumption on the noise.
       is_per_upload: Whether every participant adds all of the noise to its own upload, so that the
         sum of n uploads has sqrt(n) times the standard deviation of one.
-      is_by_participants: Whether participants add the noise, all or a share each, so that the
-        guarantee depends on the number of participants in a round.
+      is_by_participants: Whether participants add the noise, all or a share each; the guarantee
+        then depends on the number of participants in a round.
     """
 
     name: str
@@ -123,14 +124,14 @@ def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of sums to which each participant adds its own noise."""
+    """The guarantee of sums if each participant adds noise."""
     if party.squared_sensitivity is None and release.noise.noise_multiplier > 0:
         return none_known(party.participations, "how many take part in a round is not known")
     return _correlated(release, party, delta)
 
 
 def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee of noise correlated by a matrix, amplified where the sampling allows it."""
+    """The guarantee of noise correlated by a matrix, amplified if the sampling allows it."""
     sampling, has_noise = party.sampling, release.noise.noise_multiplier > 0
     is_known = party.squared_sensitivity is not None
     if has_noise and is_known and isinstance(sampling, SecretSampling):
@@ -201,8 +202,8 @@ CLIENT_GAUSSIAN = register_noise_distribution(
 )
 """Gaussian noise that each participant adds to its upload ("weak" or distributed DP).
 
-The sum of the n uploads of a round has noise of sqrt(n) z clip norms. Divided by sqrt(n) it is a
-release with noise multiplier z that a participant moves by 1 / sqrt(n) clip norms. So the squared
+The sum of the n uploads of a round has noise of sqrt(n) z clip norms. Divided by sqrt(n), it is a
+release with noise multiplier z, which a participant moves by 1 / sqrt(n) clip norms. So the squared
 sensitivity of a party is the sum over its rounds of 1 / n, exact at the actual cohorts, and all
 rounds are one Gaussian mechanism (Dong et al. 2019, corollary 3.3).
 """

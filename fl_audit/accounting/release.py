@@ -1,15 +1,15 @@
-"""What a run released: a frozen description without arithmetic.
+"""The release of a run: a frozen description without arithmetic.
 
 A schedule and a mechanism make a `Release`, which states
 
 - the number of rounds and the noise of each;
 - how clients and canaries are sampled into rounds: a `Sampling` for each;
-- what the noised sum is divided by, and whether updates are zeroed before they are clipped.
+- the divisor of the noised sum, and whether updates are zeroed before they are clipped.
 
-Norms are in clip norms throughout. So the clip norm itself, which may change from round to round,
-is no part of it: privacy does not depend on it.
+Norms are in clip norms throughout. The clip norm itself, which may change from round to round, is
+left out: privacy does not depend on it.
 
-As with the `DpEvent`s of dp-accounting, accountants compute from the description:
+Accountants compute from this description, as from the `DpEvent`s of dp-accounting:
 
 >>> from fl_audit.accounting import FixedRounds, PoissonSampling, account
 >>> release = Release(
@@ -28,10 +28,10 @@ As with the `DpEvent`s of dp-accounting, accountants compute from the descriptio
 >>> round(accounting.epsilon, 2), accounting.neighbours
 (7.05, 'one client more or less in the population (add or remove one)')
 
-A new sampling is a subclass of `sampling.Sampling`, or of `secret_sampling.SecretSampling` where
-accounting counts on it, next to its participation pattern. Noise that is correlated over rounds
-is a separate `noise_distributions.NoiseDistribution`: a release holds the trees or the matrix, and
-a party the `squared_sensitivity` of its rounds under them.
+A new sampling is a subclass of `sampling.Sampling`, or of `secret_sampling.SecretSampling` if it
+amplifies privacy, next to its participation pattern. Noise that is correlated over rounds is a
+separate `noise_distributions.NoiseDistribution`: a release then holds the trees or the matrix, and
+a party the `squared_sensitivity` of its rounds.
 """
 
 import dataclasses
@@ -60,10 +60,9 @@ class Party:
     Attributes:
       sampling: How its rounds are drawn.
       squared_sensitivity: Under correlated noise, the squared distance, in clip norms, by which its
-        rounds move everything that the independent noise is added to: the nodes of all trees, or
-        the strategy times the rounds. Where participants add the noise, the sum over its rounds of
-        one over the number of participants. None if its rounds are random, or noise is independent
-        between rounds.
+        rounds move the sums with independent noise: the nodes of all trees, or the strategy times
+        the rounds. Where participants add the noise, the sum over its rounds of one over the number
+        of participants. None if its rounds are random, or noise is independent between rounds.
     """
 
     sampling: Sampling
@@ -94,11 +93,11 @@ class Noise:
 
     Attributes:
       distribution: The registered name of the noise distribution.
-      noise_multiplier: The effective noise multiplier, which counts everything that the round
-        releases; of one node under tree aggregation, and of the independent noise that a matrix
-        correlates.
+      noise_multiplier: The effective noise multiplier of everything that the round releases; under
+        tree aggregation of one node, under a matrix of the independent noise before it is
+        correlated.
       sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, in
-        clip norms; of the noise on each node under tree aggregation, and on an upload if every
+        clip norms; under tree aggregation that of the noise on each node, and on an upload if every
         participant adds all of it.
       count_noise_stddev: The standard deviation of the noise on the number of unclipped updates,
         which moves an adaptive clip norm, in clients; 0 if no number is released.
@@ -115,7 +114,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Denominator:
-    """What the noised sum of a round is divided by.
+    """The divisor of a round's noised sum.
 
     Attributes:
       divisor: The expected or the actual number of participants.
@@ -133,7 +132,7 @@ class Release:
     Attributes:
       rounds: The number of rounds of training.
       noise: The noise of each round.
-      denominator: What sums are divided by.
+      denominator: The divisor of sums.
       client: A real client.
       canary: An included canary.
       zeroing: The kind of zeroing of updates before they are clipped.

@@ -32,7 +32,7 @@ _LEAST_NOISE = 1e-150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 _SMALL = 0.05
-"""Where a power series of 12 terms is exact to 1e-16, and a difference of powers is not."""
+"""Below this a power series of 12 terms is exact to 1e-16, but a difference of powers is not."""
 
 
 def epsilon_of_divergences(
@@ -56,11 +56,11 @@ def sampled_gaussian_divergences(
 ) -> npt.NDArray[np.float64]:
     """Rényi divergences of one Gaussian release on a Poisson sample, by order.
 
-    Those of (1 - q) N(0, z²) + q N(1, z²) from N(0, z²), the larger of the two directions (Mironov,
-    Talwar & Zhang 2019, arXiv:1908.10530, section 3). With t + 1 the ratio of the two densities at
-    a point of N(0, z²), the mean of t is 0, so that the mean of (1 + t)^order is one more than that
-    of f(t) = (1 + t)^order - 1 - order t. As f is nowhere negative, no digits cancel, however
-    little a sample reveals.
+    The divergences of (1 - q) N(0, z²) + q N(1, z²) from N(0, z²), the larger of the two directions
+    (Mironov, Talwar & Zhang 2019, arXiv:1908.10530, section 3). With t + 1 the ratio of the two
+    densities at a point of N(0, z²), the mean of t is 0, so that the mean of (1 + t)^order is one
+    more than that of f(t) = (1 + t)^order - 1 - order t. As f is nowhere negative, no digits
+    cancel, however little a sample reveals.
 
     In nats, float64 of shape (orders,), to about 1e-12 of each; infinite without noise.
     """
@@ -96,9 +96,9 @@ def _log_excess(q: float, z: float, order: float) -> float:
 def _panel_edges(q: float, z: float, order: float) -> npt.NDArray[np.float64]:
     """The ends of the panels of the quadrature, in each of which the integrand is smooth.
 
-    It is largest near 0, where a client is missing, near `order`, near 2 where f(t) is a square,
-    and where one of these turns into the other, at t = 1: in Gaussian peaks as wide as the noise.
-    At t = 0 and t = 1 it bends within z². All between 0 and `order` counts under much noise.
+    It has Gaussian peaks as wide as the noise: near 0 (a client is missing), near `order`, near 2
+    (where f(t) is a square), and at t = 1, where one regime turns into the other. At t = 0 and t =
+    1 it bends within z². Under much noise the whole range from 0 to `order` counts.
     """
     turn = z * z * (math.log1p(-q) - math.log(q)) + 0.5
     lowest, highest = -10 * z, max(order, 2.0) + 10 * z

@@ -1,10 +1,10 @@
 """Samplings: how the rounds of clients and canaries are drawn.
 
-Each is a subclass of `Sampling`, and an instance describes the rounds of the real clients or of the
-canaries of a run: their distribution, the likelihood ratio of an attacker who knows no more
-(`attacks.likelihood_null`), which rounds it allows, and what a log calls it. Where clients draw
-their rounds in secret it is a `SecretSampling`, which accounting counts on. A new sampling is one
-file with such a subclass, as those of `samplings` are; it is known once it is imported.
+Each is a subclass of `Sampling`. An instance describes the rounds of a run's real clients or
+canaries: their distribution, the likelihood ratio of an attacker who knows only that distribution
+(`attacks.likelihood_null`), the possible rounds, and the sampling's name in logs. If clients draw
+their rounds in secret it is a `SecretSampling`, which amplifies privacy. A new sampling is one file
+with such a subclass, as in `samplings`, and takes effect once it is imported.
 
 The ratio of a member with rounds S is the mean of exp(sum of w_t over S), with w_t the log ratio of
 round t, over the distribution of S:
@@ -45,12 +45,11 @@ Presences = npt.NDArray[np.bool_]
 class Sampling:
     """Base class: how the rounds of a party are drawn.
 
-    A custom subclass is a frozen dataclass, whose fields have types of JSON and are kept in
-    run.json.
+    A custom subclass is a frozen dataclass. Its fields have JSON types and are kept in run.json.
     """
 
     neighbours: ClassVar[str] = ZERO_OUT
-    """The neighbouring relation, in words, of accountants that count on sampling."""
+    """The neighbouring relation, in words, of accountants with amplification."""
 
     log_name: ClassVar[str] = ""
     """The name in a log's participation.json; empty if logs have none."""
@@ -85,7 +84,7 @@ class Sampling:
 
     @classmethod
     def from_log(cls, rounds: int, **keys: Any) -> "Sampling | None":
-        """The sampling of so many rounds that a log states; None if the keys leave it open."""
+        """The sampling that a log states for this number of rounds; None if keys are missing."""
         return cls(**keys)
 
     @property
@@ -140,20 +139,20 @@ class Sampling:
         return random.random((rounds, members)) < self._known_share
 
     def allows(self, member: IndexArray, rounds: int) -> bool:
-        """Whether a member can have these rounds, distinct and ascending, of so many."""
+        """Whether a member can have these rounds, distinct and ascending, in a run of `rounds`."""
         return True
 
     def worst_sensitivity(self, correlation: Toeplitz | Trees) -> float | None:
         """The largest squared sensitivity over all possible draws of a party's rounds.
 
-        In squared clip norms, or an upper bound where `correlation` gives no more. None if any
+        In squared clip norms; an upper bound if `correlation` has no exact value. None if all
         rounds are possible, or if it depends on the members' rounds.
         """
         return None
 
     @property
     def likelihood_steps(self) -> int:
-        """The time of `log_ratio` for each round and member, in units of a coin's."""
+        """The time of `log_ratio` per round and member, in units of that of independent coins."""
         return 1
 
     @property
@@ -179,7 +178,7 @@ def by_coin(logs: FloatArray, probability: float) -> FloatArray:
 
 
 def mean_of_groups(logs: FloatArray, groups: int) -> FloatArray:
-    """The log of the mean over groups that take turns, of which some may have no round."""
+    """The log of the mean over groups that take turns; a group may have no round."""
     sums = np.zeros((groups, logs.shape[1]))
     for start in range(0, len(logs), groups):
         turn = logs[start : start + groups]
@@ -194,7 +193,7 @@ def in_one_group(rounds: int, members: int, groups: int, random: np.random.Gener
 
 @dataclass(frozen=True)
 class FixedRounds(Sampling):
-    """Rounds that an attacker may know: those of the schedule.
+    """Rounds of a schedule that an attacker may know.
 
     Attributes:
       at_most: The largest number of rounds of any member of the party.
@@ -230,7 +229,7 @@ class OncePerBlock(FixedRounds):
 
 @dataclass(frozen=True)
 class OneGroup(FixedRounds):
-    """Any rounds of one group, where groups take turns.
+    """Any rounds of one of several groups that take turns.
 
     Attributes:
       at_most: The largest number of rounds of a member: that of a group, or a cap below it.
@@ -241,7 +240,7 @@ class OneGroup(FixedRounds):
 
     @classmethod
     def over(cls, rounds: int, separation: int, cap: int | None = None) -> "OneGroup":
-        """This number of groups in a number of rounds, of which a member may be in `cap`."""
+        """`separation` groups in `rounds` rounds; a member may be in at most `cap` of them."""
         turns = -(-rounds // separation)
         return cls(min(turns, cap or turns), separation)
 
@@ -267,13 +266,13 @@ class OneRoundPerBlock(FixedRounds):
 
     @classmethod
     def of_lengths(cls, lengths: Iterable[int], first: int = 0) -> "OneRoundPerBlock":
-        """Blocks of these lengths, of which longer ones come first."""
+        """Blocks of these lengths, longest first."""
         blocks = tuple(sorted(Counter(filter(None, lengths)).items(), reverse=True))
         return cls(sum(count for _, count in blocks), blocks, first)
 
     @property
     def is_drawn(self) -> bool:
-        """Whether any block leaves a choice."""
+        """Whether any block has more than one round."""
         return any(length > 1 for length, _ in self.blocks)
 
     @property
@@ -298,4 +297,4 @@ class OneRoundPerBlock(FixedRounds):
 
 @dataclass(frozen=True)
 class UnknownRounds(Sampling):
-    """Rounds of which nothing is known, such as those of an unknown pattern."""
+    """Unknown rounds, such as those of an unknown pattern."""

@@ -1,4 +1,4 @@
-"""Samplings that accounting counts on: rounds that clients draw, and no attacker sees.
+"""Samplings with amplification: clients draw their rounds, and no attacker sees them.
 
 If an attacker may know the rounds, `fixed_participation` and `known_rounds_epsilons` apply.
 """
@@ -24,7 +24,7 @@ from fl_audit.accounting.sampling import Blocks, Sampling
 class SecretSampling(Sampling):
     """Base class of samplings that amplify Gaussian noise.
 
-    `release` and `party` are what was released, and a party under this sampling.
+    In its methods `party` is a party of `release` with this sampling.
     """
 
     amplified_by: ClassVar[str] = ""
@@ -35,13 +35,13 @@ class SecretSampling(Sampling):
 
     @property
     def assumption(self) -> str:
-        """A sentence on what the draw has to fulfil."""
+        """A sentence with the assumption on the draw."""
         return "No attacker sees in which rounds a client participates."
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
         """The dominating pair for epsilon at this delta.
 
-        None if none is known, the draw hides nothing, or the shift exceeds `LARGEST_SHIFT`.
+        None if none is known, the rounds are not random, or the shift exceeds `LARGEST_SHIFT`.
         """
         return None
 
@@ -66,7 +66,7 @@ class CoinSampling(SecretSampling):
     """Base class of rounds by independent coins of one probability.
 
     Attributes:
-      probability: The probability of a round where the coin decides, in (0, 1].
+      probability: The probability of a coin, in (0, 1].
     """
 
     probability: float
@@ -78,7 +78,7 @@ class CoinSampling(SecretSampling):
 
 @functools.lru_cache(maxsize=16)
 def least_of(release: Release, party: Party, delta: float) -> float | None:
-    """A lower bound on epsilon under a secret draw: how loose the upper bound is at most.
+    """A lower bound on epsilon under secret rounds; it limits the looseness of the upper bound.
 
     None if no attacker is implemented for the sampling, noise is correlated over rounds, or the
     shift exceeds `LARGEST_SHIFT`.

@@ -2,9 +2,9 @@
 
 Every run reads the data. Two bounds are known for the one model that is released.
 
-- **Composition** of all runs holds whatever is done with them, even if all are released. Runs that
-  are one Gaussian release each compose to one Gaussian release, with mu^2 the sum of theirs (Dong,
-  Roth & Su 2019, arXiv:1905.02383, corollary 3.3); others by Renyi DP.
+- **Composition** of all runs holds even if all are released. Runs that are each one Gaussian
+  release compose to one Gaussian release, whose mu^2 is the sum of theirs (Dong, Roth & Su 2019,
+  arXiv:1905.02383, corollary 3.3); others by Renyi DP.
 - **Private selection** (Liu & Talwar 2019, arXiv:1811.07971; Papernot & Steinke 2022,
   arXiv:2110.03620) is far smaller, and holds if only the best run's model is released and if the
   number of runs is drawn at random, independently of the data, and kept secret. With
@@ -18,7 +18,7 @@ Every run reads the data. Two bounds are known for the one model that is release
   the candidates, and all of these have the Renyi divergences rho. dp-accounting computes it.
 
 A grid of settings, each run once, has a fixed number of runs. So the second bound does not hold for
-it; it shows what the same effort could have achieved.
+it, but shows what a random number of runs would have cost.
 """
 
 import math
@@ -115,9 +115,9 @@ def _composed(runs: Sequence[GaussianPair | SampledRounds], delta: float) -> flo
 
 
 def _if_drawn(runs: Sequence[GaussianPair | SampledRounds], delta: float) -> float | None:
-    """Theorem 2 of Papernot & Steinke for a geometric number of runs, each like the worst one.
+    """Theorem 2 of Papernot & Steinke for a geometric number of runs, each as costly as the worst.
 
-    None for runs with and without sampling together, of which none need be the worst.
+    None if only some runs are sampled, as no run need then be the worst at every order.
     """
     shifts = [run.shift for run in runs if isinstance(run, GaussianPair)]
     sampled = [run for run in runs if isinstance(run, SampledRounds)]

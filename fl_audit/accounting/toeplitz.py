@@ -1,11 +1,11 @@
 """Matrices that correlate noise over rounds: lower-triangular Toeplitz strategies and sensitivity.
 
 A matrix mechanism (DP-FTRL) adds row t of C^-1 z to the sum of round t, where z has independent
-Gaussian rows and C, the strategy, is lower triangular. A server that adds up the rounds adds up the
-noise A C^-1 z with A the matrix of ones below the diagonal, and much of it cancels (Denisov et al.
-2022, arXiv:2202.08312; Choquette-Choo et al. 2023, arXiv:2306.08153). Multiplied by C, the released
-sums x + C^-1 z are C x + z: the mechanism is the Gaussian one on C x, also for updates that depend
-on earlier rounds (Denisov et al., theorem 2.1). So it is as private as z is large next to the
+Gaussian rows and C, the strategy, is lower triangular. Adding up the rounds adds up the noise to A
+C^-1 z, with A the matrix of ones below the diagonal, and much of it cancels (Denisov et al. 2022,
+arXiv:2202.08312; Choquette-Choo et al. 2023, arXiv:2306.08153). Multiplied by C, the released sums
+x + C^-1 z are C x + z: the mechanism is the Gaussian one on C x, also for updates that depend on
+earlier rounds (Denisov et al., theorem 2.1). So privacy depends on the size of z relative to the
 sensitivity
 
     max over sets S of rounds of max over |u_t| <= 1 of |sum over t in S of C e_t u_t^T|
@@ -88,9 +88,6 @@ class Toeplitz:
     """A lower-triangular Toeplitz strategy over the rounds of a run.
 
     `first_column` ends with its last entry other than 0; its first entry is above 0.
-
-    Raises:
-      ValueError: There are more entries than rounds, the first is not above 0, or one is no number.
     """
 
     first_column: tuple[float, ...]
@@ -167,10 +164,11 @@ class Toeplitz:
     def min_separation(self, participations: int, separation: int) -> float:
         """Squared sensitivity under (k, b)-participation: at most k rounds, at least b apart.
 
-        Exact where the column is falling, as the earliest such rounds are then the worst (Kalinin &
-        Lampert 2024, theorem 2), and where there are no more bands than the separation, as columns
-        are then orthogonal, the earliest the longest (Choquette-Choo et al. 2023, theorem 2). Else
-        an upper bound: that of the smallest falling column that is at least |c| everywhere.
+        Exact in two cases. If the column is falling, the earliest such rounds are the worst
+        (Kalinin & Lampert 2024, theorem 2). If there are no more bands than the separation, columns
+        are orthogonal and the earliest are the longest (Choquette-Choo et al. 2023, theorem 2).
+        Else an upper bound: the value for the smallest falling column that is at least |c|
+        everywhere.
         """
         rounds = np.arange(0, self.num_rounds, separation)[:participations]
         if self.bands <= separation:
@@ -182,11 +180,11 @@ class Toeplitz:
     def once_per_block(self, length: int) -> float:
         """The squared sensitivity to one round of each block, such as of each shuffled epoch.
 
-        With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact
-        if C has no negative entry and no more than `length` + 1 bands: only rounds of adjacent
-        blocks then count together, and the best choice is found block by block (Viterbi).
-        Else an upper bound: for blocks further apart each round counts with the largest entry that
-        it has with any round of the other. The last block may have fewer rounds than `length`.
+        With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact if C
+        has no negative entry and no more than `length` + 1 bands: only rounds of adjacent blocks
+        then count together, and the best choice is found block by block (Viterbi). Else an upper
+        bound: for blocks further apart each round counts with its largest entry among the other
+        block's rounds. The last block may have fewer rounds than `length`.
         """
         blocks = -(-self.num_rounds // length)
         if self.num_rounds > _LARGEST_GRAM:

@@ -1,4 +1,4 @@
-"""The sensitivity of all nodes of tree aggregation's trees together to one party.
+"""The joint sensitivity of all nodes of tree aggregation to one party.
 
 Tree aggregation adds noise to sums over nodes: over one, two, four, ... consecutive rounds, counted
 from the start of a tree. Everything that it releases is computed from noised nodes. A party that
@@ -39,7 +39,7 @@ class Trees:
 
     @property
     def is_identity(self) -> bool:
-        """Whether every tree has one round: independent noise."""
+        """Whether every tree has one round, that is, whether noise is independent."""
         return self.period == 1
 
     def until(self, num_rounds: int) -> "Trees":
@@ -69,7 +69,7 @@ class Trees:
         Blocks of `length` rounds, such as shuffled epochs, start with the first round; the last may
         have fewer.
         """
-        best = {False: 0}  # by whether the open block has had its round
+        best = {False: 0}  # indexed by whether the open block has had its round
         for start, height in self.roots():
             best = _with_root(best, start, height, length)
         return max(best.values())
@@ -83,7 +83,7 @@ class Trees:
         """Squared sensitivity to at most `participations` rounds, at least `separation` apart.
 
         Exact: the dynamic programme of Kairouz et al., appendix D.2, by the number of rounds and
-        the value of a node, whose rounds may as well end as early as they can.
+        the value of a node; rounds end as early as possible.
 
         >>> Trees(2000).min_separation(participations=6, separation=314)  # Gboard's Spanish model
         79
@@ -99,7 +99,7 @@ class Trees:
         return int(squared_sensitivities(members, rounds, self).max(initial=0))
 
     def roots(self) -> Iterator[tuple[int, int]]:
-        """The complete nodes that are part of no other: first round and height, in order.
+        """The first round and the height of each maximal complete node, in order.
 
         >>> list(Trees(num_rounds=10, restart_every=7).roots())
         [(0, 2), (4, 1), (6, 0), (7, 1), (9, 0)]
@@ -149,8 +149,7 @@ def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees)
     """The squared sensitivity, in clip norms, of all nodes to each party with given rounds.
 
     Entry i of `members` and `rounds`, from 0, of shape (participations,), is one participation; no
-    party is twice in one round. Of shape (parties,), where the number of parties is one more than
-    the largest member; 0 for a party without a round.
+    party is twice in one round. Of shape (largest member + 1,); 0 for a party without a round.
     """
     tree, leaf = np.divmod(rounds, trees.period)
     size = np.minimum(trees.period, trees.num_rounds - tree * trees.period)
@@ -223,10 +222,10 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
     )
 
 
-# Rounds at least so far apart. A party that has rounds in a node has to rest for some of the next
-# rounds. For each number of rounds in a node there are the values that they may have, and for each
-# value the rest after the node by the rest before it: the shortest, as it is best whatever follows.
-# A rest of `separation` rounds means impossible.
+# Rounds at least `separation` apart. A party with rounds in a node has to rest for some of the next
+# rounds. For each number of rounds in a node, the programme keeps the possible values, and for each
+# value the shortest rest after the node, by the rest before it. A rest of `separation` rounds means
+# impossible.
 
 _Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
 """By number of rounds: values, int64 of shape (values,), and rests, of (values, separation)."""
@@ -234,7 +233,7 @@ _Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
 
 @functools.lru_cache(maxsize=64)
 def _complete_node(height: int, most: int, separation: int) -> _Rounds:
-    """At most so many rounds of 2^height, the node's own square included."""
+    """At most `most` rounds of 2^height, the node's own square included."""
     if height == 0:
         without = np.maximum(np.arange(separation) - 1, 0)
         with_it = np.full(separation, separation)
@@ -246,7 +245,7 @@ def _complete_node(height: int, most: int, separation: int) -> _Rounds:
 
 
 def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_node: bool) -> _Rounds:
-    """At most so many rounds of two neighbours, with or without the square of the two as a node."""
+    """At most `most` rounds of two neighbours, with or without the square of their parent."""
     joined = []
     for number in range(min(len(left) + len(right) - 2, most) + 1):
         splits = range(max(0, number - len(right) + 1), min(number, len(left) - 1) + 1)
@@ -271,7 +270,7 @@ def _in_turn(
 def _undominated(
     values: IndexArray, rests: IndexArray, separation: int
 ) -> tuple[IndexArray, IndexArray]:
-    """Without impossible values, and those that a larger one reaches with no longer rests."""
+    """Removes impossible values, and values dominated by a larger one with no longer rests."""
     order = np.argsort(-values)
     values, shortest = values[order], np.minimum.accumulate(rests[order], axis=0)
     is_last = np.append(np.diff(values) < 0, True)

@@ -36,7 +36,7 @@ class Attacker(enum.StrEnum):
 
     @property
     def words(self) -> str:
-        """What it knows, in words that follow "attacker"."""
+        """A relative clause that follows "attacker"."""
         return _ATTACKERS[self][0]
 
     @property
@@ -78,12 +78,12 @@ class Guarantees:
 
 @dataclass(frozen=True, eq=False)
 class UpperBounds:
-    """What accounting says of a release.
+    """The upper bounds of a release.
 
     Attributes:
-      accounting: Epsilon by accountant, its assumptions and the neighbouring relation.
+      accounting: Epsilon by accountant, with its assumptions and the neighbouring relation.
       attackers: The bounds by attacker; SEES_UPLOADS is among them if uploads carry noise.
-      of_canary: The canary's bounds, with the pairs of distributions that they come from.
+      of_canary: The canary's bounds, with their dominating pairs.
     """
 
     accounting: Accounting

@@ -16,9 +16,9 @@ clients anywhere get their vectors from the same `CanaryPool`:
 ['max', 'own_rounds', 'sum'] 2.4
 
 `fl-audit estimate FOLDER` then reports on the folder, whose format is in docs/logs.md. Threat
-models, statistics and attackers are registered (`fl_audit.attacks.threat_models`), also those of
-other packages; the `NullLaw` of a statistic is `fl_audit.estimators.Null`. Nothing here imports
-TensorFlow.
+models, statistics and attackers, also of other packages, are registered
+(`fl_audit.attacks.threat_models`). Null distributions are `fl_audit.estimators.Null`. Nothing here
+imports TensorFlow.
 """
 
 from fl_audit.attacks.all_iterates import ALL_ITERATES, WINDOW

@@ -1,6 +1,6 @@
-"""Attackers who see noised aggregates: of all rounds (`all_iterates`), or of some (`window`).
+"""Attackers who see the noised aggregates of all rounds (`all_iterates`) or of some (`window`).
 
-Neither knows how rounds are drawn; the attacker of `secret_rounds` does, and is stronger.
+Neither knows the distribution of a client's rounds; the stronger attacker of `secret_rounds` does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,7 +79,7 @@ class LargestAndSumAttacker(AggregateAttacker):
         completed: int,
         rounds: range | None = None,
     ) -> None:
-        """`completed` of the vectors that the attacker sees are in the logs."""
+        """The logs already hold `completed` of the attacker's vectors."""
         super().__init__(cosines, context.num_canaries, rounds)
         self._family = context.family
         self._sum: DirectionSum | None = None

@@ -22,7 +22,7 @@ def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
       name: A name for the arrays in error messages.
 
     Returns:
-      The vector, float32 of shape (dim,); the array itself if it has that form already.
+      The vector, float32 of shape (dim,); not a copy if the array has that form already.
 
     Raises:
       InputError: The arrays hold more or fewer numbers, have another dtype, or are not finite.
@@ -45,7 +45,7 @@ def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
 
 
 def unflatten(vector: npt.NDArray[Any], like: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Cuts a vector of shape (dim,) into arrays of the shapes of `like`; the inverse of `flatten`.
+    """Splits a vector of shape (dim,) into arrays shaped like `like`; the inverse of `flatten`.
 
     Raises:
       InputError: `like` holds more or fewer numbers than the vector.

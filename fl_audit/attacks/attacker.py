@@ -1,4 +1,4 @@
-"""Attackers: what each of them sees of every round, and how it scores canaries at the end."""
+"""Attackers: their view of each round, and their scores at the end."""
 
 import abc
 import functools
@@ -25,7 +25,7 @@ from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLo
 
 @dataclass(frozen=True, eq=False)
 class SeenRound:
-    """What can be seen of one round; an attacker uses the part that its threat model allows.
+    """Everything visible of one round; an attacker uses the part that its threat model allows.
 
     Attributes:
       index: The round, counted from 0.
@@ -35,8 +35,8 @@ class SeenRound:
       after: The model when the round ended, float32 of shape (dim,).
       clip_norm: The norm that updates were clipped to; infinite without clipping.
       uploads: The noised uploads of the round's canaries, by canary, each float32 of shape (dim,)
-        with the sign of the model's movement; for an excluded canary, what its client sends
-        instead. Empty if uploads are not seen.
+        with the sign of the model's movement; for an excluded canary, the upload of its client
+        without it. Empty if uploads are not seen.
     """
 
     index: int
@@ -49,26 +49,26 @@ class SeenRound:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttackContext:
-    """The run or log that attackers are made for.
+    """The run or log under attack.
 
     Attributes:
       canaries: The canaries that are vectors; empty if canaries hold examples.
       num_canaries: The size of the pool, included and excluded together.
-      num_rounds: The number of rounds of the run, or that the log shows.
+      num_rounds: The number of rounds of the run or of the log.
       audit: The table [audit] of the config.
       initial: The model before the first round, float32 of shape (dim,); None if not known.
       folder: The run's folder, in which attackers keep their state; None for a log.
       completed: The number of rounds after which the folder holds the state.
       given_cosines: The cosines of a log; None for a run, which logs its own.
-      family: The canaries' family, as in `canaries.family`; None if they belong to none, so that
-        their null distribution is not known.
+      family: The canaries' family, as in `canaries.family`; None if they belong to none, and their
+        null distribution is unknown.
       canary_rounds: The rounds of every canary; None if not known.
       seed: The seed of the run or of the pool.
       correlation: The correlation of the noise over rounds; None if independent or not known.
       aggregate_lengths: For a log, a function from rounds (from 0) to the norms of their
-        aggregates, NaN where not known, to be called after all were read; None for a run.
+        aggregates, NaN where not known; called after all were read. None for a run.
       given_uploads: The uploads of a log that has some; None for a run, which logs its own.
-      release: What the run or log releases, as far as it is known.
+      release: The release of the run or log, as far as known.
     """
 
     canaries: ScoredCanaries
@@ -139,7 +139,7 @@ class AttackContext:
         )
 
     def round_log(self, cosines: Path, concentrations: Path, num_vectors: int) -> RoundLog:
-        """The log of canaries' cosines with a run's vectors, and what the null needs of these.
+        """The log of canaries' cosines with a run's vectors, and of these vectors' sums of powers.
 
         Raises:
           InputError: Rounds are completed, and a log is missing or damaged.
@@ -166,10 +166,10 @@ class AttackContext:
 
 
 class Attacker(abc.ABC):
-    """An attacker who scores canaries by what it sees; larger scores speak for inclusion.
+    """An attacker who scores canaries; larger scores are evidence for inclusion.
 
     Attributes:
-      statistics: The statistics that the attacker computes, all of which have the same `needs`.
+      statistics: The statistics that the attacker computes, all with the same `needs`.
     """
 
     statistics: ClassVar[tuple[Statistic, ...]]
@@ -184,12 +184,12 @@ class Attacker(abc.ABC):
         """
 
     def see_round(self, seen: SeenRound) -> None:  # noqa: B027 - some attackers see no round
-        """Takes in a round; after a crash the rounds since the last checkpoint are shown again."""
+        """Processes a round; after a crash the rounds since the last checkpoint come again."""
 
     def flush(self) -> None:  # noqa: B027 - and so have no state
         """Writes the attacker's state to the disk, right before each checkpoint is saved.
 
-        A crash in between leaves the previous checkpoint, so the state of that one must be kept.
+        A crash in between leaves the previous checkpoint, so its state must be kept.
         """
 
     @abc.abstractmethod
@@ -197,12 +197,12 @@ class Attacker(abc.ABC):
         """Scores by statistic, each float64 of shape (num_canaries,), after the last round.
 
         Args:
-          final: The trained model, float32 of shape (dim,); None for a log without one, of which no
-            statistic that needs the model is asked.
+          final: The trained model, float32 of shape (dim,); None for a log without one; only
+            statistics without need of a model are then computed.
         """
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """What the null distributions need of the vectors, by statistic.
+        """The compared vectors, as null distributions need them, by statistic.
 
         Called after `scores`, with the same `final`. A statistic that is left out has a closed-form
         null only if its `null_of` says so.

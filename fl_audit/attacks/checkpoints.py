@@ -47,8 +47,8 @@ class CheckpointAttacker(LargestAndSumAttacker):
     It scores canaries by the differences of consecutive models; the last difference may span fewer
     than n rounds. Memory is one model, and a second one while two are compared.
 
-    The state on disk is that of rounds, with differences in the place of aggregates, and, if the
-    run's checkpoint lies between two released models, the earlier of the two.
+    The state on disk is as for rounds, with differences instead of aggregates; if the run's
+    checkpoint is between two released models, it includes the earlier one.
     """
 
     statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)
@@ -103,7 +103,7 @@ class CheckpointAttacker(LargestAndSumAttacker):
         return completed % self._every != 0 and completed != self._num_rounds
 
     def _release(self, completed: int) -> int:
-        """The last round, up to `completed`, after which a model was released."""
+        """The last round, up to `completed`, with a released model."""
         return completed - completed % self._every
 
     def _read_released(self, release: int, dim: int) -> npt.NDArray[np.float32]:

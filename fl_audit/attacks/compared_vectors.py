@@ -1,8 +1,8 @@
-"""The vectors that canaries were compared with, as far as null distributions depend on them.
+"""The vectors compared with canaries, as far as null distributions depend on them.
 
-How large a cosine may be by chance follows, for canaries of signs, from how much of a vector lies
-on few coordinates. Attackers keep that of every vector that they compared canaries with, as
-`ComparedVectors`, from which a statistic's null distribution is computed.
+For canaries of signs, the null distribution of a cosine depends on how much of the compared vector
+is on few coordinates. Attackers record this for every compared vector, as `ComparedVectors`, from
+which a statistic's null distribution is computed.
 """
 
 import math
@@ -44,7 +44,8 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The vectors of a score that is `scale` times the largest cosine with any of them.
 
     With `is_limit` that product is only an upper bound on the size of the score. A log likelihood
-    ratio is no such product: it has no vectors, and a null for each arm (one named "" without).
+    ratio is no such product: it has no vectors, and one null for each arm (named "" if there are
+    none).
     """
 
     vectors: tuple[Vectors, ...]
@@ -53,7 +54,7 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     likelihood: dict[str, LikelihoodNull] | msgspec.UnsetType = msgspec.UNSET
 
     def of_arm(self, arm: str) -> "ComparedVectors":
-        """Those of one arm's canaries."""
+        """The vectors compared with one arm's canaries."""
         if self.likelihood is msgspec.UNSET:
             return self
         return msgspec.structs.replace(self, likelihood={arm: self.likelihood[arm]})
@@ -93,7 +94,7 @@ def unknown_rows(num_rounds: int) -> FloatArray:
 
 
 def one_vector(family: str | None, vector: FloatArray | Float32Array) -> ComparedVectors | None:
-    """The vector of a cosine with one vector; None for zero, which has no direction."""
+    """The vector of a single cosine; None for zero, which has no direction."""
     if not np.any(vector):
         return None
     concentration = concentration_of(vector) if depends_on_vectors(family) else None
@@ -110,7 +111,7 @@ def any_one_of(rows: FloatArray) -> ComparedVectors | None:
 
 
 def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
-    """The vectors of a largest cosine, from rows of `ConcentrationLog`; None if all are 0.
+    """The vectors of a maximum of cosines, from rows of `ConcentrationLog`; None if all are 0.
 
     A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
     rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a

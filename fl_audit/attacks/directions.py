@@ -1,19 +1,18 @@
-"""Directions of rounds: the sums that canaries are compared with, in little memory.
+"""Directions of rounds, and their sums, which are compared with canaries, in little memory.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
-of v_t / |v_t|; this is |U| times the cosine of c with U. So its null distribution is that of one
-vector, however alike the vectors are. Over all rounds U takes the memory of one more model, in
-float64, and is saved with the rest of the state that survives a crash (`DirectionSum`).
+of v_t / |v_t|; this is |U| times the cosine of c with U. So its null distribution is that of a
+cosine with one vector, even if the v_t are similar. U takes the memory of one more model, in
+float64, and is saved with each checkpoint (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
 over its own rounds. Given the directions, that is |U| times one cosine, so the null distribution of
-a sum over any rounds is known as soon as |U| is, however alike the directions are. Which rounds are
-added differs by canary, so every direction is kept until the last round, whole if all of them fit
-into `_MOST_BYTES`, and else as its image under one random linear map to `width` numbers, drawn once
-for all rounds. First a rotation: random signs on n = 2^p >= dim coordinates, then the Sylvester
-matrix over sqrt(n) (Ailon & Chazelle 2009), which keeps lengths and makes every vector flat. Then
-coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton 2002).
-`own_rounds` bounds |U| by the length of its image.
+the sum is known once |U| is. The rounds differ by canary, so every direction is kept until the last
+round: whole if all of them fit into `_MOST_BYTES`, else as its image under one random linear map to
+`width` numbers. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
+Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves lengths and flattens every
+vector. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton
+2002). `own_rounds` bounds |U| by the length of its image.
 """
 
 import functools
@@ -43,7 +42,7 @@ from fl_audit.seeds import Stream, generator
 
 
 LOGGED_SUM = "a sum of directions"
-"""What an error message calls the file of a sum."""
+"""The name of a sum's file in error messages."""
 
 _PIECE = 1 << 15
 """Coordinates per step: 256 kB, which fits into a cache."""
@@ -68,10 +67,9 @@ def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | N
 
 
 class DirectionSum:
-    """The sum of directions in a run that trains, after `count` vectors.
+    """The sum of directions during training, after `count` vectors.
 
-    The disk holds the sum at the last checkpoint and, while the next checkpoint is saved, its sum
-    too.
+    The disk holds the sum at the last checkpoint and, while the next one is saved, both sums.
     """
 
     def __init__(self, folder: RunFolder, name: str, dim: int, count: int) -> None:
@@ -85,7 +83,7 @@ class DirectionSum:
         self._count += 1
 
     def flush(self) -> None:
-        """Writes the sum that the next checkpoint will need, and keeps that of the last one."""
+        """Writes the sum for the next checkpoint, and keeps that of the last one."""
         current = {self._path(self._saved), self._path(self._count)}
         for path in self._folder.direction_sums(self._name):
             if path not in current:
@@ -98,9 +96,9 @@ class DirectionSum:
         self._saved = self._count
 
     def compared(self, family: str | None) -> ComparedVectors | None:
-        """What is known of the sum of cosines, after the last round; None where directions cancel.
+        """The vector of the sum of cosines, after the last round; None if directions cancel.
 
-        Of the files the last one is kept, so that this can be made again.
+        The last file is kept, so that this can be repeated.
         """
         for path in self._folder.direction_sums(self._name):
             if path != self._path(self._count):
@@ -127,7 +125,7 @@ _MOST_BYTES = 1 << 29
 
 
 def width_of(dim: int, num_rounds: int) -> int:
-    """The length of a kept direction: `dim`, and so no loss of confidence, if whole ones fit.
+    """The length of a kept direction: `dim`, without loss of confidence, if whole directions fit.
 
     >>> width_of(167_178, 100), width_of(4_050_748, 2048)
     (167178, 65535)
@@ -168,14 +166,14 @@ class Sketch:
         return (sums[: self._width] - sums[self._width :]).astype(np.float32)
 
 
-# The directions of all rounds, and the sums over each canary's own ones.
+# The directions of all rounds, and their sums over each canary's rounds.
 
 
 class RoundDirections:
     """The directions of a run's or a log's rounds, whole or sketched."""
 
     def __init__(self, log: DirectionLog, seed: int, dim: int, kept: Path | None = None) -> None:
-        """`kept` is the file into which `kept_sums` writes what it returns."""
+        """`kept_sums` writes its result to the file `kept`."""
         self._log = log
         self._kept = kept
         self._is_exact = log.width == dim
@@ -208,7 +206,7 @@ class RoundDirections:
         return cls(log(path, num_rounds, 1 + width_of(dim, num_rounds)), seed, dim, kept)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
-        """Keeps a round's direction, once, however many attackers show it."""
+        """Keeps a round's direction, once, even if several attackers pass it."""
         if round_index == self._added:
             return
         rotated = self._sketch.rotated(vector)
@@ -226,7 +224,7 @@ class RoundDirections:
         self._log.flush()
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
-        """What is kept; None where the direction of a round is not known, or a round has none."""
+        """The kept sums; None if the direction of a round is unknown or undefined."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
             return None
@@ -243,16 +241,16 @@ class RoundDirections:
         return known
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
-        """The sums of every canary's weighted directions, which are in rows `at` of the log.
+        """The sums of every canary's weighted directions, from rows `at` of the log.
 
-        None if the direction of a round is not known, a round has none, or the directions of a
-        canary's rounds cancel.
+        None if the direction of a round is unknown or undefined, or the directions of a canary's
+        rounds cancel.
         """
         known = self.kept_sums(weights, at)
         return None if known is None else known.weighted_sums(weights, at)
 
     def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:
-        """The sets whose sums, scaled to norm 1, have most in cubes and in fourth powers."""
+        """The sets whose sums, scaled to norm 1, are largest in cubes and in fourth powers."""
         squares, cubes, fourth_powers = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):
             sums = np.abs(weights @ columns)

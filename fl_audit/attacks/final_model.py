@@ -33,7 +33,7 @@ FINAL_MINUS_INITIAL = Statistic(
 
 
 class FinalModelAttacker(ModelAttacker):
-    """Scores by the cosine with what the attacker sees of the model."""
+    """Scores by the cosine with the final model, or with its difference from the initial one."""
 
     statistics: ClassVar[tuple[Statistic, ...]] = (FINAL,)
 

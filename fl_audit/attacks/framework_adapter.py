@@ -1,8 +1,8 @@
 """Shared by the adapters for training frameworks (`fl_audit.flower`, `nvflare`, `opacus`, `pfl`).
 
-An audit inside another system's training never ends that training by an error of its own: that is
-logged and noted in the audit's folder, so that a later verdict knows of it, and the audit continues
-with what it has. Lost canaries end the training only if the user has chosen so (`lost_canaries`).
+An error of the audit never stops another system's training. It is logged and noted in the audit's
+folder, so that a later verdict takes it into account, and the audit continues without the failed
+step. Lost canaries stop the training only at the user's choice (`lost_canaries`).
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _LOG = logging.getLogger("fl_audit")
 
 
 class AdapterAudit:
-    """The state of an adapter apart from its scorer: the names of the audited arrays."""
+    """The names of the audited arrays, the state of an adapter besides its scorer."""
 
     def __init__(self) -> None:
         self._names: tuple[str, ...] | None = None
@@ -42,7 +42,7 @@ class AdapterAudit:
         """Logs the errors of a block and notes them in the audit's folder instead of raising them.
 
         `what` names the block in the message; the folder may not exist yet. CanariesLostError is
-        raised all the same.
+        still raised.
         """
         try:
             yield
@@ -60,8 +60,7 @@ class AdapterAudit:
     def audited_arrays(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
         """The names of the floating-point arrays of the first model seen, the same in every round.
 
-        Others, such as the number of batches that a normalisation has seen, are no trained
-        parameters.
+        Other arrays, such as a normalisation's count of batches, are not trained.
         """
         if self._names is None:
             self._names = tuple(name for name, part in arrays.items() if is_floating(part))
@@ -81,7 +80,7 @@ def is_floating(array: Any) -> bool:
 
 
 def widened(array: Any) -> Any:
-    """The array in float32 or wider, as a scorer takes it."""
+    """The array as float32 or wider, for a scorer."""
     return array.astype(np.result_type(array.dtype, np.float32), copy=False)
 
 
@@ -90,7 +89,7 @@ def moved_along(
 ) -> dict[str, Any]:
     """The named arrays moved along a vector of shape (dim,), in their own dtypes.
 
-    Raises InputError if they hold another number of values, or a moved one overflows its dtype.
+    Raises InputError if their number of values is not dim, or a sum overflows its dtype.
     """
     wide = [widened(arrays[name]) for name in names]
     moved_arrays = {}
@@ -108,7 +107,7 @@ def moved_along(
 
 @dataclass(frozen=True)
 class CanaryRounds:
-    """The rounds of canaries that an adapter adds to the training itself.
+    """The rounds of canaries that an adapter adds to the training.
 
     Excluded canaries have the rounds in which they would participate.
     """
@@ -122,8 +121,8 @@ class CanaryRounds:
     ) -> "CanaryRounds":
         """Draws the rounds of `count` canaries, as a function of the seed.
 
-        With a `sample_rate` canaries are Poisson sampled as clients are, and a claim counts on
-        sampling. Otherwise each has `repeats` known rounds, one in each of as many equal parts of
+        With a `sample_rate` canaries are Poisson sampled like clients, and a claim assumes
+        sampling. Otherwise each has `repeats` known rounds, one in each of `repeats` equal parts of
         the training.
         """
         if num_rounds < 1:
@@ -147,7 +146,7 @@ def open_audit(
     participation: Participation | None = None,
     lost_canaries: LostCanaries = "warn",
 ) -> RoundScorer:
-    """The scorer of a new audit, or of the same one before the program was restarted.
+    """The scorer of a new audit, or of the same audit before a restart.
 
     Canaries' rounds count from 1. Raises InputError if the folder holds something else.
     """
@@ -176,7 +175,7 @@ def keep_initial(scorer: RoundScorer, model: Float32Array) -> None:
 
 
 def finish_audit(scorer: RoundScorer, model: Float32Array) -> None:
-    """Writes the score files; those that compare models only if the first one was kept."""
+    """Writes the score files; scores that compare models need the kept first one."""
     path = scorer.folder.initial
     initial = read_vector(path, scorer.pool.dim) if path.exists() else None
     scorer.finish(initial=initial, final=model)
@@ -191,6 +190,6 @@ def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> Non
 
 
 def write_points(points: Iterable[tuple[float, float]], path: Path | str) -> None:
-    """Writes the points of a privacy profile, epsilon and delta, that are finite."""
+    """Writes the finite points of a privacy profile, epsilon and delta."""
     rows = [f"{float(e)!r},{float(delta)!r}" for e, delta in points if 0 <= e < np.inf]
     write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")

@@ -1,13 +1,12 @@
 """Threat model `known_rounds`: the attacker sees every round and knows the participation schedule.
 
-This is the attacker that accounting without amplification guards against: the order of clients is
-not secret. Sampling hides nothing from it, so a bound may exceed an epsilon that relies on
-sampling.
+Accounting without amplification bounds this attacker. Its lower bound may exceed an epsilon that
+relies on secret sampling.
 
-Why directions are summed with equal weights: in each of its rounds an included canary adds S_t / n
-of its vector to an aggregate u_t of norm z S_t sqrt(d) / n under noise z. So sqrt(d) cos(c, u_t) is
-N(1 / z, 1) whatever the clip norm S_t, and N(0, 1) if the canary is excluded. By Neyman and Pearson
-the sum of these is the best statistic: R rounds are one with noise z / sqrt(R).
+Equal weights are optimal. In each of its rounds an included canary adds S_t / n of its vector to an
+aggregate u_t of norm z S_t sqrt(d) / n under noise z. So sqrt(d) cos(c, u_t) is N(1 / z, 1)
+whatever the clip norm S_t, and N(0, 1) if the canary is excluded. By Neyman and Pearson their sum
+is the best statistic: R rounds are equivalent to one with noise z / sqrt(R).
 """
 
 import functools
@@ -48,7 +47,7 @@ OWN_ROUNDS = Statistic(
 
 @dataclass(frozen=True)
 class CorrelatedRounds:
-    """Correlated noise, and the norms of the aggregates that carry it.
+    """Correlated noise, and the norms of the noised aggregates.
 
     `lengths` maps rounds (from 0, of shape (n,)) to the norms of their aggregates, NaN where not
     known; it is called after training.
@@ -66,7 +65,7 @@ class CorrelatedRounds:
 
 
 def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
-    """The lengths of a run's aggregates in some rounds, as its metrics.csv has them."""
+    """The lengths of a run's aggregates in some rounds, from its metrics.csv."""
     try:
         return np.array([row.aggregate_norm for row in read_metrics(metrics)])[rounds]
     except IndexError as error:
@@ -111,8 +110,8 @@ class KnownRoundsAttacker(AggregateAttacker):
 
         Under noise that is correlated over rounds it is the cosine with a weighted sum of the
         aggregates of all rounds. Its weights depend on what was released and on the canary's
-        rounds. Both are independent of an excluded canary's vector, whose cosine with the sum so
-        has the null distribution of one vector, whatever the weights.
+        rounds. Both are independent of an excluded canary's vector, so its cosine with the sum has
+        the null distribution of a cosine with one vector, for any weights.
         """
         if self._correlated is not None:
             whitened = self._whitened(self._correlated)

@@ -1,10 +1,10 @@
 """Log likelihood ratios for an attacker who knows the pattern, and their null distribution.
 
-The attacker knows the pattern and not a canary's rounds. It has z_t, the standardized score of a
-canary in round t, which is N(m, 1) in a round of an included canary and N(0, 1) in any other,
-independently over rounds. With w_t = m z_t - m^2 / 2 the likelihood ratio of inclusion is the mean
-of exp(sum of w_t over S) over the pattern's distribution of the canary's rounds S. By Neyman and
-Pearson no score is better. The mean is `Sampling.log_ratio`.
+The attacker knows the pattern but not a canary's rounds. The standardized score z_t of a canary in
+round t is N(m, 1) in a round of an included canary and N(0, 1) otherwise, independently over
+rounds. With w_t = m z_t - m^2 / 2 the likelihood ratio of inclusion is the mean of exp(sum of w_t
+over S) over the pattern's distribution of the canary's rounds S. By Neyman and Pearson no score is
+better. The mean is `Sampling.log_ratio`.
 
 The null distribution is simulated, with a bound on the error. Let L be the log ratio of
 `Sampling.log_ratio` at z. If z is N(0, I) (an excluded canary, distribution Q) then E e^L = 1, and
@@ -15,17 +15,17 @@ the even mixture of Q and P, whose density against Q is (1 + e^L) / 2,
 
 a mean of terms in [0, 2 / (1 + e^x)]. Their scale is that of the tail itself, so that some ten
 thousand samples give a tail of 1e-30 to a few percent. Each threshold has the upper bound of the
-empirical Bernstein inequality (Maurer & Pontil 2009, theorem 4); all hold at once but for a chance
-of `FAILURE`. Thresholds are quantiles of other samples. Beyond the last one Q(L >= x) <= e^-x by
-Markov's inequality, and so everywhere.
+empirical Bernstein inequality (Maurer & Pontil 2009, theorem 4); all hold at once except with
+probability `FAILURE`. Thresholds are quantiles of other samples. Beyond the last one Q(L >= x) <=
+e^-x by Markov's inequality, and so everywhere.
 
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
 where directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2),
 which is largest against that of N(0, I) where |z|^2 = T + 2. That ratio, `sphere_factor`,
-multiplies the tail: by 1.0003 for T = 100 and d = 167,178. Where it is large another factor holds
-for x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is
-N(0, I). L is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and
-P(L(z) >= x) P(R^2 >= d) <= Q(L >= x). The second probability is above 1 / 3.178.
+multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If it is large, another factor holds for
+x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is N(0, I). L
+is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and P(L(z) >=
+x) P(R^2 >= d) <= Q(L >= x). The second probability is above 1 / 3.178.
 """
 
 import math
@@ -42,25 +42,25 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.null import too_large_p_value
 
 FAILURE = 1e-6
-"""The chance that the bound on the tail fails anywhere."""
+"""The probability that the bound on the tail fails anywhere."""
 
 _OF_POSITIVE = math.log(3.178)
 """The log of a factor that holds for thresholds from 0 on in any dimension."""
 
 _SAMPLES = 1_000_000
 _MOST_STEPS = 150_000_000
-"""The number of samples, fewer where rounds are so many that this many steps would not do."""
+"""The largest number of rounds times samples; many rounds reduce the number of samples."""
 
 _CHUNK = 4_000_000
 """The number of scores that are simulated at once: 32 MB."""
 
 _THRESHOLDS = 400
-"""The number of quantiles with a bound of their own, and of thresholds at equal distances."""
+"""The number of thresholds at quantiles, and of thresholds at equal distances."""
 
 
 @dataclass(frozen=True)
 class KnownPattern:
-    """What the attacker knows of a canary's rounds.
+    """The attacker's knowledge of a canary's rounds.
 
     Attributes:
       sampling: The distribution of its rounds, with `has_likelihood`.
@@ -76,7 +76,7 @@ class KnownPattern:
 
         Args:
           scores: Standardized scores z, float64 of shape (n, canaries).
-          seen: Their rounds from 0, int64 of shape (n,); others say nothing.
+          seen: Their rounds from 0, int64 of shape (n,); other rounds carry no information.
         """
         logs = np.zeros((self.rounds, scores.shape[1]))
         logs[seen] = self.shift * scores - self.shift**2 / 2
@@ -85,7 +85,7 @@ class KnownPattern:
     def draw_scores(
         self, canaries: int, seen: IndexArray, random: np.random.Generator
     ) -> FloatArray:
-        """Standardized scores of canaries, each included by a fair coin, as `log_ratios` takes."""
+        """Standardized scores of canaries, each included by a fair coin, for `log_ratios`."""
         present = self.sampling.draw(self.rounds, canaries, random)
         present &= random.random(canaries) < 0.5
         return random.standard_normal((len(seen), canaries)) + self.shift * present[seen]
@@ -95,8 +95,8 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An upper bound on the tail of an excluded canary's log likelihood ratio.
 
     Attributes:
-      log_tails: The log of an upper bound on the tail at each, falling.
-      log_factor: The log of the factor of both that tail and that of Markov's inequality.
+      log_tails: The log of an upper bound on the tail at each threshold, falling.
+      log_factor: The log of a factor for that tail and for the tail by Markov's inequality.
     """
 
     thresholds: tuple[float, ...]
@@ -118,7 +118,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def makes_sense(self) -> bool:
-        """Whether thresholds ascend and tails fall, as those of `likelihood_null` do."""
+        """Whether thresholds ascend and tails fall."""
         at, tails = np.array(self.thresholds), np.array(self.log_tails)
         return (
             len(at) == len(tails) > 0
@@ -133,7 +133,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def largest_tail(nulls: Sequence[LikelihoodNull]) -> LikelihoodNull:
-    """The largest of some tails at each threshold, for canaries of which each has one of them."""
+    """The largest tail at each threshold, for canaries that each have one of these nulls."""
     if len(nulls) == 1:
         return nulls[0]
     at = np.unique(np.concatenate([null.thresholds for null in nulls]))
@@ -145,7 +145,7 @@ def largest_tail(nulls: Sequence[LikelihoodNull]) -> LikelihoodNull:
 def sphere_factor(rounds: int, dim: int) -> float:
     """The log of the largest density of `rounds` scores of a random direction against N(0, I).
 
-    Infinite where directions have about as many coordinates as there are rounds.
+    Infinite if directions have about as many coordinates as there are rounds.
 
     >>> round(math.exp(sphere_factor(100, 167_178)), 4)
     1.0003
@@ -159,9 +159,9 @@ def sphere_factor(rounds: int, dim: int) -> float:
 
 
 def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> LikelihoodNull:
-    """The null of a pattern's log ratios in the `seen` rounds; bounds fail with chance `FAILURE`.
+    """The null of a pattern's log ratios in the `seen` rounds; it fails with probability `FAILURE`.
 
-    The simulation depends on nothing that training or coins decided.
+    The simulation is independent of training and coins.
     """
     random = np.random.default_rng([pattern.rounds, len(seen)])
     steps = pattern.rounds * pattern.sampling.likelihood_steps

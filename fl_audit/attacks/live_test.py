@@ -28,7 +28,7 @@ class ScoredRound:
 
 
 class ScoredRounds(Protocol):
-    """An object that knows the rounds that were scored, such as `RoundCosines`."""
+    """An object with the scored rounds, such as `RoundCosines`."""
 
     def scored_round(self, index: int, /) -> ScoredRound | None:
         """The round, counted from 0; None if it was not scored."""
@@ -63,10 +63,9 @@ def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
 class LiveTest:
     """The anytime-valid test of own-round scores (docs/live_verdict.md).
 
-    Each round's included canaries are fresh: none has participated before. Their scores become
-    p-values under the null distribution of their round, on which `AnytimeBound` bets. The excluded
-    canaries' p-values test that distribution, with all their rounds so far; once they refute it,
-    the lower bound is 0.
+    No canary of a round has participated before. `AnytimeBound` bets on the p-values of included
+    canaries under the null distribution of their round. The p-values of excluded canaries in all
+    rounds so far test that distribution; if they reject it, the lower bound is 0.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class LiveTest:
         self._is_refuted = False
 
     def add(self, rounds: ScoredRounds, indices: range) -> None:
-        """Takes in rounds in order, counted from 0; each may be added once."""
+        """Adds rounds in order, counted from 0, each at most once."""
         for index in indices:
             scored = rounds.scored_round(index)
             if scored is not None:
@@ -123,7 +122,7 @@ class LiveTest:
 
 
 def _refute(log_p_values: FloatArray) -> bool:
-    """Whether too many p-values of excluded canaries are too small for the known null."""
+    """Whether p-values of excluded canaries reject the known null."""
     if len(log_p_values) == 0:
         return False
     return too_large_p_value(-log_p_values, lambda surprise: -surprise) < REFUTED_BELOW

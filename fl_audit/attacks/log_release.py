@@ -1,11 +1,11 @@
 """The release that a log describes: the sampling of clients, the noise, and the canaries' sampling.
 
-A log whose participation.json states how clients are sampled, and which states its noise, describes
-a release as a run's schedule and mechanism do. So the same accountants give upper bounds for its
-canaries, against an attacker who knows the rounds and against one who does not.
+If a log states its noise, and its participation.json states how clients are sampled, the same
+accountants as for a run give upper bounds for its canaries, against an attacker who knows the
+rounds and against one who does not.
 
-Canaries that are assigned to rounds by hand are not hidden by sampling as clients are. Whether they
-were sampled as clients are is read from the rounds of all canaries.
+Canaries assigned to rounds by hand get no amplification by sampling. Unless the log says how
+canaries are sampled, their rounds are tested against the sampling of clients.
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
 def rounds_of_training(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> int:
-    """The number of rounds that clients are sampled into; all rounds here count from 0."""
+    """The number of rounds among which clients are sampled. Arguments count rounds from 0."""
     planned = [int(own.max()) + 1 for own in rounds if len(own)]
     seen = max([1, *planned, *(index + 1 for index in released[-1:])])
     return seen if participation.rounds is None else max(participation.rounds, seen)
@@ -103,7 +103,7 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
         observed = np.maximum(observed, expected)
     surprises = [len(rounds) * binomial_divergence(observed, np.full(num_rounds, expected))]
     if sampling.share is not None and sampling.is_share_exact:
-        from scipy import stats  # here, for it takes half a second
+        from scipy import stats  # imported here because it takes half a second
 
         chances = stats.binom.pmf(np.arange(num_rounds + 1), num_rounds, expected)
         number = np.bincount(canaries, minlength=len(rounds))
@@ -116,8 +116,8 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
 def stated_shifts(log: SeenLog) -> FloatArray | None:
     """The norm of a canary in an aggregate, in standard deviations of the stated noise.
 
-    In each of canaries' rounds. None if a round has no noise or none is stated, or canaries'
-    rounds are not known. Of correlated noise it is the independent noise that is correlated.
+    One for each round with canaries. None if one of these rounds has no stated noise, or canaries'
+    rounds are unknown. Under correlated noise, the noise before it is correlated.
     """
     own = log.listed.own_rounds
     if own is None:
@@ -134,8 +134,8 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
 def _noise_range(log: SeenLog) -> tuple[float, float]:
     """The least and the largest noise multiplier of any scored round with known canary rounds.
 
-    They are 0 and infinite where a round does not state its noise. In a round without canaries a
-    client is as long as it is stated, else as in any of the others.
+    0 and infinity if a round does not state its noise. A round that does not state the length of a
+    client can have the length of any other round.
     """
     indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
     clients, stddevs = _lengths_and_stddevs(log, indices)
@@ -170,9 +170,10 @@ class StatedRounds:
 
     Attributes:
       release: The release to canaries, and to clients if the log states how often they participate,
-        they weigh no more than a canary, and every round states its noise. It has the smallest
-        noise multiplier of any round, of those with canaries where others do not state it.
-      most_noise: The largest noise multiplier of any scored round, infinite where one does not
+        they weigh no more than a canary, and every round states its noise. Its noise multiplier is
+        the smallest of any round, or of any round with canaries if other rounds do not state their
+        noise.
+      most_noise: The largest noise multiplier of any scored round; infinite if a round does not
         state it.
       says_all_rounds: Whether the log states the sampling of clients or the correlation of noise;
         otherwise only the noise of each single round is known.
@@ -211,7 +212,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
 
 
 def why_nothing_stated(log: SeenLog) -> str:
-    """Why accounting can use nothing that a log states (`stated_rounds` is None), as a clause."""
+    """Why `stated_rounds` is None, as a clause."""
     if log.listed.own_rounds is None:
         return "the log does not state the canaries’ rounds"
     if log.listed.own_rounds.most == 0:

@@ -1,4 +1,4 @@
-"""The scores of a log by the attackers of runs, and the files that hold them."""
+"""The scores of a log by the attackers of runs, and their files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from fl_audit.formats.score_file import ScoreFile, write_score_file
 
 @dataclass(frozen=True, eq=False)
 class ScoredLog:
-    """The scores that a log allows, and the vectors of the comparisons, by statistic."""
+    """The scores of a log, and the compared vectors, by statistic."""
 
     pool: CanaryPool
     num_rounds: int
@@ -58,7 +58,7 @@ def score_log(log: SeenLog) -> ScoredLog:
 
 
 def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array | None) -> ScoredLog:
-    """Scores every canary by what a log shows, under the threat models that need no keys.
+    """Scores every canary of a log under the threat models that need no keys.
 
     Models are float32 of shape (dim,), None where not seen; canaries are named by their number.
     """
@@ -104,13 +104,13 @@ def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array |
 
 
 def statistics_of_logs() -> tuple[Statistic, ...]:
-    """Those that a log may have: of the threat models that need no keys."""
+    """The statistics that a log may have: those of threat models without required keys."""
     models = (*Audit().threat_models, ONE_UPLOAD_MODEL.name, SECRET_ROUNDS.name)
     return statistics_for("vectors", Audit(threat_models=models))
 
 
 def _pattern_stated(log: SeenLog) -> Release | None:
-    """The release of a log that states the pattern of its `gaussian` canaries and its noise."""
+    """The release of a log of `gaussian` canaries with stated pattern and noise."""
     own = log.listed.own_rounds
     arms = () if own is None else own.arms
     if not log.num_rounds or not (arms or log.folder.participation.exists()):

@@ -1,4 +1,4 @@
-"""Log folders: what one shows to a reader (docs/logs.md).
+"""Reads log folders (docs/logs.md).
 
 `read_log` reads a folder once. `log_scores` scores its canaries by the attackers of runs,
 `measured_canary_check` checks that they reached the aggregates, and `read_listed` reads which of
@@ -37,7 +37,7 @@ from fl_audit.formats.participation_files import canaries_text, read_canaries
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog, LoggedTotal
 from fl_audit.formats.text_files import reading, write_text
 
-# The canaries: which were included, and each one’s rounds (canaries.csv).
+# Which canaries were included, and their rounds (canaries.csv).
 
 
 _FALSE_REFUSAL = 1e-6
@@ -72,7 +72,7 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
 
 
 def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
-    """Refuses a round that a canary is listed in twice."""
+    """Refuses a canary that is listed twice in a round."""
     for canary, own in enumerate(rounds):
         numbers, counts = np.unique(own, return_counts=True)
         if (counts > 1).any():
@@ -87,8 +87,8 @@ def _check_independent_of_coins(
 ) -> None:
     """Refuses a column of rounds that depends on the coins, such as empty ones for all excluded.
 
-    Scores in rounds that only the included have would differ without any leak. Having rounds is
-    independent of the coins if every canary's rounds were sampled before.
+    If only included canaries had rounds, scores would differ without any leak. Having rounds is
+    independent of the coins if the rounds of every canary were sampled before.
     """
     has_rounds = np.array([len(own) > 0 for own in rounds])
     among_included = np.sum(included & has_rounds)
@@ -158,7 +158,7 @@ def write_listed(
 _AGGREGATE = re.compile(r"round_(\d+)\.npy")
 
 _SAME = 0.01
-"""The largest change of a cosine by rounding, in standard deviations of an excluded one's."""
+"""The largest change of a cosine by rounding, in standard deviations of the null."""
 
 Progress = Callable[[list[Path]], Iterable[Path]]
 """A function that iterates over files, and may show its progress."""
@@ -168,8 +168,7 @@ Progress = Callable[[list[Path]], Iterable[Path]]
 class SeenLog:
     """The content of a log.
 
-    Files of aggregates are read once, by the first use of `cosines`. `uploads` is None if there are
-    none.
+    The first use of `cosines` reads the files of aggregates. `uploads` is None if there are none.
     """
 
     folder: LogFolder
@@ -181,7 +180,7 @@ class SeenLog:
 
     @property
     def missing_rounds(self) -> list[int]:
-        """The rounds, from 1, for which the log of cosines has room but no scores."""
+        """The rounds, from 1, that the log of cosines covers without scores."""
         path = self.folder.round_cosines
         if not path.exists():
             return []
@@ -210,7 +209,7 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
 
 
 def pool_of_uploads(pool: CanaryPool, own: OwnRounds | None) -> PoolOfUploads:
-    """The pool of a log in the form that logs of uploads need."""
+    """The pool of a log, for logs of uploads."""
     return PoolOfUploads(pool, pool.family, pool.seed, pool.dim, own)
 
 
@@ -255,7 +254,7 @@ def _rounds(
 
 
 def check_pool(folder: LogFolder) -> None:
-    """Refuses a pool, or rounds of canaries, that were changed after the audit had begun."""
+    """Refuses a pool, or rounds of canaries, that changed after the audit began."""
     chain = folder.checked_chain()
     pool = (folder.pool.name, folder.canaries.name)
     for name in [] if chain is None else chain.changed_files(folder.path, pool):
@@ -268,9 +267,9 @@ def check_pool(folder: LogFolder) -> None:
 def _same_rounds(
     folder: LogFolder, pool: CanaryPool, log: CosineLog, paths: Collection[int]
 ) -> Callable[[int, FloatArray], None]:
-    """Refuses logged cosines of other rounds or of other aggregates than those that are kept.
+    """Refuses logged cosines of other rounds or aggregates than those in the folder.
 
-    Returns a check of one round, from 1, and of the cosines that its aggregate gives.
+    Returns a function that checks a round, from 1, and the cosines with its aggregate.
     """
     contradiction = f"{folder.round_cosines}: is about other rounds than {folder.aggregates.name}/"
     advice = "delete the older one of the two"
@@ -291,7 +290,7 @@ def _same_rounds(
 
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
-    """The rounds of a log of cosines, with what the folder says of the aggregates themselves."""
+    """The rounds of a log of cosines, with the folder's measurements of their aggregates."""
     path = folder.round_concentrations
     concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
     scored = set(np.flatnonzero(log.written()).tolist())

@@ -1,12 +1,12 @@
 """Input of the canary check: canaries' cosines with the aggregates of their own rounds.
 
-`canary_check_in_rounds` gathers those of a run, `log_canary_check` those of a log, and
+`canary_check_in_rounds` gathers them from a run, `log_canary_check` from a log, and
 `checks.canary_check` decides. docs/canary_check.md describes the check.
 
-While a system trains `CanaryWatch` repeats the check, so that lost canaries end a run that would
-show nothing: after 1, 2, 4, 8, 16 … scored rounds, which together cost as much as two checks after
-the last one. Each repetition has an equal share of `CANARY_CHECK_FALSE_ALARM`, so that a
-correct system is stopped with at most that probability over all of its rounds.
+During training `CanaryWatch` repeats the check after 1, 2, 4, 8, 16 … scored rounds, so that a run
+with lost canaries, which would show nothing, ends early. Together these cost as much as two checks
+after the last round. Each repetition has an equal share of `CANARY_CHECK_FALSE_ALARM`, so that a
+correct system is stopped with at most that probability.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import open_log
 
 _SHIFTS = (-1, 1)
-"""Shifts from a canary's own round that are examined, to name a likely fault."""
+"""Offsets from a canary's own round that are examined, to name a likely fault."""
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -57,7 +57,7 @@ class RoundLengths:
 
 
 _Participations = list[tuple[int, IndexArray, FloatArray]]
-"""Rounds from 0, each with canaries and their cosines with its aggregate."""
+"""Rounds from 0, each with its canaries and their cosines with its aggregate."""
 
 
 def canary_check_in_rounds(
@@ -72,9 +72,8 @@ def canary_check_in_rounds(
 ) -> CanaryCheck:
     """Checks a pool's included canaries by their cosines with the aggregates of their rounds.
 
-    `lengths` is called after the rows are read. A correct mechanism fails with a probability of at
-    most `false_alarm`. The inner products of a family without a known null
-    may have any tails.
+    `lengths` is called after the rows are read. A correct mechanism fails with probability at most
+    `false_alarm`. For a family without a known null the test allows any tails.
     """
     collected, scored = _collect(rows, own, included)
     norms = lengths()
@@ -82,7 +81,7 @@ def canary_check_in_rounds(
     crowd = {index: int(included[members].sum()) for index, members in own.members().items()}
 
     def participations(is_included: bool, shift: int) -> CanaryParticipations:
-        """The collected ones, in rounds `shift` after the canaries' own."""
+        """The collected participations, in rounds `shift` after the canaries' own."""
         parts = collected[is_included, shift]
         counts, indices = [len(part[1]) for part in parts], [part[0] for part in parts]
         rounds = np.repeat(np.array(indices, np.int64), counts)
@@ -115,7 +114,7 @@ def _with_unscored_rounds(
 ) -> CanaryCheck:
     """Canary check when some rounds were not scored.
 
-    A sum over a part of a canary's rounds has the signal of all times the root of that part.
+    A sum over a share of a canary's rounds has the full signal times the root of that share.
     """
     canaries = np.flatnonzero(included)
     rounds = [own.of_canary[canary] for canary in canaries]
@@ -177,7 +176,7 @@ def log_canary_check(log: SeenLog) -> CanaryCheck | None:
 
 
 def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
-    """The norms that the folder states; those of aggregates as measured, if they were."""
+    """The stated norms; of aggregates the measured norms, if available."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
     stated = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))
@@ -190,11 +189,11 @@ def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
 
 
 class CanariesLostError(InputError):
-    """The canaries of a training do not reach its aggregates as they should."""
+    """Raised if canaries do not reach the aggregates of a training as they should."""
 
 
 def check_choice(lost_canaries: str) -> None:
-    """Raises InputError for another word than those of `LostCanaries`."""
+    """Raises InputError unless it is a value of `LostCanaries`."""
     if lost_canaries not in typing.get_args(LostCanaries):
         raise InputError(f"lost_canaries: must be 'error' or 'warn', got {lost_canaries!r}")
 
@@ -209,7 +208,7 @@ def looks(num_rounds: int) -> list[int]:
 
 
 class CanaryWatch:
-    """Repeats the canary check of a training, and reports once that it fails."""
+    """Repeats the canary check during training, and reports the first failure."""
 
     def __init__(
         self,
@@ -220,7 +219,7 @@ class CanaryWatch:
         key: str,
         scored: int = 0,
     ) -> None:
-        """Starts after `scored` rounds, which are not checked for themselves.
+        """Starts after `scored` rounds, for which no look is due any more.
 
         Args:
           num_rounds: The largest number of rounds.
@@ -237,7 +236,7 @@ class CanaryWatch:
     def see(
         self, num_scored: int, round_number: int, check: Callable[[float], CanaryCheck | None]
     ) -> None:
-        """Checks the rounds so far if a look is due."""
+        """Checks all rounds so far if a look is due."""
         if num_scored not in self._looks:
             return
         self._looks.discard(num_scored)

@@ -21,8 +21,8 @@ from fl_audit.estimators.gaussian.mechanism import (
 from fl_audit.progress import bar
 from fl_audit.seeds import Stream, generator
 
-# Canaries are summed in this many shares whatever the number of cores, so that rounding, and with
-# it every digit of the result, does not depend on it.
+# The number of shares in which canaries are summed. It does not depend on the number of cores, so
+# that neither does rounding.
 _SHARES = 8
 
 _MOST_DIM = 10**9
@@ -100,7 +100,7 @@ def audit_gaussian_mechanism(
 def release(family: CanaryFamily, sigma: float, rng: np.random.Generator) -> Float32Array:
     """The sum of all canaries' vectors plus N(0, sigma^2 I) noise, float32 of shape (dim,).
 
-    Memory is a few vectors, however many canaries there are.
+    Memory is a few vectors for any number of canaries.
     """
     noise = np.float32(sigma) * rng.standard_normal(family.dim, np.float32)
     return _sum_of_vectors(family) + noise

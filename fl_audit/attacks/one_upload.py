@@ -1,29 +1,29 @@
 """Threat model `one_upload`: the attacker sees one participant's noised upload before it is summed.
 
-So does a server under local differential privacy, or if each device adds its own noise ("weak" or
-distributed DP) without secure aggregation. An included canary uploads clip(c) + noise. In the place
-of an excluded one its client uploads something else: noise on zeros, or an ordinary update with
-noise. In a run with noise at the client (`mechanisms.client_gaussian`) uploads are what the server
-receives; excluded canaries upload nothing, and a random vector replaces their upload.
+A server sees it under local differential privacy, or if each device adds its own noise ("weak" or
+distributed DP) without secure aggregation. An included canary uploads clip(c) + noise. Instead of
+an excluded canary its client uploads noise on zeros, or an ordinary update with noise. In a run
+with noise at the client (`mechanisms.client_gaussian`) uploads are what the server receives;
+excluded canaries upload nothing, and a random vector replaces their upload.
 
 Neighbouring relation: the lower bound compares a participant who sends the canary with one who
-sends what was sent in its place. Against noise on zeros that is zero-out: the uploads' means are
-one clip norm apart, and under Gaussian noise of z clip norms on a coordinate the pair is N(1 / z,
-1) and N(0, 1). An ordinary update in its place is replacement, whose guarantee is of two clip
-norms. The scores of excluded canaries have one distribution in both cases, so that their bound
-holds for both relations; it is compared with the guarantee of zero-out, which is the stronger.
+sends the substitute. With noise on zeros that is zero-out: the uploads' means are one clip norm
+apart, and under Gaussian noise of z clip norms on a coordinate the pair is N(1 / z, 1) and N(0, 1).
+With an ordinary update it is replacement, with sensitivity two clip norms. The scores of excluded
+canaries have the same distribution in both cases, so the bound holds for both relations; it is
+compared with the guarantee for zero-out, which is the stronger.
 
 Proof that the null is exact. An excluded canary's vector c is drawn independently of all that its
 client uploads, v. Given v, cos(c, v) is the cosine of a random canary with a fixed vector, whose
 distribution is known whatever v is (`random_signs` for signs, the cosine of a uniform direction for
-the Gaussian family). The distribution of its tail holds for every v, so it holds for v at random,
-whether v is noise, an update with noise, or a function of other canaries. K uploads v_1 to v_K of
-one client have cosines that add up to <c, U> with U the sum of v_t / |v_t|. U is independent of c
-too, so that the sum over |U| is one such cosine, and the sum over K, which |U| never exceeds, no
-larger one.
+the Gaussian family). This holds for every v, so it holds for random v, whether v is noise, an
+update with noise, or a function of other canaries. K uploads v_1 to v_K of one client have cosines
+that add up to <c, U> with U the sum of v_t / |v_t|. U is independent of c too, so that the sum
+divided by |U| is one such cosine, and the sum divided by K >= |U| is no larger.
 
-Why equal weights: each upload's sqrt(d) cos(c, v_t) is N(1 / z, 1), or N(0, 1) for an excluded
-canary. By Neyman and Pearson the sum is the best statistic: K uploads are one at noise z / sqrt(K).
+Equal weights are optimal: each upload's sqrt(d) cos(c, v_t) is N(1 / z, 1), or N(0, 1) for an
+excluded canary. By Neyman and Pearson the sum is the best statistic: K uploads are equivalent to
+one with noise z / sqrt(K).
 """
 
 import dataclasses

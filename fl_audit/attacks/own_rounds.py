@@ -1,4 +1,4 @@
-"""Canaries' rounds, and their scores in these."""
+"""The rounds of canaries, and their scores in these rounds."""
 
 import functools
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary, from 0; an excluded one's are those it would have had.
+    """The rounds of every canary, from 0; for an excluded canary, those if it were included.
 
     `arms` are the names of their arms; empty without arms.
     """
@@ -37,9 +37,9 @@ class OwnRounds:
         return canaries, np.concatenate([np.zeros(0, np.int64), *self.of_canary])
 
     def among(self, rounds: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """The canary of each participation in one of some rounds, which rise, and its index there.
+        """The canary of each participation in some ascending rounds, and the round's index there.
 
-        By canary, and then as in `of_canary`.
+        Sorted by canary, and then as in `of_canary`.
         """
         canaries, own = self.participations
         at = np.searchsorted(rounds, own)
@@ -47,7 +47,7 @@ class OwnRounds:
         return canaries[is_among], at[is_among]
 
     def members(self) -> dict[int, IndexArray]:
-        """The canaries of each round that has any, by the round's index from 0."""
+        """The canaries of each round with any, by round from 0."""
         canaries, rounds = self.participations
         order = np.argsort(rounds, kind="stable")
         present, starts = np.unique(rounds[order], return_index=True)
@@ -56,7 +56,7 @@ class OwnRounds:
 
 @dataclass(frozen=True, eq=False)
 class RoundWeights:
-    """The weights with which canaries' cosines count in rounds; canaries of a set have the same.
+    """The weights of canaries' cosines by round, equal for the canaries of a set.
 
     Attributes:
       of_set: The weights of each set, float64 of shape (sets, scored rounds).
@@ -68,7 +68,7 @@ class RoundWeights:
 
     @classmethod
     def from_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
-        """Weight 1 in each of a canary's scored rounds; in the first scored one if it has none."""
+        """Weight 1 in each of a canary's scored rounds; without any, in the first scored round."""
         participates = np.zeros((len(own.of_canary), len(rounds)), bool)
         participates[own.among(rounds)] = True
         participates[~participates.any(axis=1), 0] = True
@@ -78,12 +78,11 @@ class RoundWeights:
     def whitened(
         self, correlation: Correlation, rounds: IndexArray, lengths: FloatArray
     ) -> "RoundWeights":
-        """The weights of these presences' directions under noise that is correlated over rounds.
+        """The weights of directions for these presences under noise that is correlated over rounds.
 
         Generalised least squares weighs the aggregates by the inverse of their noise's covariance
-        over rounds, times the presences. A direction represents an aggregate of its norm. The
-        norms, positive, decide how good the weights are, and not whether the null distribution
-        holds.
+        over rounds, times the presences. A direction represents an aggregate divided by its norm.
+        Norms are positive; they affect the power, but not the validity of the null distribution.
         """
         until = int(rounds[-1]) + 1
         presences = np.zeros((len(self.of_set), until))
@@ -103,14 +102,14 @@ class RoundWeights:
 class SumsInOwnRounds:
     """Every canary's scores in its own rounds, added up.
 
-    A canary none of whose rounds was scored has its score in the first round that was. Any round
-    would do: an excluded canary's vector does not depend on it, so the score has the null
+    If none of a canary's rounds was scored, its score is that of the first scored round. Any round
+    would do: an excluded canary's vector is independent of it, so the score has the null
     distribution.
 
     Attributes:
       totals: The sums, float64 of shape (num_canaries,); zeros if no round was scored.
       counts: The number of scores in each, at least 1.
-      rounds: The rounds that were scored, counted from 0, in order.
+      rounds: The scored rounds, counted from 0, in order.
     """
 
     totals: FloatArray

@@ -1,12 +1,12 @@
-"""Sums of directions over each canary's own rounds: their lengths, and what is kept of them.
+"""Sums of directions over each canary's own rounds: their lengths, and the file that keeps them.
 
 A bound on N = |U| from y, the squared length of the image of U. Let u be the coordinates of the
 rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there, so that y is the sum of
 x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
 
 1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
-   as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and as a larger v only makes exp(-v x_b^2 / w_b)
-   smaller. The buckets are independent given h, for their signs are.
+   as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and exp(-v x_b^2 / w_b) falls with v. The buckets are
+   independent given h, because their signs are.
 2. The loads w_b of buckets that coordinates choose independently are negatively associated
    (Joag-Dev & Proschan 1983, properties P4, P6 and P7 on each coordinate's indicators), and f
    falls, so that E exp(-a y) <= E prod f(a w_b) <= (E f(a w_1))^width.
@@ -16,18 +16,18 @@ x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
    fourth power of the sum of the rotated directions' 4-norms, by the triangle inequality of that
    norm. So, except with probability p / 2, N^2 is at most the larger root x of
    (x - y)^2 = 6 log(2 / p) (A + x^2 / width).
-5. That is far above N where directions cancel, as those of correlated noise do. But a coordinate
-   of the rotated U is a sum of signs times U_j / sqrt(n), so that it is beyond N sqrt(2 L / n) with
-   probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no coordinate is, except
+5. That is far above N if directions cancel, as under correlated noise. But a coordinate of the
+   rotated U is a sum of signs times U_j / sqrt(n), so that it exceeds N sqrt(2 L / n) with
+   probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no coordinate does, except
    with probability p / 2, and then A <= N^2 max u_i^2 <= 2 L N^4 / n. So, except with probability p
    altogether, N^2 <= y / (1 - r) with r^2 = 6 log(2 / p) (2 L / n + 1 / width), if r < 1.
 
-N is also at most the number of rounds. The map is drawn from the audit's seed and from nothing that
-training sees, so it does not depend on U.
+N is also at most the number of rounds. The map is drawn from the audit's seed alone, which training
+does not see, so it is independent of U.
 
-Of all directions two things are kept when training is over: their inner products, from which the
-length of any weighted sum follows, and the sums that lie most on few coordinates. So own-round
-scores and their null distribution can be made again without the directions (`KeptSums`).
+After training only two things are kept of the directions: their inner products, from which the
+length of any weighted sum follows, and the most concentrated sums. From these, own-round scores and
+their null distribution can be recomputed (`KeptSums`).
 """
 
 import math
@@ -44,13 +44,13 @@ from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.text_files import OWNER_ALONE, atomic_writer
 
 CANCELLED = 0.1
-"""The length below which a sum is mostly rounding error, as its directions cancel."""
+"""Below this length a sum of directions that cancel is mostly rounding error."""
 
 FAILURE = 1e-9
-"""The chance that any canary's length is above its bound: next to nothing of a bound's 5 %."""
+"""The probability that any canary's length is above its bound, negligible next to a bound's 5 %."""
 
 MOST_KEPT = 1 << 12
-"""The number of rounds up to which inner products are kept: 128 MB of them."""
+"""The largest number of rounds whose inner products are kept: 128 MB."""
 
 
 def rotated_size(dim: int) -> int:
@@ -65,7 +65,7 @@ def rotated_size(dim: int) -> int:
 def largest_lengths(
     squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
 ) -> FloatArray:
-    """Upper bounds on the lengths of sums of directions, which hold at once but for `FAILURE`.
+    """Upper bounds on the lengths of sums of directions; any fails with probability `FAILURE`.
 
     Args:
       squares: The squared lengths of the sums' images, float64 of shape (sums,).
@@ -93,10 +93,11 @@ class OwnSums:
     """The sums of directions of every canary's own rounds.
 
     Attributes:
-      lengths: Their lengths, or upper bounds that all hold but for a chance of 1e-9, float64 of
+      lengths: Their lengths, or upper bounds that all hold except with probability 1e-9, float64 of
         shape (num_canaries,).
-      are_exact: Whether these are the lengths, up to rounding.
-      concentration: An upper bound on both sums of each of them; None where they are not exact.
+      are_exact: Whether `lengths` are exact, up to rounding.
+      concentration: An upper bound on the sums of cubes and of fourth powers of each; None if not
+        exact.
     """
 
     lengths: FloatArray
@@ -106,13 +107,13 @@ class OwnSums:
 
 @dataclass(frozen=True, eq=False)
 class KeptSums:
-    """What is kept of directions, from which the sums of every canary's rounds follow.
+    """The kept data of directions, from which the sums over every canary's rounds follow.
 
     Attributes:
       products: The inner products of the directions or of their images, float64 of shape (n, n).
       fourth_norms: The 4-norms of the rotated directions, float64 of shape (n,).
-      worst: The canaries' sums that have most in cubes and in fourth powers, float64 of shape
-        (2, dim); of shape (0, dim) where images are shorter than directions.
+      worst: The canaries' sums with the largest sums of cubes and of fourth powers, float64 of
+        shape (2, dim); of shape (0, dim) if images are shorter than directions.
       width: The length of an image.
     """
 
@@ -123,7 +124,7 @@ class KeptSums:
     width: int
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
-        """Itself, as `RoundDirections.kept_sums` was for the same weights and rows."""
+        """Itself, in the interface of `RoundDirections`; weights and rows have to be the same."""
         return self
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
@@ -157,7 +158,7 @@ class KeptSums:
         return self.products if self.width == self.dim else None
 
     def _concentration(self) -> Concentration | None:
-        """The largest of both sums of the worst vectors; None where these are not known."""
+        """The largest sums of cubes and fourth powers of the worst vectors; None if not known."""
         known = [one for one in map(concentration_of, self.worst) if one is not None]
         if not known:
             return None
@@ -166,7 +167,7 @@ class KeptSums:
         )
 
     def write(self, path: Path) -> None:
-        """Writes the file, whole; nothing where there are more than `MOST_KEPT` directions."""
+        """Writes the file atomically; nothing if there are more than `MOST_KEPT` directions."""
         if len(self.products) > MOST_KEPT:
             return
         with atomic_writer(path, OWNER_ALONE) as file:  # canaries' rounds can be made of it
@@ -180,7 +181,7 @@ class KeptSums:
 
     @classmethod
     def read(cls, path: Path) -> "KeptSums":
-        """Reads the file that `write` has written."""
+        """Reads the file of `write`."""
         arrays = read_arrays(path, "what is kept of directions")
         try:
             products, norms, worst = (arrays[n] for n in ("products", "fourth_norms", "worst"))
@@ -202,4 +203,4 @@ class KeptSums:
 
 
 _ROUNDING = 1e-5
-"""By how much rounding in float32 may move the inner product of two directions."""
+"""The largest change of an inner product of two directions by rounding in float32."""

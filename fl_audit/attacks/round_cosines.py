@@ -1,6 +1,6 @@
-"""The cosines of every canary with the noised aggregates of rounds, which attackers share.
+"""The cosines of every canary with the noised aggregates of rounds, shared by attackers.
 
-The same classes hold what null distributions need of the aggregates.
+The same classes hold the measurements of aggregates that null distributions need.
 """
 
 import abc
@@ -36,19 +36,19 @@ Rows = Iterator[npt.NDArray[np.float32]]
 
 
 class RoundCosines(abc.ABC):
-    """The cosines of every canary, one row per round; rounds count from 0."""
+    """The cosines of every canary, one row per round, counted from 0."""
 
     _directions: RoundDirections | KeptSums | None = None
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        """Scores a round's noised aggregate once, however many attackers show it."""
+        """Scores a round's noised aggregate once, even if several attackers pass it."""
         raise ValueError(f"round {index} is shown, and the rounds of a log are over")
 
     def flush(self) -> None: ...  # noqa: B027 - read-only logs have nothing to write
 
     @abc.abstractmethod
     def rows(self, rounds: range | None = None) -> Rows:
-        """The rounds that are scored, float32 of shape (num_canaries,) each, in order."""
+        """The rows of the scored rounds, float32 of shape (num_canaries,) each, in order."""
 
     @abc.abstractmethod
     def numbered_rows(self) -> Iterator[NumberedRow]: ...
@@ -63,11 +63,11 @@ class RoundCosines(abc.ABC):
 
     @abc.abstractmethod
     def _concentrations_of(self, rounds: range | None) -> FloatArray:
-        """The rows of `ConcentrationLog` of the scored rounds among some."""
+        """The rows of `ConcentrationLog` for those of the given rounds that are scored."""
 
     @abc.abstractmethod
     def _scored(self) -> IndexArray:
-        """The rows of the scored rounds in the log of directions."""
+        """The indices of the scored rounds in the log of directions."""
 
     def any_one(self) -> ComparedVectors | None:
         """The null of a cosine with any one scored aggregate; None if one of these is zero."""
@@ -97,7 +97,7 @@ class RoundCosines(abc.ABC):
 
 
 class LoggedRounds(RoundCosines):
-    """Rounds whose cosines are in a log's file, and what was measured of the aggregates."""
+    """Rounds whose cosines are in a log's file, and measurements of their aggregates."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class LoggedRounds(RoundCosines):
 
 
 class RoundLog(LoggedRounds):
-    """The cosines of a run that trains, and the directions of aggregates if they are needed."""
+    """The cosines during training, and the directions of aggregates if they are needed."""
 
     def __init__(
         self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
@@ -154,7 +154,7 @@ class RoundLog(LoggedRounds):
         self._seen: int | None = None
 
     def keep_directions(self, directions: RoundDirections) -> None:
-        """Keeps the directions of all rounds, before the first one is seen."""
+        """Starts keeping directions, before the first round."""
         self._directions = directions
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
@@ -181,15 +181,15 @@ def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
 
 
 _MOST_ROUNDS = 10_000_000
-"""The number of the last round whose aggregate's norm is kept, in an array of all rounds."""
+"""The last round whose aggregate's norm is kept, in an array over rounds."""
 
 
 class AggregateFiles(RoundCosines):
     """Scores canaries against the files of aggregates while it reads them, once.
 
-    The first `rows` goes through the files, and the aggregates are measured completely after it;
-    the cosines are cached in an anonymous file. Memory is one model and the sum of directions, and
-    as much again for the checks of the mechanism, whatever the number of files.
+    The first `rows` reads all files and completes the measurements; the cosines are cached in an
+    anonymous file. For any number of files, memory is one model and the sum of directions, and as
+    much again for the checks of the mechanism.
     """
 
     def __init__(
@@ -203,9 +203,9 @@ class AggregateFiles(RoundCosines):
         check: Callable[[int, FloatArray], None] | None = None,
         measure: Callable[[], StatedRounds] | None = None,
     ) -> None:
-        """Keeps the arguments; files, by the number of their round from 1, are read later.
+        """Stores the arguments; files, by round from 1, are read later.
 
-        `check` is called with each round, from 1, and its cosines; `measure` begins the checks of
+        `check` is called with each round, from 1, and its cosines; `measure` starts the checks of
         the mechanism, and is None if the noise is not known.
         """
         self._pool = pool

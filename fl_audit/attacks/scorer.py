@@ -1,9 +1,8 @@
-"""Scoring a pool of canaries while another system trains."""
+"""Scores a pool of canaries while another system trains."""
 
 import functools
 import logging
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +59,7 @@ from fl_audit.formats.round_logs import (
     create_log,
     open_log,
 )
-from fl_audit.formats.text_files import unfinished_files
+from fl_audit.formats.text_files import new_folder, unfinished_files
 from fl_audit.inner_products import euclidean_norm
 
 _LOG = logging.getLogger("fl_audit")
@@ -68,7 +67,7 @@ _LOG = logging.getLogger("fl_audit")
 
 @dataclass(frozen=True)
 class StatedRound:
-    """The mechanism of a round as a server states it; refuses numbers out of range."""
+    """The mechanism of a round, as stated by the server; refuses numbers out of range."""
 
     canary_length: float | None
     noise_stddev: float | None
@@ -88,8 +87,8 @@ class StatedRound:
 class RoundScorer:
     """The server's side of an audit, which scores each round's aggregate into a folder.
 
-    Rounds that are scored survive kill -9; `open` continues. `fl-audit estimate` takes the folder
-    at any time, from the first round on.
+    Scored rounds survive kill -9, and `open` continues the audit. `fl-audit estimate` reads the
+    folder at any time after the first round.
 
     Attributes:
       folder: The folder of the audit.
@@ -157,33 +156,33 @@ class RoundScorer:
         """Starts an audit in a new or empty folder, which appears whole.
 
         Args:
-          folder: The folder to create; it takes 4 bytes per round and canary, and 8 per parameter.
+          folder: The folder to create; it needs 4 bytes per round and canary, and 8 per parameter.
           pool: The canaries.
           num_rounds: The largest number of rounds; fewer may be scored.
           canary_rounds: The rounds of each canary, included or not, from 1, such as
-            `CanaryClients.rounds`; with them `own_rounds` is scored. Those of an excluded canary
-            are drawn in the same way, as the rounds in which it would have participated.
+            `CanaryClients.rounds`; required for `own_rounds`. Those of an excluded canary are drawn
+            in the same way, as the rounds of its participation if it were included.
           variable_sizes: The number of parameters in each variable of the model, in the order of
-            the aggregate, for the checks of the mechanism; by default those of the arrays of the
-            first checked aggregate.
+            the aggregate, for the checks of the mechanism; by default the sizes of the arrays in
+            the first checked aggregate.
           frozen: The variables, from 1, that are not trained and have no noise.
-          participation: How clients may participate, and whether a claim counts on it; without it a
-            claim may count on sampling, and a verdict does not use `own_rounds`.
+          participation: How clients may participate, and whether a claim relies on it. By default
+            the claim may rely on sampling, and a verdict does not use `own_rounds`.
           canary_arms: The name of the arm to which each canary was assigned at random, if there are
             several ways to participate; with `canary_rounds` the report compares them.
           noise_correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
             (`accounting.tree_nodes.Trees`) that correlate noise over rounds, for the checks of the
-            mechanism and the weights of `own_rounds`; by default each round draws its own.
+            mechanism and the weights of `own_rounds`; by default noise is independent.
           adaptive_clip: The update rule of the clip norm (`fl_audit.checks.AdaptiveClip`), to check
-            the noise of the count that moves it; by default the clip norm is fixed, or not checked.
-          lost_canaries: What `score_round` does once, after the first rounds that can tell, if
-            canaries do not reach the aggregates as they should: "warn" logs a warning (logger
-            `fl_audit`), "error" raises CanariesLostError, an InputError. It needs `canary_rounds`,
-            and the expected norm of each round (`canary_length`).
+            the noise of the count that moves it. By default no count is checked.
+          lost_canaries: The action of `score_round`, once, if canaries do not reach the aggregates
+            as they should: "warn" logs a warning (logger `fl_audit`), "error" raises
+            CanariesLostError, an InputError. It needs `canary_rounds`, and the expected norm of
+            each round (`canary_length`).
 
         Raises:
           InputError: The folder is not empty, all coins are the same, the number of rounds is below
-            1, or the sizes are not those of such a model.
+            1, or the variable sizes do not fit the model.
         """
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -199,10 +198,8 @@ class RoundScorer:
         elif frozen:
             raise InputError("variable_sizes: must be handed over where frozen is")
         _ = pool.included  # raises now, not after training, if all coins are the same
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as parent:
-            new = LogFolder(Path(parent) / path.name)
-            new.path.mkdir()
+        with new_folder(path) as made:
+            new = LogFolder(made)
             CosineLog.create(new.round_cosines, num_rounds, pool.count).flush()
             create_log(new.round_lengths, np.float64, (num_rounds, 2)).flush()
             if depends_on_vectors(pool.family):
@@ -225,7 +222,6 @@ class RoundScorer:
                         DirectionLog.create, new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
-            new.path.rename(path)
         return cls.open(path, lost_canaries)
 
     @classmethod
@@ -252,10 +248,11 @@ class RoundScorer:
 
     @functools.cached_property
     def _chain(self) -> ChainWriter:
-        """The chain of the folder; a round that a kill has cut short is chained as it is.
+        """The chain of the folder; a round that a kill interrupted is chained as it is.
 
-        It is opened at the first write, with the folder's lock: what looks cut short to a reader
-        may be under way. Raises InputError if another process writes, or has written since.
+        It is opened at the first write, with the folder's lock, because to a reader a round in
+        progress looks interrupted. Raises InputError if another process writes, or has written
+        since.
         """
         path = self.folder.chain
         lock = WriteLock.of(self.folder.path)
@@ -285,9 +282,9 @@ class RoundScorer:
     ) -> npt.NDArray[np.float64]:
         """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
-        A round that is scored again (the server went back to its last checkpoint) is replaced; if
-        its aggregate is another one, the null distribution of `sum` is then known from excluded
-        canaries alone. A round that releases nothing is not scored.
+        A round that is scored again, after the server went back to its last checkpoint, is
+        replaced; if its aggregate differs, the null distribution of `sum` then comes from excluded
+        canaries alone. Do not score a round that releases nothing.
 
         Args:
           round_number: The round, counted from 1.
@@ -297,12 +294,12 @@ class RoundScorer:
             which canary clients split their vectors; float32 or float64.
           canary_length: The largest norm of a client in the aggregate: clip norm over denominator
             for a mean of clipped updates, even if canaries send shorter vectors. With it and
-            `canary_rounds`, the canary check measures whether canaries reach the aggregate, and at
-            what share of this norm (docs/canary_check.md). None if not known.
-          noise_stddev: The standard deviation of the noise that should be on each coordinate of
-            this aggregate; of correlated noise, of the independent noise that is correlated. With
-            it the mechanism is checked as a run's is (docs/checks.md); without it the verdict
-            *consistent* says that it was not. None if not known.
+            `canary_rounds`, the canary check measures at which share of this norm canaries reach
+            the aggregate (docs/canary_check.md). None if not known.
+          noise_stddev: The intended standard deviation of the noise on each coordinate of this
+            aggregate; under correlated noise, that of the independent noise before it is
+            correlated. With it the mechanism is checked as in a run (docs/checks.md); otherwise the
+            verdict *consistent* says that it was not. None if not known.
           norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
             over the denominator. None if not known.
 
@@ -340,7 +337,7 @@ class RoundScorer:
 
     @functools.cached_property
     def _listed(self) -> ListedCanaries:
-        """Who is included, and in which rounds; none of it may change while rounds are scored."""
+        """Included canaries and canaries' rounds, which must not change while rounds are scored."""
         return read_listed(self.folder, self.pool)
 
     def _canary_check(self, false_alarm: float) -> CanaryCheck | None:
@@ -361,9 +358,9 @@ class RoundScorer:
     def _write(
         self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: StatedRound
     ) -> list[int]:
-        """Writes a round in an order such that no crash pairs its cosines with another vector.
+        """Writes a round in such an order that no crash pairs its cosines with another vector.
 
-        Returns the later rounds, from 0, whose rows have changed, too.
+        Returns the later rounds, from 0, whose rows changed too.
         """
         length = euclidean_norm(vector)
         row = self._log.row(index)
@@ -397,8 +394,8 @@ class RoundScorer:
         Args:
           round_number: The round, counted from 1.
           uploads: What left the device, with its noise and with the sign of the model's movement,
-            by canary; of excluded canaries what their clients sent instead (noise alone, or an
-            update with noise), or nothing. An upload that is passed again is replaced.
+            by canary; for excluded canaries what their clients sent instead (noise alone, or an
+            update with noise), or no entry. An upload that is passed again is replaced.
 
         Raises:
           InputError: The round is out of range; an upload has another size or dtype or is not
@@ -430,9 +427,9 @@ class RoundScorer:
 
     @property
     def scored_rounds(self) -> list[int]:
-        """The numbers of the rounds that are scored, from 1, in order.
+        """The scored rounds, from 1, in order.
 
-        One that a kill has cut short is not among them after `open`: score it again, if you can.
+        After `open` a round that a kill interrupted is missing: score it again, if you can.
         """
         written = [int(index) + 1 for index in np.flatnonzero(self._log.written())]
         return [number for number in written if number != self._cut]
@@ -442,7 +439,7 @@ class RoundScorer:
         return LoggedRounds(self._log, self._concentrations).scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
-        """The lower bound on epsilon from own-round scores so far, valid however often it is read.
+        """The lower bound on epsilon from own-round scores so far, valid at any number of looks.
 
         It needs `canary_rounds` with at most one round for each canary (docs/live_verdict.md).
 
@@ -479,9 +476,9 @@ class RoundScorer:
           final: The model after the last round; with it, the statistic `final` is scored.
 
         Returns:
-          The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the rounds that are
-          scored, `one_upload` if uploads are, and what the models allow. What null distributions
-          need of the compared vectors goes into `concentrations.json`.
+          The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the scored rounds,
+          `one_upload` if uploads are scored, and those of the models. The concentrations of the
+          compared vectors, which null distributions need, are in `concentrations.json`.
 
         Raises:
           InputError: A model has another size or dtype or is not finite, there is only an initial
@@ -496,7 +493,7 @@ class RoundScorer:
         rounds = logged_rounds(self.folder, self.pool, self._log)
         listed = read_listed(self.folder, self.pool)
         uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
-        chain = self._chain  # of which a round that a kill has cut short is one from here on
+        chain = self._chain  # these include a round that a kill interrupted
         number = len(self.scored_rounds)
         log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
         scored = score_seen(log, **models)

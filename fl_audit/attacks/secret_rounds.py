@@ -1,17 +1,18 @@
-"""Threat model `secret_rounds`: the attacker sees every round, knows the pattern, and no rounds.
+"""Threat model `secret_rounds`: the attacker sees every aggregate and knows only the pattern.
 
-Sampling protects against this attacker. Its score is the log likelihood ratio of
-inclusion over all that the pattern allows (`likelihood_null`), from the cosines of every round.
+Sampling protects against this attacker. Its score is the log likelihood ratio of inclusion,
+averaged over the rounds that the pattern allows (`likelihood_null`), from the cosines of every
+round.
 
 Aggregates have a common part, the training signal, so that a canary's cosines are dependent over
 rounds. The attacker knows the directions of the aggregates, hence the covariance G of an excluded
 canary's standardized scores: their inner products. With G = L L^T the scores L^-1 z are those with
 orthonormal directions, for which the null distribution is known (`likelihood_null`) for `gaussian`
-canaries. For canaries of signs only Markov's inequality is proven, P(score >= x) <= e^-x: for these
-the null is the empirical one. So it is where the inner products are not known.
+canaries. For canaries of signs only Markov's inequality holds, P(score >= x) <= e^-x, so the
+empirical null is used for them; also if the inner products are not known.
 
 The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
-power, and no validity: the null is that of the score as it is computed.
+power but not validity: the null is that of the computed score.
 """
 
 import math
@@ -52,7 +53,7 @@ _WITH_NULL = "gaussian"
 """The family of canaries whose null distribution is known."""
 
 _LARGEST_SHIFT = 25.0
-"""The shift of a canary's own round counts as this where there is less noise or none."""
+"""The largest shift of a canary's own round that is used, also without noise."""
 
 _LEAST_EIGENVALUE = 1e-3
 """The directions of rounds count as dependent if their inner products have a smaller eigenvalue."""
@@ -97,7 +98,7 @@ def _samplings(release: Release, arms: Collection[str]) -> dict[str, Sampling]:
 
 
 def _drawn(sampling: Sampling, rounds: int) -> Sampling:
-    """A sampling with this distribution of rounds and a likelihood."""
+    """An equivalent sampling with a likelihood."""
     match sampling:
         case OneGroup(separation=groups):
             return BallsInBinsSampling(groups, rounds)
@@ -109,7 +110,7 @@ def _drawn(sampling: Sampling, rounds: int) -> Sampling:
 
 
 def states_pattern(release: Release, family: str, arms: Collection[str]) -> bool:
-    """Whether the attacker of a log with this release has a score and its null distribution."""
+    """Whether a log with this release has a score of this attacker, with a null distribution."""
     try:
         return family == _WITH_NULL and bool(known_patterns(release, arms))
     except InputError:
@@ -156,7 +157,7 @@ class SecretRoundsAttacker(AggregateAttacker):
         return {LIKELIHOOD_RATIO.name: ratios}
 
     def _whitening(self, rounds: IndexArray) -> FloatArray | None:
-        """The factor L of G = L L^T; None where G is not known, or nearly singular."""
+        """The factor L of G = L L^T; None if G is unknown or nearly singular."""
         known = self._cosines.kept_sums(RoundWeights.from_presences(self._own, rounds))
         products = None if known is None else known.exact_products
         if products is None or len(products) != len(rounds):

@@ -2,9 +2,9 @@
 
 An attacker's score is a multiple of the largest cosine of a canary with one or several vectors: a
 model, every round's aggregate, or the sum of their directions. Excluded canaries are independent of
-all of these, so how large a score may be by chance follows from the canaries' family and, for
-canaries of signs, from how much of a vector lies on few coordinates. `compared_vectors` describes
-the vectors, `Statistic.null` is the distribution that follows.
+all of these, so the null distribution follows from the canaries' family and, for canaries of signs,
+from how much of a vector is on few coordinates. `compared_vectors` describes the vectors;
+`Statistic.null` is the resulting distribution.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class RunFacts:
       dim: The number of trainable parameters; None if not known.
       family: The canaries' family, as in `canaries.family`; None if not known, or if canaries are
         not vectors.
-      compared: The vectors that canaries were compared with, by statistic, if they are known.
+      compared: The vectors compared with canaries, by statistic, if known.
       upload_shift: The shift of all of a canary's uploads together, in standard deviations of their
         noise, as configured or stated; None if not known.
     """
@@ -55,7 +55,7 @@ class RunFacts:
     upload_shift: float | None = None
 
     def of_arm(self, arm: str) -> "RunFacts":
-        """The facts on one arm's canaries."""
+        """The facts of one arm's canaries."""
         compared = {name: vectors.of_arm(arm) for name, vectors in self.compared.items()}
         return dataclasses.replace(self, compared=compared)
 
@@ -86,7 +86,7 @@ class Statistic:
     Attributes:
       name: The name in file names, JSON keys and config keys.
       title: A few words for a heading.
-      meaning: A sentence on the score, and on what the attacker sees.
+      meaning: A sentence on the score and on the attacker's view.
       threat_model: The name of the threat model.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
       needs: The inputs of the score.
@@ -103,7 +103,7 @@ class Statistic:
 
     @property
     def tells_rounds(self) -> bool:
-        """Whether a score says in which rounds its canary was, to those who see aggregates."""
+        """Whether scores, together with the aggregates, reveal the rounds of canaries."""
         return bool(self.needs & {"canary_rounds", "uploads"})
 
     def null(self, facts: RunFacts) -> Null:

@@ -32,8 +32,8 @@ def _fits_rounds(audit: Audit, num_rounds: int) -> None: ...
 class Knowledge(enum.IntEnum):
     """What attackers know of a run, the weakest first.
 
-    The headline uses the attacker who knows most, fixed before scores are seen: if scores decided
-    which attacker leads, its bound would not hold.
+    The headline uses the attacker who knows most, fixed before scores are seen: an attacker chosen
+    by its scores would have no valid bound.
     """
 
     FINAL_MODEL = 1
@@ -53,21 +53,20 @@ class ThreatModel:
     Attributes:
       name: The name in config and report.
       title: A few words for a heading.
-      sees: The function from the table [audit] to words on what an attacker sees, which continue
-        "an attacker who sees".
+      sees: A function from the table [audit] to words that continue "an attacker who sees".
       attackers: The classes that attack under it; their statistics are those of the threat model.
-      knows: How much the attacker knows, by which threat models are ordered.
-      keys: The keys of [audit] that are required with this threat model, and allowed only with a
-        threat model that lists them.
-      rounds: The function from the table [audit] and the number of rounds to the rounds whose
-        participants the attacker may find.
-      is_about_sampling: Whether an analytical epsilon that counts on sampling holds against the
-        attacker, which it does not if the attacker knows who was sampled.
+      knows: How much the attacker knows; threat models are ordered by it.
+      keys: The keys of [audit] that this threat model requires. A key is allowed only with a threat
+        model that lists it.
+      rounds: A function from the table [audit] and the number of rounds to the rounds in which a
+        participant may be detected.
+      is_about_sampling: Whether an analytical epsilon with amplification holds against the
+        attacker; not if the attacker knows who was sampled.
       sees_uploads: Whether the attacker sees single uploads; a guarantee about sums does not
         protect against it.
-      check: The function that raises a `ValueError` if the keys in [audit] contradict each other.
-      check_rounds: The function that raises an `InputError` if [audit] does not fit a run of that
-        many rounds.
+      check: A function that raises a `ValueError` if the keys in [audit] contradict each other.
+      check_rounds: A function that raises an `InputError` if [audit] does not fit the number of
+        rounds.
     """
 
     name: str
@@ -112,7 +111,7 @@ def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
 
 
 def register_statistic(statistic: Statistic) -> None:
-    """Adds a statistic; its attacker may be registered elsewhere, as it may need TensorFlow."""
+    """Adds a statistic; an attacker that needs TensorFlow is registered elsewhere."""
     if THREAT_MODELS.get(statistic.threat_model) is None:
         raise ValueError(
             f"statistic {statistic.name!r}: no threat model {statistic.threat_model!r} is "
@@ -146,7 +145,7 @@ def threat_models_of(audit: Audit) -> tuple[ThreatModel, ...]:
 
 
 def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
-    """Refuses threat models that do not fit the number of rounds, such as too late a window."""
+    """Refuses threat models that do not fit the number of rounds, such as a late window."""
     for model in threat_models_of(audit):
         try:
             model.check_rounds(audit, num_rounds)
@@ -155,7 +154,7 @@ def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
 
 
 def check_threat_models(audit: Audit, name: str) -> None:
-    """Refuses unknown or repeated threat models, and keys that are missing or need another one."""
+    """Refuses unknown or repeated threat models, and keys that are missing or not allowed."""
     try:
         _check_named(audit)
         for model in THREAT_MODELS.values():
@@ -207,7 +206,7 @@ def statistics_for(kind: str, audit: Audit) -> tuple[Statistic, ...]:
 
 
 def check_scored(canaries: Table, audit: Audit) -> None:
-    """Refuses a threat model that has no statistic for the canaries of a config."""
+    """Refuses a threat model without a statistic for a config's canaries."""
     kind = _kind(canaries)
     scored = [model.name for model in THREAT_MODELS.values() if kind in _kinds_of(model.name)]
     for model in audit.threat_models:
@@ -226,7 +225,7 @@ def _kind(canaries: Table) -> str:
 
 
 def _kinds_of(model: str) -> list[str]:
-    """The kinds of canaries that a threat model has statistics of."""
+    """The kinds of canaries for which a threat model has statistics."""
     kinds = (s.canaries for s in STATISTICS.values() if s.threat_model == model)
     return list(dict.fromkeys(kinds))
 

@@ -1,22 +1,22 @@
-"""The likelihood ratio of a canary's participation in a round, from what it would send.
+"""The likelihood ratio of a canary's participation in a round, from the update it would send.
 
-An attacker who can compute what a canary would send in a round, g, tests whether the round's noised
-sum y has g in it. Others of the round are in y too: clients' updates have much in common, and so
-have canaries'. Stand-ins, which the attacker makes of data like theirs, say what to expect: with
-r_j the clipped update of a stand-in for c_j participants, the others are taken as Gaussian of mean
-m = sum_j c_j r_j and covariance a sum_j c_j r_j r_jᵀ, the noise as isotropic with variance v, and
+An attacker who can compute the update g that a canary would send in a round tests whether the
+round's noised sum y contains g. The other participants are in y too, and their updates have much in
+common. The attacker models them by stand-ins with similar data: with r_j the clipped update of a
+stand-in for c_j participants, the others are taken as Gaussian with mean m = sum_j c_j r_j and
+covariance a sum_j c_j r_j r_jᵀ, the noise as isotropic with variance v, and
 
     K = v I + a sum_j c_j r_j r_jᵀ,   s = gᵀ K⁻¹ (y - m),   e = gᵀ K⁻¹ g.
 
 By Neyman and Pearson s is the best statistic of one round: N(0, e) without g, N(e, e) with it. The
-log likelihood ratio of participation with probability q is log(1 - q + q exp(s - e / 2)), as of the
-dominating pair of the subsampled Gaussian mechanism.
+log likelihood ratio of participation with probability q is log(1 - q + q exp(s - e / 2)), as for
+the dominating pair of the subsampled Gaussian mechanism.
 
-Rounds are not independent, as the same clients and canaries participate again and again: what two
-of them have in common adds up over their rounds, R of them, where noise averages out. So a = R.
+Rounds are not independent, as the same clients and canaries participate repeatedly: the correlation
+of two participants adds up over their R rounds, while noise averages out. So a = R.
 
-All of this decides how good a score is, and not whether a bound on it holds: a score is a function
-of what was released and of the canary's data, whatever its coin.
+All of this affects the power of a score, not the validity of a bound: a score is a function of the
+release and of the canary's data, and does not depend on the coin.
 """
 
 from collections.abc import Mapping
@@ -36,11 +36,11 @@ from fl_audit.formats.round_logs import CosineLog
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
-"""The largest number of directions in which others vary; those with the most variance are kept."""
+"""The largest number of directions in which other participants vary, by variance."""
 
 
 def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
-    """Scales each row of `updates`, of shape (n, dim), to at most a norm, which may be infinite."""
+    """Clips each row of `updates`, of shape (n, dim), to a norm, which may be infinite."""
     norms = np.sqrt(np.einsum("ij,ij->i", updates, updates, dtype=np.float64))
     scales = np.minimum(1, clip_norm / np.maximum(norms, np.finfo(np.float32).tiny))
     return np.asarray(updates * scales[:, None].astype(np.float32))
@@ -65,7 +65,8 @@ class RoundFilter:
 
     Attributes:
       weights: K⁻¹ (y - m), float32 of shape (dim,).
-      directions: Orthonormal directions in which others vary, float32 of shape (k, dim).
+      directions: Orthonormal directions in which other participants vary, float32 of shape (k,
+        dim).
       removed: The share of each direction that K⁻¹ v removes, in [0, 1), float64 of shape (k,).
       noise_variance: The variance v of the noise on a coordinate of the sum.
     """
@@ -88,7 +89,7 @@ class RoundFilter:
         """
         scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
         variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))
-        # Directions of next to no variance are rounding.
+        # Directions of negligible variance are rounding.
         strong = np.flatnonzero(variances > 1e-6 * max(variances[-1], 1e-30))[-MOST_DIRECTIONS:]
         mix = mixes[:, strong] / np.sqrt(variances[strong])
         directions = mix.T.astype(np.float32) @ scaled
@@ -102,7 +103,7 @@ class RoundFilter:
         return cls(weights.astype(np.float32), directions, removed, noise)
 
     def signals(self, updates: Float32Array) -> Signals:
-        """The signals about canaries that would send these clipped updates g, of shape (n, dim)."""
+        """The signals of canaries with these clipped updates g, of shape (n, dim)."""
         squares = np.einsum("ij,ij->i", updates, updates, dtype=np.float64)
         inside = np.square(updates @ self.directions.T, dtype=np.float64) @ self.removed
         energy = np.maximum(squares - inside, 0) / self.noise_variance
@@ -121,7 +122,7 @@ def log_likelihood_ratios(signals: Signals, probability: float) -> FloatArray:
         return np.asarray(np.logaddexp(np.log1p(-probability), np.log(probability) + ratio))
 
 
-# Logs of the signals, and the scores that follow.
+# Logs of the signals, and scores from them.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Canaries' own noised uploads: the log of their cosines, and the scores that it gives.
+"""The noised uploads of canaries: the log of their cosines, and scores.
 
 A score is the cosine of a canary with its upload, or with the sum of the directions of its uploads.
 """
@@ -43,7 +43,7 @@ class ScoredCanaries(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class UploadScores:
-    """Scores from single uploads, and the vectors that canaries were compared with."""
+    """Scores from single uploads, and the compared vectors."""
 
     values: FloatArray
     compared: ComparedVectors
@@ -51,7 +51,7 @@ class UploadScores:
 
 @dataclass(frozen=True, eq=False)
 class PoolOfUploads:
-    """The pool whose uploads are logged; each canary has one if its rounds are not known."""
+    """The pool whose uploads are logged; each canary has one upload if rounds are not known."""
 
     canaries: ScoredCanaries
     family: str | None
@@ -72,11 +72,11 @@ class PoolOfUploads:
 
 
 class CanaryUploads:
-    """A log of canaries' uploads, which is written or read.
+    """A log of canaries' uploads.
 
-    The score of a canary without an upload is its cosine with a Gaussian vector by the seed. No
-    canary's vector depends on it, so that the score has the null distribution, included or not: an
-    upload that is lost shows nothing, and excluded canaries need not send anything.
+    The score of a canary without an upload is its cosine with a Gaussian vector drawn by the seed.
+    This vector is independent of all canaries, so the score has the null distribution, included or
+    not: a lost upload shows nothing, and excluded canaries need not send anything.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class CanaryUploads:
 
     @classmethod
     def read(cls, folder: ScoredFolder, pool: PoolOfUploads, count: int) -> "CanaryUploads":
-        """Opens the logs of a folder for reading; all but the cosines may be missing."""
+        """Opens the logs of a folder for reading; only the cosines are required."""
         cosines = UploadCosines.read(folder.upload_cosines, count)
         concentrations = None
         directions: RoundDirections | KeptSums | None = None
@@ -125,7 +125,7 @@ class CanaryUploads:
         return cls(pool, cosines, concentrations, directions)
 
     def check(self, index: int, canary: int) -> None:
-        """Refuses an upload outside a canary's rounds, or a second one if these are not known."""
+        """Refuses an upload outside a canary's rounds, or a second one if rounds are not known."""
         name = f"upload of canary {canary} in round {index + 1}"
         values = self._cosines.values()
         if not 0 <= canary < values.shape[1]:
@@ -141,7 +141,7 @@ class CanaryUploads:
             )
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:
-        """Logs the noised upload of a canary's client, of shape (dim,); zero counts as none."""
+        """Logs the noised upload of a canary's client, of shape (dim,); zeros count as none."""
         norm = euclidean_norm(vector)
         if norm == 0:
             return
@@ -168,11 +168,11 @@ class CanaryUploads:
         return int(np.isfinite(self._cosines.values()).sum(axis=0).max(initial=0))
 
     def scores(self) -> UploadScores:
-        """The score of each canary, and the vectors that canaries were compared with.
+        """The score of each canary, and the compared vectors.
 
-        Cosines of several uploads are added up. The sum is a cosine times the norm of the summed
-        directions, by which it is divided; if that norm is not known, by their number, which it is
-        at most.
+        Cosines of several uploads are added up. The sum is divided by the norm of the summed
+        directions, which gives one cosine; if that norm is unknown, by their number, an upper bound
+        on it.
         """
         values = self._cosines.values().astype(np.float64)
         is_there = np.isfinite(values)
@@ -207,7 +207,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """The scores of sums over known norms, else over counts, which only limits the null."""
+        """The sums divided by known norms, else by counts, for which the null is an upper bound."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:
@@ -229,7 +229,7 @@ class CanaryUploads:
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
 
     def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
-        """The sums of every canary's uploads; what is known of them is kept for a run's folder."""
+        """The sums of every canary's uploads; a run's folder keeps them."""
         if self._directions is None or len(slots) == 0:
             return None
         return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)

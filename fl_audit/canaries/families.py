@@ -1,10 +1,10 @@
 """Families of canary vectors: distributions of a canary's unit vector, and the scoring of a pool.
 
 A vector is a function of (seed, canary, dim), so it is never stored, and every process and machine
-generates the same one. An attacker's score is a cosine with such a vector; an excluded canary's
-vector is independent of all that training saw, which gives the cosine a known distribution: that of
-a uniform direction (`gaussian`), of random signs (`rademacher`, `hadamard`), or only that of the
-compared vector's entries (`dirac`). docs/canaries.md compares them.
+generates the same one. An attacker's score is a cosine with such a vector. An excluded canary's
+vector is independent of training, so the cosine has a known distribution: that of a uniform
+direction (`gaussian`), of random signs (`rademacher`, `hadamard`), or only that of the compared
+vector's entries (`dirac`). docs/canaries.md compares them.
 
 Scoring regenerates the pool block by block, so its memory grows neither with the number of canaries
 nor with the dimension, and it uses every core (NumPy's generators and vector functions release the
@@ -58,7 +58,7 @@ class CanaryFamily(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "NullTail":
-        """The tail of an excluded canary's cosine with one vector of this concentration, if known.
+        """The tail of an excluded canary's cosine with one vector of this concentration.
 
         Raises ValueError if no vector has such a concentration, or the distribution is not known.
         """
@@ -71,7 +71,7 @@ class CanaryFamily(abc.ABC):
         """The inner product of every canary's unit vector with one vector, float64."""
 
     def cosines(self, target: Float32Array) -> npt.NDArray[np.float64]:
-        """The cosine of every canary with `target`; 0 if that is zero and has no direction."""
+        """The cosine of every canary with `target`; 0 for a zero vector."""
         return cosines_of(target, self.inner_products(target))
 
     def _check_shape(self, target: Float32Array) -> None:
@@ -92,7 +92,7 @@ class SignFamily(CanaryFamily):
 
 
 def cosines_of(target: Float32Array, products: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The cosines of unit vectors with `target` from their inner products; 0 if that is zero."""
+    """The cosines of unit vectors with `target` from their inner products; 0 for a zero target."""
     norm = euclidean_norm(target)
     # Rounding in float32 may carry a vector's cosine with itself beyond 1 by 1e-5.
     return np.clip(products / norm, -1.0, 1.0) if norm > 0 else np.zeros_like(products)
@@ -102,10 +102,10 @@ def cosines_of(target: Float32Array, products: npt.NDArray[np.float64]) -> npt.N
 class DiracFamily(CanaryFamily):
     """Canaries with one nonzero coordinate each, of random sign (Steinke et al. 2023, section 6).
 
-    No two canaries have the same coordinate, which is drawn for the whole pool at once: unlike
-    other families, a vector depends on the pool's size. The cosine with a vector is one of its
-    entries over its norm, so an excluded canary's distribution is that of the vector's entries with
-    random signs and not N(0, 1/dim): bounds have to rely on other excluded canaries' scores.
+    No two canaries share a coordinate. Coordinates are drawn for the whole pool at once, so, unlike
+    in other families, a vector depends on the pool's size. The cosine with a vector is one of its
+    entries over its norm, so its null distribution is that of the vector's entries with random
+    signs, not N(0, 1/dim), and bounds have to rely on the scores of other excluded canaries.
     """
 
     def __post_init__(self) -> None:
@@ -141,18 +141,18 @@ class DiracFamily(CanaryFamily):
         return random.choice([-1.0, 1.0], self.num_canaries)
 
 
-# Vectors that are regenerated, one by one, whenever they are needed.
+# Vectors that are regenerated one by one whenever they are needed.
 
 
-# Coordinates generated at a time. A core's buffers are then 1 MB each and pass through its L2
-# cache, while calls are long enough that two threads seldom wait for the interpreter's lock: a
-# wait costs about 10 us, and with pieces of 65,536 Gaussian scoring took half as long again. A
-# multiple of 64, so that Rademacher pieces end with a whole random word.
+# Coordinates generated at a time. Buffers of 1 MB fit into a core's L2 cache, and calls are long
+# enough that two threads seldom wait for the interpreter's lock: a wait costs about 10 us, and with
+# pieces of 65,536 Gaussian scoring took 1.5 times as long. A multiple of 64, so that Rademacher
+# pieces end with a whole random word.
 PIECE = 1 << 18
 
 _MOST_KEPT = 1 << 22
-"""The coordinates of a pool up to which vectors are cached, 16 MB; to begin a canary's stream takes
-20 us, as long as to draw 20,000 signs."""
+"""Pools with at most this many coordinates, 16 MB, are cached.
+"""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
 """A function that draws the next coordinates, up to a common factor; valid until its next call."""
@@ -163,7 +163,7 @@ class RegeneratedFamily(CanaryFamily):
 
     @abc.abstractmethod
     def new_draw(self) -> Draw:
-        """A function that draws coordinates with its own buffers, for one thread."""
+        """Returns a function that draws coordinates with its own buffers, for one thread."""
 
     def _sum_of_squares(self, values: Float32Array) -> float:
         return fast_inner_product(values, values)
@@ -190,7 +190,7 @@ class RegeneratedFamily(CanaryFamily):
 
     @functools.cached_property
     def _kept(self) -> Float32Array:
-        """All vectors, float32 of shape (num_canaries, dim), for a pool that is scored often."""
+        """All vectors of a small pool, float32 of shape (num_canaries, dim)."""
         vectors = np.empty((self.num_canaries, self.dim), np.float32)
         for canary in range(self.num_canaries):
             vectors[canary] = self.vector(canary)
@@ -217,7 +217,7 @@ class RegeneratedFamily(CanaryFamily):
 class GaussianFamily(RegeneratedFamily):
     """Standard normal vectors, normalised: uniform on the sphere (Andrew et al. section 3).
 
-    The numbers are those of `HalfNormals`, which documents how they differ from normal ones.
+    `HalfNormals` draws the numbers, and documents how they differ from normal ones.
     """
 
     @classmethod
@@ -228,7 +228,7 @@ class GaussianFamily(RegeneratedFamily):
         return GaussianCanaryNull(dim)
 
     def new_draw(self) -> Draw:
-        """Draws normal numbers of variance 1/2, with buffers of at most 3 MB."""
+        """Returns a function that draws normal numbers of variance 1/2, with 3 MB of buffers."""
         return HalfNormals(min(PIECE, self.dim)).draw
 
 
@@ -288,11 +288,11 @@ class HadamardFamily(SignFamily):
     - the N rows are orthogonal before they are cut to dim coordinates, and for any vector the
       mean of the squared cosines over all N rows is exactly 1/dim (Parseval);
     - canaries are not jointly independent: s and pi are shared. Given them, only a canary's row is
-      random. The shuffle pi keeps vectors with few entries in neighbouring coordinates, such as a
-      few touched rows of an embedding, from meeting few patterns of signs.
+      random. Because of the shuffle pi, vectors with few entries in neighbouring coordinates, such
+      as a few touched rows of an embedding, meet many patterns of signs.
 
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
-    that it sees, or by NumPy: O(N log N) for all canaries, where others cost O(dim) for each.
+    that it sees, or by NumPy: O(N log N) for all canaries; other families cost O(dim) for each.
     """
 
     def __post_init__(self) -> None:
@@ -332,7 +332,7 @@ class HadamardFamily(SignFamily):
         return factor_sizes(self._log_size)
 
     def _spread(self, target: Float32Array) -> FloatArray:
-        """The target's coordinates with their signs in their columns, zeros in all others."""
+        """The target's coordinates, with signs, in their columns; zeros in all others."""
         spread = np.zeros(1 << self._log_size)
         for start, columns, signs in self._pieces():
             spread[columns] = signs * target[start : start + columns.size]
@@ -368,9 +368,9 @@ class _Shuffle:
     """A permutation of the numbers below 2^log_size that scatters neighbours.
 
     It multiplies by odd factors and shifts by half the bits, in turns; modulo 2^log_size each step
-    is invertible. These steps map 0 to itself, and column 0 of the Sylvester matrix is all ones,
-    where canaries do not differ. So a random number is added first, which carries any number to 0
-    with equal probability.
+    is invertible. These steps map 0 to itself, but column 0 of the Sylvester matrix is all ones,
+    where canaries do not differ. So a random number is added first: every number is then mapped to
+    0 with equal probability.
     """
 
     log_size: int
@@ -408,8 +408,8 @@ def walsh_hadamard(values: FloatArray) -> FloatArray:
     """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
     TensorFlow multiplies, on the device that it sees, if this process has imported it; otherwise
-    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. In
-    float64, as in float32 the seventh digit of a cosine depends on the device.
+    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. It
+    computes in float64, because in float32 the seventh digit of a cosine depends on the device.
     """
     arrays = sys.modules.get("tensorflow") or np
     log_size = values.size.bit_length() - 1
@@ -444,10 +444,9 @@ class HalfNormals:
       beyond with probability 2.7e-11;
     - a radius below 3e-4 is rounded to a grid of about that step, and is 0 with probability 3e-8.
 
-    The functions `cos`, `sin` and `log` are NumPy's, and so is their last bit, which is the same
-    with AVX2 and AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and
-    a vector by 3.5e-8 of its norm (4 million numbers compared), which bounds the change of a
-    cosine.
+    The functions `cos`, `sin` and `log` are NumPy's. Their last bit is the same with AVX2 and
+    AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and a vector by
+    3.5e-8 of its norm (4 million numbers compared), which bounds the change of a cosine.
     """
 
     def __init__(self, most: int) -> None:
@@ -490,7 +489,7 @@ class HalfNormals:
 def score_on_all_cores(
     num_canaries: int, new_scorer: Callable[[], Callable[[int], float]]
 ) -> npt.NDArray[np.float64]:
-    """Scores every canary, float64; each core takes the next one that is left.
+    """Scores every canary, float64; each core takes the next one.
 
     `new_scorer` returns a function from canary to score, with its own buffers, for one thread.
     """

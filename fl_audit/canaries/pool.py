@@ -1,4 +1,4 @@
-"""A pool of canaries as the few values that all parts of an audit share, and its included canaries.
+"""A pool of canaries as a few values that all parts of an audit share, and its included canaries.
 
 >>> pool = CanaryPool(seed=7, count=6, dim=1000)
 >>> pool.included.tolist()
@@ -80,10 +80,11 @@ class CanaryPool:
 
     @property
     def included(self) -> npt.NDArray[np.bool_]:
-        """The canaries that are included in training, bool of shape (count,).
+        """Whether each canary is included in training, bool of shape (count,).
 
         Raises:
-          InputError: All coins are equal, or `count` is odd and half of the pool is to be included.
+          InputError: All coins are equal, or `count` is odd and half of the pool has to be
+            included.
         """
         return draw_included(self.inclusion, self.seed, self.count)
 
@@ -92,9 +93,9 @@ class CanaryPool:
 
         A client sends norm * vector(canary), with the sign of the model's movement. If the system
         clips, choose a norm above every clip norm: clipping then gives the canary the largest norm
-        that an update can have. A shorter canary may leak less than a client does. If the system
-        does not clip, or drops long updates, take the norm of a typical update: the audit then
-        covers clients with such updates, and says nothing about longer ones.
+        of an update. A shorter canary may leak less than a client. If the system does not clip, or
+        drops long updates, take the norm of a typical update: the audit then covers clients with
+        such updates, but not with longer ones.
 
         Raises:
           InputError: The pool has no such canary.
@@ -110,12 +111,12 @@ class CanaryPool:
 
 @functools.lru_cache(maxsize=2)
 def _family(name: str, seed: int, count: int, dim: int) -> CanaryFamily:
-    """The family, which may cache vectors, cached here as the pool is sent to other processes."""
+    """The family, which may cache vectors; cached here, so that pools can be pickled."""
     return FAMILIES[name](seed, count, dim)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A `pool.json`; a reader that does not know `inclusion` refuses the file."""
+    """A `pool.json`; a reader without `inclusion` refuses the file."""
 
     format_version: int
     family: str
@@ -181,8 +182,8 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
 def draw_half(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
     """Draws half of the canaries, every half as likely as any other (Andrew et al. section 5).
 
-    The inclusion of all canaries but one determines that of the last, so that the one-run test,
-    which assumes independent coins, does not apply.
+    The coins of all other canaries determine that of the last, so the one-run test, which assumes
+    independent coins, does not apply.
     """
     if num_canaries < 2 or num_canaries % 2:
         raise InputError(
@@ -196,7 +197,7 @@ def draw_half(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
 def draw_of_pairs(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
     """Draws one canary of each pair by a fair coin (Steinke et al. appendix A).
 
-    Canaries 0 and 1 are a pair, 2 and 3, and so on.
+    Canaries 0 and 1 are a pair, canaries 2 and 3 the next, and so on.
     """
     if num_canaries < 4 or num_canaries % 2:
         raise InputError(
@@ -210,7 +211,7 @@ def draw_of_pairs(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
 
 
 def pair_names(inclusion: Inclusion, num_canaries: int) -> tuple[str, ...]:
-    """The pair of each canary of the pool, by its number; empty without pairs."""
+    """The name of each canary's pair, in the order of the pool; empty without pairs."""
     if inclusion != "pairs":
         return ()
     return tuple(str(canary // 2) for canary in range(num_canaries))

@@ -1,4 +1,4 @@
-"""A pool of Gaussian canaries that is generated once and kept, with 16 bits a coordinate.
+"""A cached pool of Gaussian canaries with 16 bits per coordinate.
 
 The file of a stored pool is a header, the rows, and their norms: the first 4,096 bytes are a JSON
 object padded with spaces; a little-endian int16 per coordinate follows, canary after canary, and
@@ -61,7 +61,7 @@ class StoredPool:
 def write_pool(
     path: Path, identity: Identity, put_all: Callable[[Put], npt.NDArray[np.float64]]
 ) -> None:
-    """Writes a pool, whole or not at all; `put_all` puts every row, and returns the rows' norms."""
+    """Writes a pool atomically; `put_all` puts every row, and returns the rows' norms."""
     count, dim = _shape(identity)
     try:
         with atomic_writer(path) as file:
@@ -114,7 +114,7 @@ def _header(identity: Identity) -> bytes:
 
 
 def _write_at(descriptor: int, offset: int, contents: bytes) -> None:
-    """Writes all of the contents, even if the system takes a part at a time."""
+    """Writes all of the contents, even if the system writes only a part at a time."""
     while contents:
         written = os.pwrite(descriptor, contents, offset)
         contents, offset = contents[written:], offset + written
@@ -127,13 +127,13 @@ _STEPS = np.float32(32_767 / LARGEST)
 class StoredGaussianFamily(CanaryFamily):
     """Gaussian canaries rounded to 16 bits a coordinate, in memory or in a mapped file (`path`).
 
-    A row is its normal numbers over `LARGEST` times 32,767, rounded to whole numbers. The same
-    rounded vector is injected and scored, so no score is biased; rounding changes the distribution.
-    A rounded vector is within an angle of 1.02e-4 of the exact one (for many parameters; half a
-    step over a coordinate's root mean square), and no cosine moves by more than that. A cosine with
-    a vector that is independent of the rounding moves by 5.9e-5 of the null's standard deviation
-    (root mean square: a step over sqrt(12)). IEEE half precision would move it by 2e-4 and bfloat16
-    by 1.5e-3 in as many bits, and NumPy converts both more slowly.
+    A row holds normal numbers divided by `LARGEST`, times 32,767, rounded to whole numbers. The
+    same rounded vector is injected and scored, so no score is biased; rounding changes the
+    distribution. A rounded vector is within an angle of 1.02e-4 of the exact one (for many
+    parameters; half a step over a coordinate's root mean square), and no cosine moves by more than
+    that. A cosine with a vector that is independent of the rounding moves by 5.9e-5 of the null's
+    standard deviation (root mean square: a step over sqrt(12)). With as many bits, IEEE half
+    precision would move it by 2e-4 and bfloat16 by 1.5e-3, and NumPy converts both more slowly.
 
     The pool is generated at its first use. An existing file must hold this pool; another one is
     refused and left unchanged.
@@ -190,7 +190,7 @@ class StoredGaussianFamily(CanaryFamily):
         return pool
 
     def _round_all(self, put: Put) -> npt.NDArray[np.float64]:
-        """Puts every rounded piece in its place; returns the rows' norms."""
+        """Puts every rounded piece; returns the rows' norms."""
 
         def new_rounder() -> Callable[[int], float]:
             draw = self._exact.new_draw()

@@ -1,11 +1,10 @@
-"""The config tables of canaries, and the data of those that hold examples.
+"""The config tables of canaries, and the data of canaries that hold examples.
 
-That data is a client's with wrong labels, or unlike any client's. Wrong labels make examples unlike
-anything that a model can learn. What a client of random inputs sends has little in common with what
-others send, so that it is visible in a sum of many. Its data is drawn independently for each
-canary, as by Pillutla et al. (2023, arXiv:2305.18447). It does not depend on a model: noise moves a
-model far from a public checkpoint within few rounds, and data that was optimised for the checkpoint
-loses its effect.
+The data is a client's with wrong labels, or random. A model cannot learn wrong labels. The update
+of a client with random inputs has little in common with other updates, so it is visible in a sum of
+many. Random data is drawn independently for each canary, as in Pillutla et al. (2023,
+arXiv:2305.18447). It does not depend on a model: noise moves a model far from a public checkpoint
+within few rounds, and data optimised for the checkpoint loses its effect.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -20,15 +19,15 @@ from fl_audit.estimators.scores import Inclusion, check_inclusion
 from fl_audit.formats.score_file import ScoreFile
 
 Design = Literal["signs", "in_range"]
-"""The two values of an input's entries: plus and minus the largest of the data's, so that inputs
-have a mean of 0 and little in common, or the largest and the smallest, so that no client's range
-check refuses them."""
+"""The two values of an input's entries: plus and minus the data's largest value, which gives mean 0
+and little correlation, or its largest and smallest value, which pass a client's range check.
+"""
 
 
 def random_inputs(
     like: npt.NDArray[np.float32], design: Design, count: int, random: np.random.Generator
 ) -> npt.NDArray[np.float32]:
-    """Inputs whose every entry is one of two values, by a fair coin; float32 of shape (count, ...).
+    """Inputs with each entry one of two values, by a fair coin; float32 of shape (count, ...).
 
     >>> data, random = np.float32([[0, 0.5, 1]]), np.random.default_rng(0)
     >>> random_inputs(data, "in_range", 2, random).tolist()
@@ -67,13 +66,13 @@ def wrong_labels(
 ) -> npt.NDArray[np.int32]:
     """Wrong labels, each drawn uniformly from the other classes (Steinke et al. section 6).
 
-    Padding stays padding, and no label becomes padding.
+    Padding is unchanged, and no label becomes padding.
 
     >>> wrong_labels(np.int32([0, 1, 1]), 2, -1, np.random.default_rng(0)).tolist()
     [1, 0, 0]
     """
     classes = np.setdiff1d(np.arange(num_classes, dtype=np.int32), [padding_label])
-    # A shift of 1 to n - 1 places around the circle of n classes reaches each but the first.
+    # A shift by 1 to n - 1 modulo n reaches every class except the current one.
     shifts = random.integers(1, len(classes), labels.shape)
     places = np.searchsorted(classes, labels)
     wrong = classes[(places + shifts) % len(classes)]
@@ -94,8 +93,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
       inclusion_probability: Probability of `unequal_coins`, not 0.5.
       store: Where `gaussian` vectors are cached: 2 x count x parameters bytes.
       store_path: File of a cache on disk.
-      arms: Two ways or more to participate, in place of `participation.canaries`
-        (docs/patterns.md).
+      arms: Two or more ways to participate, instead of `participation.canaries` (docs/patterns.md).
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("store_path",)
@@ -120,7 +118,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
 
 
 class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
-    """Canaries that hold data and train on it as clients do (Steinke et al. 2023, section 6).
+    """Canaries that hold data and train on it like clients (Steinke et al. 2023, section 6).
 
     Attributes:
       source: Where their data come from (docs/canaries.md).
@@ -165,7 +163,7 @@ AnyCanaries = Canaries | ExampleCanaries
 
 
 def coin_probability(canaries: AnyCanaries) -> float:
-    """The probability with which a canary is included; 1/2 unless the table states another."""
+    """The probability that a canary is included; 1/2 unless the table states another."""
     stated = canaries.inclusion_probability
     return 0.5 if stated is None else stated
 

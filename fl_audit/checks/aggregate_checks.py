@@ -1,9 +1,9 @@
 """Checks of a run's mechanism by its aggregates, without canaries.
 
-Each check is a test of "the mechanism is as configured" that holds whatever the clients' data is:
-the only fact that it uses of the sum of updates is that clipping bounds its norm. A check that
-fails is therefore not caused by training. One that passes proves nothing, as a sum as long as the
-noise hides much. docs/checks.md describes the checks.
+Each check tests the hypothesis that the mechanism is as configured. Its level holds for any client
+data, because it uses only that clipping bounds the norm of the sum of updates: training cannot
+cause a failure. A check that passes proves little, because updates can hide missing noise.
+docs/checks.md describes the checks.
 """
 
 import dataclasses
@@ -31,23 +31,23 @@ _ROUNDING = 1 + 1e-5
 """The factor by which clipping in float32 may exceed a norm."""
 
 _EXPLAINED = 0.4
-"""The part of a round's squared norm that makes an earlier round worth naming."""
+"""An earlier round is named if it explains this part of a round's squared norm."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunAggregates:
-    """The input of the checks, of rounds in order.
+    """The input of the checks, for rounds in order.
 
     Attributes:
       sizes: The sizes of the model's variables.
-      stddev: The standard deviation that the noise on a coordinate of the aggregate should have, of
+      stddev: The configured standard deviation of the noise on a coordinate of the aggregate, of
         shape (rounds,); 0 without noise, NaN if not known.
       norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): participants
         times clip norm, over the denominator. NaN if not known.
-      measured: The rows of `measure`, of shape (rounds, variables, 2), whose products are with the
-        round in the row before; NaN is not tested.
+      measured: The rows of `measure`, of shape (rounds, variables, 2); products are with the round
+        of the previous row. NaN is not tested.
       noise: The rows of `NoiseWatch`, of shape (rounds, numbers); None if not kept.
-      frozen: The variables, from 0, that are declared not to be trained and to have no noise.
+      frozen: The variables, from 0, that are declared to be untrained and without noise.
       numbers: The numbers of the rounds, from 1; None if they are 1, 2, 3 and so on.
     """
 
@@ -61,7 +61,7 @@ class RunAggregates:
 
 
 def check_aggregates(run: RunAggregates) -> list[Check]:
-    """Returns the possible checks; those of noise only if there should be any."""
+    """Returns the possible checks; checks of noise only if noise is configured."""
     return list(_checks(run))
 
 
@@ -87,10 +87,10 @@ class _Rounds:
     """The measurements, with the whole model without frozen variables as a last variable."""
 
     sizes: FloatArray  # the sizes, of shape (variables + 1,)
-    # the squared norms, of shape (rounds, variables + 1); NaN in frozen variables
+    # squared norms, of shape (rounds, variables + 1); NaN in frozen variables
     squared: FloatArray
-    products: FloatArray  # the inner products with the round before, of that shape
-    stddev: FloatArray  # the noise that should be on a coordinate, of shape (rounds, 1)
+    products: FloatArray  # inner products with the previous round, of the same shape
+    stddev: FloatArray  # configured noise on a coordinate, of shape (rounds, 1)
     norm_bound: FloatArray  # the largest norm without noise, of shape (rounds, 1)
     numbers: Sequence[int]
 
@@ -118,7 +118,7 @@ class _Rounds:
 
 @dataclass(frozen=True, eq=False)
 class _Noise:
-    """What was measured of the noise of the rounds that have any."""
+    """Measurements of the noise, for rounds with noise."""
 
     measured: NoiseRows
     numbers: Sequence[int]  # the numbers of these rounds, from 1
@@ -138,7 +138,7 @@ class _Noise:
 
 
 def _enough_noise(rounds: _Rounds) -> Check:
-    """No variable is shorter than its noise."""
+    """The norm of every variable is at least that of its noise, up to chance."""
     lengths = _over_noise(rounds.squared, rounds.noise)
     return _long_enough("enough_noise", rounds, lengths, rounds.sizes)
 
@@ -150,9 +150,9 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
-    """The part not explained by earlier aggregates is not shorter than its noise.
+    """The part not explained by earlier aggregates is at least as long as its noise.
 
-    By variables against the last round, by sketches of the whole model against all.
+    Variables are compared with the last round, sketches of the whole model with all rounds.
     """
     squared, stddev = rounds.squared, rounds.noise
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,7 +172,7 @@ def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
 
 
 def _with_earlier_round(worst: Check, noise: _Noise, nearest: NearestRounds) -> Check:
-    """A failed check with the round whose noise came again, where a single one explains it."""
+    """A failed check with the earlier round whose noise was repeated, if there is a single one."""
     lengths = (noise.measured.sketches**2).sum(axis=1)
     rest = nearest.lengths / np.where(lengths > 0, lengths, 1)
     at = int(rest[1:].argmin()) + 1 if worst.round is None else noise.numbers.index(worst.round)
@@ -189,7 +189,7 @@ def _with_earlier_round(worst: Check, noise: _Noise, nearest: NearestRounds) -> 
 
 
 def _worse(*checks: Check) -> Check:
-    """The one of some checks that looks worst, corrected for there being others."""
+    """The worst of several checks, with its p-value corrected for their number."""
     made = [check for check in checks if check.num_tests]
     if not made:
         return checks[0]
@@ -203,7 +203,7 @@ def _worse(*checks: Check) -> Check:
 
 
 def _beyond_past(noise: _Noise) -> Check:
-    """No sketch lies in the span of earlier ones: in each round, and in all together."""
+    """Tests each sketch, and all together, against the span of earlier sketches."""
     beyond = lengths_beyond_past(noise.measured.sketches)
     is_tested = (beyond.dof > 0) & (np.arange(len(beyond.dof)) > 0)
     lengths, dof = beyond.lengths[is_tested], beyond.dof[is_tested]
@@ -216,7 +216,7 @@ def _beyond_past(noise: _Noise) -> Check:
 
 
 def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
-    """No sketch is a multiple of a single earlier one, or of the reversed one."""
+    """Tests each sketch against every earlier one and its reversal."""
     sketches = noise.measured.sketches
     dof = max(sketches.shape[1] - 1, 1)
     log_p = log_p_shorter(nearest.lengths / (1 - OFF) ** 2, np.full(len(sketches), dof))
@@ -228,7 +228,7 @@ def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
 
 
 def _noise_distribution(noise: _Noise) -> Check:
-    """Coordinates are large as often as those with noise are, in each round and in all."""
+    """Coordinates exceed thresholds as often as noise does, in each round and in all together."""
     counts = noise.measured.exceeding
     trials = np.full(len(counts), noise.measured.dim)
     if len(counts) > 1:
@@ -240,10 +240,10 @@ def _noise_distribution(noise: _Noise) -> Check:
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
-    """Nothing is shorter than noise, in each round and in all rounds together.
+    """Tests whether lengths are below that of noise, in each round and in all rounds together.
 
-    Given what came before, each round's squared norm is stochastically larger than chi-square;
-    so is the sum over rounds, however clients react to what they have seen.
+    Given earlier rounds, each round's squared norm is stochastically larger than chi-square; so is
+    the sum over rounds, even if clients adapt to earlier rounds.
 
     Args:
       lengths: Squared norms over the noise's variance, of shape (rounds, variables + 1); NaN is not
@@ -268,18 +268,18 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
 
 
 def _noise_everywhere(noise: _Noise) -> Check:
-    """No more coordinates are silent for some rounds than noise leaves silent."""
+    """Tests whether more coordinates lack noise for some rounds than chance explains."""
     log_p, ratio = noise.measured.silent.T[:, :, None]
     return _worst("noise_everywhere", log_p, ratio, badness=ratio, numbers=noise.numbers)
 
 
 def _bounded_length(rounds: _Rounds) -> Check:
-    """No variable is longer than clipped updates and their noise can be.
+    """Tests whether a variable is longer than clipped updates with noise.
 
-    In each round and, as too much noise adds up, in all rounds with noise together: given what came
-    before, each squared norm is stochastically smaller than noncentral chi-square, and so is
-    their sum. Chance plays no part without noise, nor with so little that floats cannot hold the
-    square of its ratio to the bound.
+    Tests each round and, as too much noise adds up, all rounds with noise together: given earlier
+    rounds, each squared norm is stochastically smaller than noncentral chi-square, and so is their
+    sum. The test is deterministic without noise, or with so little that the squared ratio of bound
+    to noise overflows.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + OFF) * rounds.noise
@@ -312,14 +312,14 @@ def _bounded_length(rounds: _Rounds) -> Check:
 
 
 def _no_echo(noise: _Noise) -> Check:
-    """No round's coordinates are alike at any distance, or on both sides of any middle."""
+    """Tests the autocorrelation of each round's coordinates, at any lag and under any reversal."""
     log_p, correlation = noise.measured.echoes.T[:, :, None]
     badness = np.nan_to_num(np.abs(correlation))
     return _worst("no_echo", log_p, correlation, badness=badness, numbers=noise.numbers)
 
 
 def _frozen(run: RunAggregates, rounds: _Rounds) -> Check:
-    """A variable that is declared to be frozen is zero."""
+    """Tests whether variables that are declared frozen are zero."""
     lengths = run.measured[:, sorted(run.frozen), 0]
     nonzero = np.argwhere(lengths > 0)
     at, variable = nonzero[0] if len(nonzero) else (None, None)
@@ -342,10 +342,10 @@ def _worst(
     numbers: Sequence[int],
     detectable_ratio: float | None = None,
 ) -> Check:
-    """The least likely of a check's tests; rows of the arrays are rounds, columns are variables.
+    """The check of the least likely test; rows of the arrays are rounds, columns are variables.
 
-    Of equally likely ones, which mostly have the bound 1, it is the one with the largest badness. A
-    row after those of the rounds is for all of them together.
+    Ties, mostly at a bound of 1, are broken by the largest badness. A further row is for all rounds
+    together.
     """
     tested = ~np.isnan(log_p)
     num_tests = int(tested.sum())

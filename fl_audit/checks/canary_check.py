@@ -1,7 +1,7 @@
-"""The canary check: whether included canaries reached the aggregates of their rounds, and how long.
+"""The canary check: whether included canaries reached their rounds' aggregates, and at what norm.
 
-Scores at chance show nothing if no canary reached the model: an audit that is to reassure has to
-show that it could have detected a leak. docs/canary_check.md describes the check.
+Scores at chance mean nothing if no canary reached the model: a reassuring audit has to show that it
+could have detected a leak. docs/canary_check.md describes the check.
 """
 
 import dataclasses
@@ -30,25 +30,27 @@ CANARY_CHECK_FALSE_ALARM = 1e-6
 """The largest probability that a correct mechanism fails the check, or that a fault is named."""
 
 ARRIVED_LEVEL = 1e-4
-"""The largest probability that scores alone show canaries in the aggregates although they are lost,
-and that excluded canaries raise a doubt although they sent nothing."""
+"""Without expected norms: the largest probability that lost canaries pass for present, and that
+excluded canaries, which sent nothing, raise a doubt.
+"""
 
 _ALARMS = 8
-"""Included canaries in first rounds are shorter, longer or uneven, or shorter in later rounds, or
-in the round after theirs; excluded ones are in aggregates, on either side or in part."""
+"""The number of alarms. Included canaries: shorter, longer or uneven in first rounds; shorter in
+later rounds; present in the next round. Excluded canaries: present with either sign, or in part.
+"""
 
 ALARM = math.log(_ALARMS / CANARY_CHECK_FALSE_ALARM)
 """Nats of evidence for one of the alarms."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
-"""Nats of as many standard errors as a Gaussian distribution has at that level."""
+"""Nats that correspond to this level for a Gaussian distribution."""
 
 LOST = "dropped, zeroed, late, or out of memory"
-"""Ways in which a part of the canaries may be lost."""
+"""Likely causes if a part of the canaries is lost."""
 
 
 Missing = Literal["lost", "shorter"]
-"""How length is missing: a part of the canaries is lost, or all of them are shorter."""
+"""How a shortfall arises: a part of the canaries is lost, or all of them are shorter."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,18 @@ class CanaryCheck:
     """Result of the canary check: does the training signal reach the aggregate?
 
     Attributes:
-      state: Whether canaries are in the aggregates with the expected norm; whether that can be
-        decided at all.
+      state: Whether canaries are in the aggregates with the expected norm, if that can be decided.
       ratio: Their norm in the aggregates, over the largest norm of a client (clip norm over
         denominator); None if that is not known.
       reason: The reason for the state, as a clause.
-      lacks: What would have to be known to decide that no part of them is lost, in words; None if
-        that is decided, or cannot be.
-      fault: A significant shortfall or excess with its likely causes, as a clause; None if there is
-        none. A verdict names it in its first line.
-      signal: The share of a client's full signal that scored included canaries show on average, at
-        the lower end of its one-sided 99.9 % confidence interval; None if not known. A verdict's
-        power is simulated with it.
-      is_longer: Whether the fault is that canaries are longer than a client may be.
+      lacks: The missing information for deciding whether a part of them is lost, in words; None if
+        it is decided, or cannot be.
+      fault: A significant shortfall or excess with its likely causes, as a clause; None without
+        one. The first line of a verdict names it.
+      signal: The average signal of scored included canaries as a share of a client's, at the lower
+        end of its one-sided 99.9 % confidence interval; None if not known. A verdict's power is
+        simulated with it.
+      is_longer: Whether the fault is canaries longer than the largest norm of a client.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
       num_included: The number of included canaries; None if rounds are not known.
@@ -87,7 +88,7 @@ class CanaryCheck:
     num_included: int | None = None
 
 
-# The outcome, in words and numbers.
+# The outcome in words and numbers.
 
 
 SIGNAL_LEVEL = 1e-3
@@ -95,35 +96,38 @@ SIGNAL_LEVEL = 1e-3
 
 LEAST_SIGNAL = 0.5
 """The least share of a client's signal, at that level, with which the check passes. A verdict uses
-the measured share, so that a smaller one would be as honest; but then most canaries may be lost."""
+the measured share, so a smaller minimum would be valid too, but then most canaries may be lost.
+"""
 
 REACTION = 0.5
-"""The shortfall of canaries in later rounds that is never called a fault: the model has learnt them
-by then, and clients undo a part of it (6 % at most in runs that were measured,
-docs/canary_check.md)."""
+"""A shortfall in later rounds up to this is never a fault: the model has learnt the canaries by
+then, and clients undo a part (at most 6 % in measured runs, docs/canary_check.md).
+"""
 
 LEFT_OVER = 0.25
-"""The share of canaries in the round after theirs that is no sign of momentum, and the excess of a
-part of them that is no sign of another scale."""
+"""A share of canaries in the next round up to this is no sign of momentum, and an excess of a part
+of them up to this no sign of another scale.
+"""
 
 LESS = 0.3
-"""Standard errors by which a verdict's power is simulated with shorter canaries than were measured:
-an audit that detects a violation with 80 % by what it measured does so with 72 % on average over
-what is measured, as far as that is the only error, and then with 79 %."""
+"""A verdict's power is simulated with canaries shorter than measured, by this many standard errors.
+Without this, an audit with 80 % power at the measured norm would have 72 % on average over the
+measurement error; with it, 79 %.
+"""
 
 _AS_EXPECTED = 0.5
-"""Standard errors by which canaries may be measured shorter and still be simulated as long as
-expected. Most are that long, and none is longer, so that errors are on one side: what is called
-detectable with 80 % is detected with 88 % of such canaries otherwise, where only this error counts.
-With it, that is 86 %, and 77 % for a true norm one standard error below."""
+"""Canaries that are measured shorter by up to this many standard errors are simulated with the
+expected norm. Most have it and none is longer, so without this rule a stated power of 80 % would be
+88 % for them. With it, that is 86 %, and 77 % for a true norm one standard error below.
+"""
 
 _SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
 _WIDE = 0.5
-"""The deviation by chance beyond which excluded canaries show nothing."""
+"""If chance alone can exceed this deviation, excluded canaries show nothing."""
 
 _LEANING = 3.0
-"""Nats by which one explanation has to be likelier than the other to be named alone."""
+"""An explanation is named alone if it is likelier than the other by this many nats."""
 
 _SHORTER = (
     "sent below the clip norm, clipped twice, weighted, compressed, frozen in part, or another "
@@ -132,7 +136,7 @@ _SHORTER = (
 _GONE = "zeroed, dropped, of weight 0, or of another seed, order or round than is scored"
 
 _WANTED_ERROR = 0.11
-"""A standard error with which the check mostly passes if canaries are in the aggregates."""
+"""With this standard error the check mostly passes if canaries are in the aggregates."""
 
 
 def check_canaries(
@@ -189,35 +193,35 @@ def check_canaries(
 
 
 def _later_fault(included: CanaryParticipations) -> str | None:
-    """A clause on canaries that are lost after their first round; None if they are not."""
+    """A clause on canaries that are lost after their first round; None without such a fault."""
     later = coefficient(included.where(~included.is_first), 1)
     if later is None or later.ratio + later.deviation(ALARM) >= 1 - REACTION:
         return None
     return (
-        f"canaries are {_share(later)} times as long in the aggregates as a client may be in the "
-        f"rounds after their first: lost there ({LOST}), or undone by clients"
+        f"in the rounds after their first, canaries have only {_share(later)} × the expected norm "
+        f"in the aggregates: they are lost there ({LOST}), or undone by clients"
     )
 
 
 def _signal(measured: Coefficient, mixture: Mixture | None) -> float:
-    """The lower end of the share of a client's signal that canaries show."""
+    """The lower end of the interval for the signal of canaries, as a share of a client's."""
     lower = measured.ratio - measured.skew * -math.log(SIGNAL_LEVEL)
     return _length(lower - _SIGNAL_ERRORS * measured.standard_error, mixture)
 
 
 def _length(ratio: float, mixture: Mixture | None) -> float:
-    """A norm over a client's, at most 1: beyond it, the expected norm has another scale."""
+    """A norm over a client's, at most 1: a larger one means that the expected norm is wrong."""
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
     return float(np.clip(ratio / longer, 0, 1))
 
 
 @dataclass(frozen=True, eq=False)
 class _FirstRounds:
-    """Included canaries in their first rounds, whose norm is the expected one up to chance."""
+    """Included canaries in their first rounds, with the expected norm up to chance."""
 
     participations: CanaryParticipations
     measured: Coefficient  # their share in aggregates
-    # the mixture of lost and whole ones that fits best; None if tails are not known
+    # the best-fitting mixture of lost and whole canaries; None if tails are not known
     mixture: Mixture | None
     alarm: float  # nats of evidence for a fault
 
@@ -233,13 +237,13 @@ class _FirstRounds:
         return cls(participations, measured, mixture, alarm)
 
     def mixture_beyond(self, log_e_value: float) -> Mixture | None:
-        """The mixture, if the logarithm of its e-value is larger than this."""
+        """The mixture, if the logarithm of its e-value exceeds a threshold."""
         mixture = self.mixture
         return mixture if mixture is not None and mixture.log_e_value > log_e_value else None
 
     @property
     def is_faulty(self) -> bool:
-        """Whether they are not as long as a client, or not all alike, beyond chance."""
+        """Whether their norm differs from a client's, or between canaries, beyond chance."""
         is_uneven = self.mixture_beyond(self.alarm) is not None
         return is_uneven or self.measured.differs_by(1, NO_FAULT, self.alarm)
 
@@ -259,7 +263,7 @@ class _FirstRounds:
 
     @functools.cached_property
     def missing(self) -> Missing | None:
-        """How length is missing, where the likelihoods of both are clearly apart."""
+        """How the shortfall arises, if the likelihoods of the two explanations differ clearly."""
         if not self.participations.knows_tails or not 0 < self.measured.ratio < 1:
             return None
         leaning = log_ratio_lost_or_shorter(self.participations, self.measured)
@@ -283,7 +287,7 @@ class _FirstRounds:
         return self._shortfall()
 
     def _elsewhere(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
-        """A clause on canaries that are in other rounds than theirs; None if they are not."""
+        """A clause on canaries in the wrong rounds; None without such a fault."""
         for shift, others in shifted.items():
             other = coefficient(others.with_promise, 0)
             if other is not None and _is_about_one(other):
@@ -292,7 +296,7 @@ class _FirstRounds:
         return None
 
     def _shortfall(self) -> str:
-        """A guess at whether all of them are shorter, or a part of them is lost."""
+        """A clause that guesses whether all of them are shorter or a part is lost."""
         if self.measured.ratio <= self.measured.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
         if self.missing == "lost":
@@ -305,14 +309,14 @@ class _FirstRounds:
 
 
 _MOST_TENSORS = 30.0
-"""About the square root of the number of tensors of a large model."""
+"""Roughly the square root of a large model's number of tensors."""
 
 
 def _why_longer(measured: Coefficient) -> str:
-    """The causes that fit how much longer canaries are, the likeliest first.
+    """Possible causes of canaries this much longer than a client, the likeliest first.
 
-    Where each of n tensors is clipped to the clip norm, a long canary is √n of them long, and the
-    sum of its tensors' shares, between 1 and √n, along itself.
+    If each of n tensors is clipped to the clip norm, a long canary has norm √n clip norms, and its
+    projection on its own direction is between 1 and √n.
     """
     times, causes = round(measured.ratio), []
     if 1 < times < 10 and measured.is_within(times, LEFT_OVER, ARRIVED):
@@ -325,7 +329,7 @@ def _why_longer(measured: Coefficient) -> str:
 def _excluded_cause(
     excluded: CanaryParticipations, included: Coefficient, alarm: float
 ) -> str | None:
-    """A clause on excluded canaries that were sent; None if their scores are chance.
+    """A clause on excluded canaries that were sent; None if their scores are at chance.
 
     They are independent of every aggregate, so that anything beyond chance is a fault.
     """
@@ -352,7 +356,7 @@ def _doubt(
     excluded: CanaryParticipations,
     shifted: Mapping[int, CanaryParticipations],
 ) -> str | None:
-    """Why the check cannot pass, apart from the canaries' share; None if it can."""
+    """The reason why the check cannot pass, other than the canaries' share; None without one."""
     if left_over := _left_over(shifted):
         return left_over
     if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
@@ -375,15 +379,15 @@ def _in_part(mixture: Mixture) -> str:
 
 
 def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
-    """A clause on canaries that are in the aggregate after their own, as no round leaves them."""
+    """A clause on canaries in the aggregate after their own round; None without such a fault."""
     if 1 not in shifted:
         return None
     after = coefficient(shifted[1].with_promise, 0)
     if after is None or after.ratio <= LEFT_OVER + after.deviation(ALARM):
         return None
     return (
-        f"at {_share(after)} also in those of the round after: not a round's aggregate is scored, "
-        "but the model, or an optimizer's momentum"
+        f"still {_share(after)} × in those of the next round: the model or an optimizer's "
+        "momentum is scored, not the aggregate of one round"
     )
 
 
@@ -399,12 +403,12 @@ def _share(measured: Coefficient) -> str:
 
 
 def _is_about_one(measured: Coefficient) -> bool:
-    """Whether canaries clearly are in aggregates, at a share that may be 1."""
+    """Whether canaries clearly are in aggregates, at a share consistent with 1."""
     return measured.ratio > measured.deviation(ARRIVED) and not measured.differs_by(1, 0.5, ARRIVED)
 
 
 def _unclear(included: Coefficient, excluded: Coefficient | None) -> str:
-    """Why the check is not conclusive without any sign of a fault, and how much would do."""
+    """Why the check is inconclusive without a sign of a fault, and how much data would suffice."""
     measured = {"": included, " of excluded canaries": excluded}
     enough = {
         whose: math.ceil(each.count * (each.standard_error / _WANTED_ERROR) ** 2)
@@ -430,7 +434,7 @@ _PROMISE = "the expected norm in each round (canary_length, or round_lengths.npy
 def _without_lengths(
     included: CanaryParticipations, excluded: CanaryParticipations, alarm: float
 ) -> CanaryCheck:
-    """The check without expected norms: whether canaries score above chance, and evenly."""
+    """The check without expected norms: whether canaries score evenly above chance."""
     unknown = "the expected norm is unknown"
     scored = coefficient(included.as_cosines, 0)
     if scored is None:
@@ -448,7 +452,7 @@ def _without_lengths(
         reason = f"{words}: the aggregate has the wrong sign; it must be how the model moves"
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < scored.deviation(ARRIVED):
-        reason = f"{words}, which chance does too, and {unknown}"
+        reason = f"{words}, no more than by chance, and {unknown}"
         return CanaryCheck("cannot_tell", None, reason)
     if included.knows_tails and _is_uneven(included.first):
         fault = f"{words}, but unevenly within rounds: some canaries may be lost ({LOST})"
@@ -466,7 +470,7 @@ def _deviations(scored: Coefficient, dim: int) -> str:
 def _is_uneven(participations: CanaryParticipations) -> bool:
     """Whether canaries of a round differ by more than chance, at the level of alarms.
 
-    All of them have one norm in a round, whatever it is, and another in the next.
+    The norm of canaries may differ between rounds, but not within a round.
     """
     _, of_round, counts = np.unique(participations.rounds, return_inverse=True, return_counts=True)
     means = np.bincount(of_round, participations.cosines) / counts

@@ -1,4 +1,4 @@
-"""The outcome of one check, as report.json has it, and what a config promises of an aggregate."""
+"""The outcome of one check, and the configured noise and norm of an aggregate."""
 
 import math
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ class Check:
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
         all tests.
       num_tests: The number of tests: rounds and variables, or lags.
-      round: The round, from 1, that looks worst; None if no round differs, or if all rounds
-        together look worst.
-      variable: The variable of the model, from 1, that looks worst; None for the whole model.
+      round: The round, from 1, with the worst value; None if no round differs, or if all rounds
+        together are worst.
+      variable: The variable of the model, from 1, with the worst value; None for the whole model.
       ratio: The measured over the expected value there (docs/checks.md).
-      earlier_round: The round before, from 1, whose noise the worst round has again; None if no
+      earlier_round: The earlier round, from 1, whose noise the worst round repeats; None if no
         single one explains it.
-      meaning: What a correct mechanism does, in a sentence; empty before a report has it.
+      meaning: What a correct mechanism does, in a sentence that the report adds; empty before.
       measured: The finding in words, of a replay; None for other checks.
-      is_conclusive: Whether the question could be answered.
+      is_conclusive: Whether the check has an answer.
       detectable_ratio: The smallest detectable noise deficit, as a ratio (`detectable_noise`); None
         for a check of something else.
     """
@@ -52,17 +52,17 @@ class Check:
 
     @property
     def was_made(self) -> bool:
-        """Whether anything was tested, with an answer."""
+        """Whether something was tested, with an answer."""
         return self.is_conclusive and self.num_tests > 0
 
     @property
     def failed(self) -> bool:
-        """Whether a correct mechanism hardly looks like this."""
+        """Whether the outcome is very unlikely under a correct mechanism."""
         return self.log_p < math.log(FALSE_ALARM)
 
     @property
     def passed(self) -> bool | None:
-        """Whether a correct mechanism may look like this; None where nothing was tested."""
+        """Whether the outcome fits a correct mechanism; None if nothing was tested."""
         return not self.failed if self.failed or self.was_made else None
 
     @property
@@ -85,7 +85,7 @@ class Check:
         return fields_from_json(cls, fields, log_p=log_p)
 
 
-# The noise and norm bound that a config promises.
+# The configured noise and norm bound.
 
 
 T = TypeVar("T", float, npt.NDArray[np.float64])
@@ -108,14 +108,14 @@ def configured(
       clip_norm: The norm that the round's updates were clipped to.
       participants: The number of clients and canaries in the round.
       sum_noise_multiplier: The standard deviation of the noise on the sum, over the clip norm.
-      denominator: The number that the sum is divided by.
+      denominator: The divisor of the sum.
     """
     of_one = clip_norm / denominator
     return Configured(stddev=sum_noise_multiplier * of_one, norm_bound=participants * of_one)
 
 
 def why_not_checked(mechanism: Mechanism) -> str | None:
-    """The reason for which a run's aggregates are not checked, in words; None if they are."""
+    """Why a run's aggregates are not checked, in words; None if they are."""
     if isinstance(mechanism, RecordedTable):
         return "its mechanism is a plugin's, which is not imported to read a folder"
     return MECHANISMS.kind_of(mechanism).why_not_checked

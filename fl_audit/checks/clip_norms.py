@@ -1,8 +1,8 @@
-"""The check of a run's clip norms: whether the count that moves an adaptive one has its noise.
+"""The check of adaptive clip norms: whether the count that moves them is noised as configured.
 
 Clip norm, learning rate and quantile determine the noised count of each round
-(`mechanisms.kind.AdaptiveClip`). Without noise it is a whole number of clients; its distance from
-whole numbers is therefore the noise modulo one client, whoever was counted: a wrapped normal number
+(`mechanisms.kind.AdaptiveClip`). Without noise it is a whole number of clients. Its distance from
+whole numbers is therefore the noise modulo one client, for any count: a wrapped normal number
 (Mardia and Jupp, Directional Statistics, section 3.5.7).
 """
 
@@ -23,7 +23,7 @@ from fl_audit.mechanisms.kind import AdaptiveClip
 NAME = "count_noise"
 
 _UNIFORM = 2.0
-"""The standard deviation from which a wrapped normal number is uniform, up to 1e-34."""
+"""From this standard deviation on a wrapped normal number is uniform, up to 1e-34."""
 
 
 def check_clip_norms(
@@ -31,10 +31,10 @@ def check_clip_norms(
 ) -> Check:
     """Tests the noise of the counts that move a sequence of clip norms.
 
-    Given the past, the probability that a remainder is as near to 0 is uniform under that noise
-    whatever the clients are, and so is that of being as near to the last round's remainder, and of
-    being as far from 0. Each of the three products over rounds has an exact distribution (Fisher's
-    method); the smallest p-value counts three times. A count at the end of its range says nothing.
+    Given the past, three p-values are uniform under that noise for any clients: of a remainder as
+    near to 0, as near to the last round's remainder, and as far from 0. Each product over rounds
+    has an exact distribution (Fisher's method); the smallest of the three p-values is multiplied by
+    three. A count at the end of its range is not tested.
 
     Args:
       clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).
@@ -82,11 +82,11 @@ def write_adaptive_clip(folder: LogFolder, promise: AdaptiveClip) -> None:
 
 
 def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check | None:
-    """The check of a log; None if it does not say how its clip norm moves.
+    """The check of a log; None if it does not state how its clip norm moves.
 
-    Clip norms and participants are those of the longest stretch of rounds whose norms are known: of
-    a client, and of the aggregate without noise, of shape (rounds,). The latter over the former
-    have to be whole numbers.
+    Arguments are the norms of a client and of the aggregate without noise, of shape (rounds,).
+    Their ratios have to be whole numbers. The longest sequence of rounds with known norms is
+    checked.
     """
     if not folder.adaptive_clip.exists():
         return None
@@ -114,12 +114,12 @@ def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check 
 
 
 _WHOLE = 1e-4
-"""The relative error of a number of participants that is taken for a whole one."""
+"""The largest relative distance of a number of participants from an integer."""
 
 
 def _product(p_values: FloatArray) -> float:
     """The log p-value of the product of independent p-values (Fisher)."""
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     if not len(p_values):
         return 0.0
@@ -135,7 +135,7 @@ class _Remainder:
     stddev: float
 
     def within(self, centre: FloatArray, distance: FloatArray) -> FloatArray:
-        """The probability to be, on the circle, no farther from a centre than a distance."""
+        """The probability of a distance on the circle from `centre` of at most `distance`."""
         from scipy import special
 
         half = np.clip(distance, 0.0, 0.5)

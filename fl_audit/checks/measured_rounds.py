@@ -1,8 +1,8 @@
 """Measurements of aggregates for the checks: in a run, in a custom loop, and in a log.
 
-A run writes an `AggregateLog`. A custom loop shows its rounds to a `MechanismWatch`, which returns
-the checks too. `RoundScorer` measures what it scores (`MeasuredRounds`), and the files of a
-log are measured as they are read (`StatedRounds`); the folder states the noise.
+A run writes an `AggregateLog`. A custom loop passes its rounds to a `MechanismWatch`, which also
+returns the checks. `RoundScorer` measures while it scores (`MeasuredRounds`), and the files of a
+log are measured when they are read (`StatedRounds`); the folder states the noise.
 """
 
 import json
@@ -26,7 +26,7 @@ from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.inner_products import inner_product
 from fl_audit.mechanisms.kind import NoiseStream
 
-# The log of every round's noised aggregate: its lengths, and its products with the last one.
+# The log of every round's noised aggregate: its norms, and its products with the last one.
 
 
 def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
@@ -122,7 +122,7 @@ class AggregateLog:
         self._noise.write_round(round_index, noise)
 
     def flush(self) -> None:
-        """Writes what is in memory to the disk."""
+        """Writes buffered rows to the disk."""
         self._measured.flush()
         self._noise.flush()
 
@@ -135,11 +135,11 @@ class AggregateLog:
         return np.array(self._noise.array, np.float64)
 
 
-# Rounds that are shown one by one: a user's own loop, or the files of a log.
+# Rounds one by one, from a user's loop or from the files of a log.
 
 
 class MechanismWatch:
-    """A watch that sees every round's aggregate in order, and keeps the last one and some norms."""
+    """Measures every round's aggregate in order; it keeps the last one and some norms."""
 
     def __init__(
         self,
@@ -153,18 +153,18 @@ class MechanismWatch:
     ) -> None:
         """Starts before the first round, or continues the log of completed rounds.
 
-        After an interruption the last aggregate is lost: one round is then not compared with it.
-        Correlated noise is tested in whitened aggregates (`checks.whitening`).
+        After an interruption the last aggregate is lost, so one round is not compared with its
+        predecessor. Correlated noise is tested in whitened aggregates (`checks.whitening`).
 
         Args:
           sizes: The number of parameters in each variable of the model, in the order of the
             aggregate.
-          log: The log of each round's measurements; by default they are in memory alone.
+          log: The log of each round's measurements; by default in memory.
           completed: The number of completed rounds, whose measurements the log holds.
           frozen: The variables, from 1, that are not trained and have no noise.
           correlation: The matrix or the trees that correlate noise over rounds; None if each
             round draws its own.
-          stream: The computation of the matrix's noise from few vectors, if it is known.
+          stream: A memory-efficient computation of the matrix's noise, if known.
         """
         self._sizes = tuple(sizes)
         self._frozen = frozenset(number - 1 for number in frozen)
@@ -186,12 +186,12 @@ class MechanismWatch:
 
         Args:
           aggregate: The aggregate that the round released, float32 of shape (dim,).
-          noise_stddev: The standard deviation of the noise that should be on each of its
-            coordinates; 0 if none is added. Of correlated noise it is that of the independent
-            noise: the rows of z of a matrix, the nodes of a tree.
+          noise_stddev: The configured standard deviation of the noise on each of its coordinates; 0
+            without noise. Under correlated noise, that of the independent noise: the rows of z of a
+            matrix, the nodes of a tree.
           norm_bound: Its largest norm without noise: for a mean of clipped updates the participants
-            times the clip norm, over the number that the sum is divided by. None if not known:
-            norms are then not bounded.
+            times the clip norm, over the divisor of the sum. None if unknown; norms are then not
+            checked.
           round_number: The number of the round, from 1; by default the next.
 
         Raises:
@@ -217,7 +217,7 @@ class MechanismWatch:
         norm_bound: float,
         round_number: int | None = None,
     ) -> None:
-        """Measures a round's aggregate as `see_round` does, without checking the arguments.
+        """Like `see_round`, without checking the arguments.
 
         NaN marks unknown numbers; the aggregate must not be changed afterwards.
         """
@@ -232,7 +232,7 @@ class MechanismWatch:
         self._last = seen.vector
 
     def aggregates(self) -> RunAggregates:
-        """The input of the checks, of the rounds that were shown.
+        """The input of the checks, for the rounds so far.
 
         Raises:
           InputError: No round was shown, or the first rounds were shown to another watch.
@@ -256,11 +256,7 @@ class MechanismWatch:
         )
 
     def checks(self) -> list[Check]:
-        """The checks of the rounds that were shown.
-
-        Raises:
-          InputError: No round was shown, or the first rounds were shown to another watch.
-        """
+        """The checks of the rounds so far."""
         return check_aggregates(self.aggregates())
 
 
@@ -271,7 +267,7 @@ def check_noise(noise_stddev: float, norm_bound: float | None) -> None:
             raise InputError(f"{name}: must be a number, at least 0, got {value}")
 
 
-# What a log folder says of its mechanism, and what was measured of its aggregates.
+# The mechanism that a log folder states, and the measurements of its aggregates.
 
 
 class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -359,10 +355,10 @@ class StatedRounds:
 
 
 class MeasuredRounds:
-    """Measures each aggregate of a server that states its noise, in a log folder.
+    """Measures the aggregates of a server that states its noise, into a log folder.
 
-    Measurements survive kill -9. After a restart one round is not compared with the round before,
-    whose aggregate is gone.
+    Measurements survive kill -9. After a restart one round is not compared with its predecessor,
+    whose aggregate is lost.
     """
 
     def __init__(self, folder: LogFolder, num_rounds: int, dim: int) -> None:
@@ -387,10 +383,10 @@ class MeasuredRounds:
         self._measurer = _Measurer(variables.sizes, frozen, self._correlation)
 
     def forget(self, index: int) -> list[int]:
-        """Removes a round, counted from 0, before it is scored, perhaps again.
+        """Removes a round, counted from 0, before it is scored.
 
-        The round after it was compared with the aggregate that is replaced; that comparison is
-        removed too, and the round is returned.
+        If the next round was compared with the removed aggregate, that comparison is removed too,
+        and the round is returned.
         """
         if self._last is not None and self._last[0] >= index:
             self._last = None
@@ -413,8 +409,8 @@ class MeasuredRounds:
     ) -> None:
         """Measures a round, counted from 0, after `forget`.
 
-        `sizes` are those of the variables if the folder does not name them yet; a `norm_bound` of
-        None is not known.
+        `sizes` are the sizes of variables if the folder does not state them yet; `norm_bound` is
+        None if unknown.
         """
         if self._variables is None:
             self._variables = read_variables(self._folder, self._dim) or Variables(tuple(sizes))
@@ -432,7 +428,7 @@ class MeasuredRounds:
         self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
-        """The aggregate of the round that was measured last before this one; None if it is gone."""
+        """The aggregate of the last measured round before this one; None if it is lost."""
         if self._last is None:
             return None
         number, aggregate = self._last
@@ -441,7 +437,7 @@ class MeasuredRounds:
 
 
 def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
-    """The measurements of `RoundScorer` in a folder; None if no noise was stated."""
+    """The measurements by `RoundScorer` in a folder; None if no noise was stated."""
     stated = read_mechanism(folder)
     if stated is None or not folder.round_measures.exists():
         return None
@@ -472,10 +468,10 @@ def expected_of_log(
     measured: FloatArray,
     rounds: Sequence[int],
 ) -> tuple[FloatArray, FloatArray]:
-    """The noise and norm bound of whitened aggregates, whose measurements were logged.
+    """The noise and norm bound of whitened aggregates, for logged measurements.
 
-    Rounds count from 0. A round that was not compared with one before begins a new whitening, as
-    its writer had been restarted.
+    Rounds count from 0. A round without comparison starts a new whitening, because its writer was
+    restarted.
     """
     expected, whitened = ExpectedRounds(correlation), []
     for at, index in enumerate(rounds):

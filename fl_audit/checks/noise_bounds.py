@@ -5,7 +5,7 @@ norm is known, and noise g ~ N(0, stddev^2 I). The bounds hold for every s that 
 before g is drawn: they are p-values for "the noise is as configured". `detectable_noise` is the
 deficit of noise that they detect.
 
-The last part finds noise that comes twice within one aggregate: again, negated, or reversed.
+The last part finds noise that one aggregate contains twice: repeated, negated or reversed.
 """
 
 import functools
@@ -18,7 +18,7 @@ from fl_audit.array_types import Float32Array, FloatArray
 
 
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
-    """A bound on the log probability that a vector with noise is as short as this, or shorter.
+    """A bound on the log probability that a vector with noise is at most this long.
 
     The squared length |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
     than chi-square. Chernoff's bound for that, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
@@ -26,21 +26,20 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     share = np.minimum(squared_length / dof, 1.0)
     missing = share - 1
     with np.errstate(divide="ignore"):
-        # log1p has the digits where a share is near 1, log where it is tiny, as that of a single
-        # coordinate may be.
+        # log1p is accurate for a share near 1, log for a tiny share, as of a single coordinate.
         log_share = np.where(share < 0.5, np.log(share), np.log1p(missing))
     return np.asarray(np.minimum(dof / 2 * (log_share - missing), 0))
 
 
 def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:
-    """A bound on the log probability that a vector with noise is as long as this, or longer.
+    """A bound on the log probability that a vector with noise is at least this long.
 
-    The source is Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the
-    noncentral chi-square X of d degrees and noncentrality B, which is stochastically increasing in
-    B: P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
+    By Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the noncentral
+    chi-square X with d degrees of freedom and noncentrality B, which increases stochastically in B:
+    P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
 
-    The squared length is over the variance of a coordinate's noise, and the norm bound of s over
-    its standard deviation.
+    The squared length is in units of the variance of a coordinate's noise, and the norm bound of s
+    in units of its standard deviation.
     """
     noncentrality = square(norm_bound)
     above = _excess(squared_length, dof + noncentrality)
@@ -51,19 +50,19 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
 def log_p_autocorrelation(
     product: FloatArray, num_pairs: FloatArray, norm_bound: float
 ) -> FloatArray:
-    """A bound on the log probability of so large a sum of products at a lag, of either sign.
+    """A bound on the log probability of a sum of products this large, of either sign, at a lag.
 
     The sum of x_i x_(i + lag) is at most |s|^2, plus N(0, 4 |s|^2 stddev^2) or less, plus a
     quadratic form of the noise with Frobenius norm sqrt(pairs / 2) and eigenvalues up to 1, for
     which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs / 2 y) + 2 y up to probability e^-y.
 
-    The product is over the variance of a coordinate's noise, and the norm bound of s over its
-    standard deviation.
+    The product is in units of the variance of a coordinate's noise, and the norm bound of s in
+    units of its standard deviation.
     """
     above = _excess(np.abs(product), square(np.asarray(norm_bound)))
     linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
     root = _root(2.0, linear, above)
-    # The factor 4 is two parts times two signs.
+    # The factor 4 is for two terms and two signs.
     return np.asarray(np.minimum(np.log(4) - root**2, 0))
 
 
@@ -89,7 +88,7 @@ def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray
 
 
 _QUANTILE = 1.6449
-"""The standard deviations by which a normal variable exceeds its mean with probability 0.05."""
+"""The standard normal quantile at 0.95."""
 
 
 def detectable_noise(
@@ -105,8 +104,8 @@ def detectable_noise(
       dof: The number of dimensions of the noise, of the same shape.
 
     Returns:
-      The noise that fails one test with a probability of about 0.95; 0 if even no noise would pass,
-      None without tests.
+      The ratio of noise that fails one test with probability about 0.95; 0 if even no noise would
+      pass, None without tests.
     """
     tested = ~np.isnan(lengths)
     if not tested.any():
@@ -124,7 +123,7 @@ def detectable_noise(
 
 
 def _shortest_share(dof: FloatArray, log_p: float) -> FloatArray:
-    """The squared length over dof at which `log_p_shorter` is this, between 0 and 1."""
+    """The squared length over dof, between 0 and 1, with a given `log_p_shorter`."""
     low, high = np.full(len(dof), -800.0), np.zeros(len(dof))  # of its logarithm
     for _ in range(60):
         middle = (low + high) / 2
@@ -134,21 +133,21 @@ def _shortest_share(dof: FloatArray, log_p: float) -> FloatArray:
 
 
 MOST_COORDINATES = 1 << 25
-"""The largest model that is tested, in coordinates: the transform takes 24 bytes for each."""
+"""The largest tested model, in coordinates: the transform needs 24 bytes for each."""
 
 EVERY_ROUND = 1 << 20
-"""The largest model of which every round is tested; of larger ones rounds 1, 2, 4, 8 and so on."""
+"""Up to this size of a model every round is tested; for larger ones rounds 1, 2, 4, 8 and so on."""
 
 
 @dataclass(frozen=True)
 class Autocorrelation:
-    """The pairs of coordinates at which an aggregate is most like itself."""
+    """The strongest autocorrelation of an aggregate."""
 
     correlation: float  # the mean product of these pairs over the noise's variance
-    # the logarithm of a bound on the probability that noise has so large a one, of either sign,
-    # at any lag or under any reversal
+    # the logarithm of a bound on the probability of a mean product this large, of either sign, at
+    # any lag or under any reversal
     log_p: float
-    lag: int  # the distance of the pairs, at least 1; 0 if they lie on both sides of a middle
+    lag: int  # the lag of the pairs, at least 1; 0 for a reversal
 
 
 def strongest_autocorrelation(
@@ -161,9 +160,8 @@ def strongest_autocorrelation(
     dim = len(aggregate)
     if not 1 < dim <= MOST_COORDINATES:
         return None
-    # In units of the noise, which keeps float32's range whatever the clip norm is. A length that
-    # only a broken clip leaves may still overflow, which another check finds; so may any length
-    # over noise of next to nothing.
+    # In units of the noise, so that float32's range suffices for any clip norm. Only lengths after
+    # a broken clip, which another check finds, or over negligible noise overflow.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         products = _products(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
@@ -179,10 +177,10 @@ def strongest_autocorrelation(
 
 
 def _least_likely(products: Float32Array, norm_bound: float) -> int:
-    """Where `log_p_autocorrelation` is least, and the largest product if all are likely.
+    """The index of the least `log_p_autocorrelation`; of the largest product if all are likely.
 
-    Its root r, of 2 r^2 + l r = a, is at most a / l: only where that exceeds one root it may be
-    larger.
+    Its root r of 2 r^2 + l r = a is at most a / l, so only entries where that exceeds a known root
+    can be larger.
     """
     sizes = np.abs(products)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -216,7 +214,7 @@ def _products(vector: Float32Array) -> Float32Array:
 
     Around a middle each pair counts once, and the coordinate in it not at all.
     """
-    from scipy import fft  # here, for it takes a fifth of a second that an estimate needs not
+    from scipy import fft  # imported here because it takes a fifth of a second
 
     dim = len(vector)
     size = fft.next_fast_len(2 * dim, real=True)  # so that no lag wraps around

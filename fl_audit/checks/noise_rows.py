@@ -1,26 +1,26 @@
-"""What is measured of the noise of each round, as a row of numbers: for the checks, and for a file.
+"""The measurements of each round's noise, as a row of numbers, for the checks and for a file.
 
-A row is about the round's aggregate, or its whitened one, in units of the noise that should be on a
-coordinate. It is NaN if that noise is none, not known or lost in float32, and its first two numbers
-are if no autocorrelation was computed.
+A row describes the round's aggregate, whitened if noise is correlated, in units of the configured
+noise on a coordinate. It is NaN if that noise is zero, unknown or below the resolution of float32.
+Its first two numbers are NaN if no autocorrelation was computed.
 
-On single coordinates noise may be missing from any round on, and has a spread.
+Two tests look at single coordinates.
 
-**Missing.** Let y be a coordinate's change, over the noise, from a mean of the rounds before. Given
-these, |y| is stochastically at least |g| for g ~ N(0, 1), whatever clients send (Anderson 1955), so
-that the likelihood ratio L of less noise, N(0, r^2) with r < 1, which falls in |y|, is at most that
-of g, which has mean 1. The Shiryaev-Roberts statistic M = (M + 1) L therefore exceeds t / q within
-t rounds with probability q at most (M - t is a supermartingale), coordinate by coordinate as if all
-g were independent: the number of coordinates above is at most binomial. M is large if a coordinate
-has had little noise for a while, whenever that began, so a tenth of the coordinates is found that
-has none from round 11 on. Values that are rounded to a grid of r leave the mean of L at 1, up to
-1e-8 (Poisson's summation formula). On a coarser grid, half of its step is added to |y|, so that L
-is no more than before rounding.
+**Missing noise**, from any round on. Let y be a coordinate's change from a mean of the previous
+rounds, in units of the noise. Given these rounds, |y| is stochastically at least |g| for g ~ N(0,
+1), for any updates (Anderson 1955). The likelihood ratio L of less noise, N(0, r^2) with r < 1,
+falls in |y|, so it is at most that of g, which has mean 1. The Shiryaev-Roberts statistic M = (M +
+1) L therefore exceeds t / q within t rounds with probability q at most (M - t is a
+supermartingale), coordinate by coordinate as if all g were independent: the number of coordinates
+above is at most binomial. M is large if a coordinate has had little noise for a while, whenever
+that began: if a tenth of the coordinates has no noise from round 11 on, they are found. Values that
+are rounded to a grid of r leave the mean of L at 1, up to 1e-8 (Poisson's summation formula). On a
+coarser grid, half of its step is added to |y|, so that L is no more than before rounding.
 
 **Spread.** Likewise |s + g| exceeds a threshold at least as often as |g|, for any s chosen before
-g. Uniform noise and random signs of the right variance exceed two standard deviations never.
+g. Uniform noise and random signs of the right variance never exceed two standard deviations.
 
-Noise that was used before, in any earlier round: by sketches of aggregates.
+Sketches of aggregates find noise that was used in any earlier round.
 
 A sketch is R x for a fixed matrix R with orthonormal rows: sums over neighbouring coordinates with
 random signs. Given earlier rounds, the noise in it is N(0, I) in units of the noise, and the
@@ -29,9 +29,8 @@ of earlier sketches is stochastically at least chi-square, with as many degrees 
 whatever clients send. Noise that repeats earlier noise, cancels it, or is a sum of parts of it has
 no such component.
 
-The component is orthogonal to all of the rounds just before together, and to the sum of those
-before them (`lengths_beyond_past`); and to each single round before, however long ago, and to that
-in reversed order of coordinates (`nearest_rounds`).
+The tested components are orthogonal to the span of the most recent rounds and of the sum of earlier
+ones (`lengths_beyond_past`), and to any single earlier round and its reversal (`nearest_rounds`).
 """
 
 import functools
@@ -51,10 +50,10 @@ MOST_NUMBERS = 1024
 """The length of a sketch of a large model."""
 
 _WINDOW = 128
-"""The least number of rounds just before, of many, that are taken together."""
+"""The least number of most recent rounds in the span."""
 
 _BLOCK = 256
-"""Rounds per step, each compared with all before."""
+"""Rounds per step, each compared with all earlier rounds."""
 
 _SEED = 20251126
 
@@ -67,7 +66,7 @@ def sketch_size(dim: int) -> int:
 def sketch(vector: Float32Array) -> FloatArray:
     """The sketch of a vector of shape (dim,); that of the reversed vector has its halves swapped.
 
-    The middle one of an odd number of coordinates is left out.
+    If the number of coordinates is odd, the middle one is left out.
     """
     half, size = len(vector) // 2, sketch_size(len(vector)) // 2
     if size == 0:
@@ -89,11 +88,11 @@ def _signs(count: int) -> npt.NDArray[np.int8]:
 
 @dataclass(frozen=True, eq=False)
 class BeyondPast:
-    """The components of sketches that are orthogonal to earlier ones.
+    """The components of sketches orthogonal to earlier sketches.
 
     Attributes:
       lengths: Their squared norms, float64 of shape (rounds,).
-      dof: The degrees of freedom of their noise, of the same shape; 0 where none is left.
+      dof: The degrees of freedom of their noise, of the same shape; 0 if none is left.
     """
 
     lengths: FloatArray
@@ -101,7 +100,7 @@ class BeyondPast:
 
 
 def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
-    """The components orthogonal to the rounds just before, and to the sum of those before them.
+    """The components orthogonal to the most recent rounds and to the sum of earlier ones.
 
     For n rounds of s numbers it takes time n w s, for windows of w <= 128 rounds.
     """
@@ -123,7 +122,7 @@ def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
 
 @dataclass(frozen=True, eq=False)
 class NearestRounds:
-    """For each round the earlier one that its sketch is most like, up to its sign and length.
+    """For each round, the earlier round with the most similar sketch, up to sign and length.
 
     Attributes:
       rounds: The index of the earlier round, int64 of shape (rounds,); -1 for the first one.
@@ -161,30 +160,32 @@ def nearest_rounds(sketches: FloatArray) -> NearestRounds:
 
 
 OFF = 5e-3
-"""The relative error allowed in the stated noise: a value of three digits has it, and so have
-numbers of bfloat16 or float16. An epsilon changes by as little."""
+"""The allowed relative error of the stated noise, as of three digits, bfloat16 or float16. Epsilon
+changes as little.
+"""
 
 THRESHOLDS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
 """Absolute values, over the noise, above which coordinates are counted."""
 
 _ROUNDED = 0.125
-"""The largest rounding error of a coordinate, over the noise, for which thresholds allow: a grid of
-a quarter of it."""
+"""The largest rounding error of a coordinate for which thresholds allow: a grid of a quarter of the
+noise.
+"""
 
 _SAMPLE = 4096
-"""The number of coordinates by which a grid is recognised."""
+"""The number of coordinates tested for a grid."""
 
 _ON_GRID = 1e-3
-"""The largest distance of a rounded value from its grid, over the grid's step."""
+"""The largest distance of a rounded value from its grid, in steps."""
 
 _LESS = (0.25, 0.6)
-"""The shares of the noise against which its absence is tested."""
+"""The alternatives: noise reduced to these shares."""
 
 _CHANCES = 10.0 ** -np.arange(1, 21)
-"""The probabilities of the thresholds above which coordinates with little noise are counted."""
+"""The probabilities q of the thresholds for M."""
 
 _WEIGHT = np.float32(0.25)
-"""The weight of the newest round in the mean of the rounds before."""
+"""The weight of the newest round in the mean of the previous rounds."""
 
 _LARGEST = np.float32(1e30)
 
@@ -194,14 +195,14 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Scarcity:
-    """How many coordinates have had too little noise up to a round."""
+    """The number of coordinates with too little noise up to a round."""
 
-    log_p: float  # the logarithm of a bound on the probability of so many
-    ratio: float  # their number over the expected one, where that looks worst
+    log_p: float  # the logarithm of a bound on the probability of this number
+    ratio: float  # the number over the expected one, at the worst threshold
 
 
 class SilentCoordinates:
-    """Follows every coordinate over rounds; it keeps three numbers for each."""
+    """Follows every coordinate over rounds, with three numbers for each."""
 
     def __init__(self) -> None:
         self._rounds = 0
@@ -209,9 +210,9 @@ class SilentCoordinates:
         self._evidence = np.zeros((len(_LESS), 0), np.float32)
 
     def see_round(self, aggregate: Float32Array, stddev: float, error: float = 0.0) -> Scarcity:
-        """The coordinates with too little noise after a round with noise of this size.
+        """Counts coordinates with too little noise after a round.
 
-        `error` is that of `rounding_error`.
+        `error` is from `rounding_error`.
         """
         dim = len(aggregate)
         if self._rounds == 0:
@@ -250,10 +251,10 @@ def _scarcity(above: FloatArray, dim: int) -> Scarcity:
 
 
 def rounding_error(aggregate: Float32Array, stddev: float) -> float:
-    """Half the step of the grid through 0 to which all values are rounded, over the noise.
+    """If all values are rounded to a grid through 0, half of its step in units of the noise.
 
-    It is 0 unless the step is more than a quarter of the noise. Rounding what is released is as
-    private; rounded noise on updates that are on no grid is not recognised.
+    0 unless the step is more than a quarter of the noise. Rounding a release does not weaken
+    privacy; rounded noise on updates off the grid is not recognised.
     """
     values = np.unique(np.abs(aggregate[:_SAMPLE]).astype(np.float64)) / stddev
     if len(values) < 3 or len(values) > min(len(aggregate), _SAMPLE) / 2:
@@ -267,7 +268,7 @@ def rounding_error(aggregate: Float32Array, stddev: float) -> float:
 def exceeding(aggregate: Float32Array, stddev: float, error: float = 0.0) -> FloatArray:
     """The number of coordinates whose absolute value exceeds each threshold.
 
-    By so much more as `error`, that of `rounding_error`, is more than thresholds allow for.
+    Values are increased by the excess of `error`, from `rounding_error`, over the allowed one.
     """
     limits = (THRESHOLDS - max(error - _ROUNDED, 0.0)) * stddev
     counts = np.zeros(len(limits))
@@ -278,7 +279,7 @@ def exceeding(aggregate: Float32Array, stddev: float, error: float = 0.0) -> Flo
 
 
 def log_p_so_few(counts: FloatArray, trials: FloatArray) -> FloatArray:
-    """A bound on the log probability that so few coordinates exceed the thresholds.
+    """A bound on the log probability that this few coordinates exceed the thresholds.
 
     `counts` has a column for each threshold; `trials` has the number of coordinates, of shape
     (rows, 1).
@@ -288,11 +289,11 @@ def log_p_so_few(counts: FloatArray, trials: FloatArray) -> FloatArray:
 
 
 EXPECTED = 2 * special.ndtr(-(THRESHOLDS + _ROUNDED) / (1 - OFF))
-"""The least probability with which noise exceeds each threshold."""
+"""The least probability that noise exceeds each threshold."""
 
 
 def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
-    """The divergence of coins, by which Chernoff bounds binomial tails: P(X >= n q) <= e^(-n D).
+    """The divergence D of two coins in Chernoff's bound on binomial tails: P(X >= n q) <= e^(-n D).
 
     It is the Kullback-Leibler divergence D(q || p) of shares q, in nats.
     """
@@ -300,10 +301,10 @@ def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
 
 
 _FIRST = 4
-"""The number of numbers before the counts of `exceeding`."""
+"""The index of the first count of `exceeding`."""
 
 RESOLUTION = 1e-6
-"""The resolution of an aggregate in float32: shorter noise is lost in it, whatever is added."""
+"""The resolution of an aggregate in float32; smaller noise is lost."""
 
 
 def row_size(dim: int) -> int:
@@ -325,12 +326,12 @@ class NoiseRows:
 
     @property
     def silent(self) -> FloatArray:
-        """Log p-value and ratio of coordinates with too little noise, of shape (rounds, 2)."""
+        """Log p-value and ratio of the number of silent coordinates, of shape (rounds, 2)."""
         return self.rows[:, 2:_FIRST]
 
     @property
     def exceeding(self) -> FloatArray:
-        """The coordinates above each threshold, of shape (rounds, thresholds)."""
+        """The numbers of coordinates above each threshold, of shape (rounds, thresholds)."""
         return self.rows[:, _FIRST : _FIRST + len(THRESHOLDS)]
 
     @property
@@ -353,9 +354,10 @@ class NoiseWatch:
     def row(
         self, index: int, aggregate: Float32Array, stddev: float, norm_bound: float
     ) -> Float32Array:
-        """The row of a round, from 0; of NaN without noise.
+        """The row of a round, from 0; NaN without noise.
 
-        A round that is not after the last one replaces it: then coordinates are followed anew.
+        If the round is not the next one, an earlier one was repeated, and coordinates are followed
+        anew.
         """
         if index <= self._last:
             self._silent = SilentCoordinates()

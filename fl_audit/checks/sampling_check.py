@@ -1,10 +1,10 @@
-"""Whether cohorts are drawn by Poisson sampling, on which amplified accounting relies.
+"""Tests whether cohorts are Poisson sampled, on which amplified accounting relies.
 
 Under Poisson sampling every client is in every round with one probability, independently. The sizes
-of the rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds
-of one size, and epochs in which every client participates once, vary too little. Whether a client
-participates also does not depend on whether it did any number of rounds before; only this test
-finds clients that participate in blocks of rounds, or in every tenth round.
+of rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds of
+equal size, and epochs in which every client participates once, vary too little. Participation is
+also independent of earlier participation; only this test finds clients that participate in blocks
+of rounds, or in every tenth round.
 """
 
 import math
@@ -30,11 +30,11 @@ def check_poisson(
       cohorts: The clients of each round, by number from 0; a client that participates twice is
         listed twice.
       num_clients: The number of clients that may participate, at least 1.
-      probability: The probability of each in each round, in (0, 1).
+      probability: The probability of each client in each round, in (0, 1).
 
     Returns:
       The findings `once_a_round`, `rounds_vary`, `clients_vary`, `mean_cohort` and
-      `clients_return`; a correct sampler fails each with a probability of at most 1e-6.
+      `clients_return`; a correct sampler fails each with probability at most 1e-6.
 
     Raises:
       InputError: There are no rounds, a client's number or the probability is out of range.
@@ -59,7 +59,7 @@ def check_poisson(
 
 
 def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
-    """No included canary participates twice in a round; rounds count from 0."""
+    """Tests that no included canary participates twice in a round; rounds count from 0."""
     repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
     twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
     return Check(
@@ -97,12 +97,12 @@ def _varies(name: str, what: str, values: FloatArray, trials: int, probability: 
 
 
 def log_p_dispersion(squares: float, count: int, trials: int, probability: float) -> float:
-    """A bound on the log probability of a sum of `count` squared deviations as extreme as this.
+    """A bound on the log probability of a sum of squared deviations this extreme.
 
-    Chernoff's bound with the exact generating function of the squared deviation from the mean of
-    one binomial number, and both tails together.
+    It is Chernoff's bound for both tails, with the exact generating function of a binomial number's
+    squared deviation from its mean.
     """
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     outcomes = np.arange(trials + 1)
     log_mass = stats.binom.logpmf(outcomes, trials, probability)
@@ -116,7 +116,7 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 
         return log_tail
 
-    # Weights in units of the variance; from hardly any to more than the farthest tail needs.
+    # Weights in units of the variance, from negligible to more than the farthest tail needs.
     unit = -math.log(trials * probability * (1 - probability))
     tails = [
         optimize.minimize_scalar(bound(sign), bounds=(unit - 14, unit + 14), method="bounded").fun
@@ -126,11 +126,11 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 
 
 def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Finding:
-    """The finding on how often clients return after some rounds, at the worst distance.
+    """The finding on clients that return after some rounds, at the worst distance.
 
-    Of m participations that are followed by a round at this distance, n have the client in it too.
-    If rounds are drawn independently with this probability, exp(a n) over the m-th power of the
-    generating function of one draw is a supermartingale over the rounds, also for samples of fixed
+    Suppose m participations are followed by a round at some distance, and the client is in n of
+    these. If rounds are drawn independently with this probability, exp(a n) over the m-th power of
+    the generating function of one draw is a supermartingale over rounds, also for samples of fixed
     size (Hoeffding 1963, theorem 4). So m D(n / m || probability) > y for given m has probability
     e^-y at most (Chernoff), and 2 e^-y times the number of participations for any m.
     """
@@ -164,7 +164,7 @@ _RETURN = "whether a client comes does not depend on its having come some rounds
 
 def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:
     """The number of pairs of a client's rounds at each distance from 1, of shape (rounds - 1,)."""
-    from scipy import fft  # here, for it takes a fifth of a second
+    from scipy import fft  # imported here because it takes a fifth of a second
 
     rounds = present.shape[1]
     size = fft.next_fast_len(2 * rounds, real=True)
@@ -181,7 +181,7 @@ _CLIENTS = 1000
 
 
 def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Finding:
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     distribution = stats.binom(trials, probability)
     log_p = min(distribution.logcdf(sampled), distribution.logsf(sampled - 1)) + math.log(2)

@@ -1,6 +1,6 @@
-"""Faults of a training that make its accuracy, or its audit, say little.
+"""Faults of a training that make its accuracy or its audit uninformative.
 
-They are rules of thumb on the curves of metrics.csv, not tests: each names what it saw.
+They are rules of thumb on the curves of metrics.csv, not tests; each states its numbers.
 """
 
 from collections.abc import Iterator
@@ -13,20 +13,21 @@ from fl_audit.array_types import FloatArray
 from fl_audit.number_words import significant
 
 _FEWEST_ROUNDS = 5
-"""The number of rounds below which curves say nothing."""
+"""The least number of rounds for which curves are judged."""
 
 _RUN_AWAY = 20.0
-"""The factor by which a clip norm that still moves may have moved since the first round."""
+"""The largest change since the first round, as a factor, of a clip norm that still moves."""
 
 _STILL_MOVES = 1.1
-"""The factor by which it has then moved, the same way, in the last quarter of the rounds."""
+"""A clip norm still moves if it changed by this factor in the last quarter of the rounds."""
 
 _CONVERGED = 2.0
-"""The factor by which the loss has fallen if updates, and a clip norm that follows them, shrink
-because there is little left to learn."""
+"""If the loss has fallen by this factor, training has converged: updates, and an adaptive clip
+norm, shrink because there is little left to learn.
+"""
 
 _LOSS_GROWTH = 1.2
-"""The factor between the mean losses of the first and the last fifth of the rounds."""
+"""The largest ratio of the mean losses of the last and the first fifth of the rounds."""
 
 _ABOVE_CHANCE = 1.5
 """The factor by which an accuracy should exceed that of a guess."""
@@ -39,8 +40,8 @@ _CANARY_SHARE = 0.5
 class TrainingCurves:
     """A value per round of metrics.csv, each float64 of shape (rounds,).
 
-    The clip norm is infinite without clipping, the loss, in nats, is that of the cohort, and losses
-    and accuracies are NaN in rounds without one.
+    The clip norm is infinite without clipping. The loss, in nats, is that of the cohort. Losses and
+    accuracies are NaN in rounds without one.
     """
 
     clip_norm: FloatArray
@@ -61,9 +62,9 @@ class TrainingFault:
 def training_faults(
     curves: TrainingCurves, num_classes: int | None, denominator: Denominator
 ) -> tuple[TrainingFault, ...]:
-    """The faults that the rounds so far show.
+    """The faults in the rounds so far.
 
-    `num_classes` is None if labels are no classes, as in a regression, whose accuracy has no chance
+    `num_classes` is None if labels are no classes, as in a regression; accuracy then has no chance
     level.
     """
     faults = [*_empty_rounds(curves, denominator)]

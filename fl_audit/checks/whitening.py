@@ -1,27 +1,25 @@
 """Whitened aggregates: the part of correlated noise that is fresh in each round.
 
 Aggregates x + C^-1 z, with x the clients' part and z independent Gaussian rows, become C x + z when
-C is applied to them over rounds (`accounting.toeplitz`). Row t of that is row t of z, drawn after
-all that came before, plus numbers that were fixed before it was drawn. So every check of
-`checks.aggregate_checks`, which holds for any clients' part that is chosen before its round's
-noise, holds for whitened aggregates. Their noise has the standard deviation of z, and their norm
-without noise is at most the sum over k of |c_k| B_(t-k), where B_t bounds the clients' part of
-round t.
-Rounds that were not seen are left out: without them the fresh noise of a whitened aggregate is the
-same, but its norm is not bounded.
+C is applied to them over rounds (`accounting.toeplitz`). Row t of that is row t of z plus numbers
+that were fixed before it was drawn. So every check of `checks.aggregate_checks`, which allows any
+clients' part chosen before the round's noise, also holds for whitened aggregates. Their noise has
+the standard deviation of z, and their norm without noise is at most the sum over k of |c_k|
+B_(t-k), where B_t bounds the clients' part of round t. Rounds that were not seen are left out: the
+fresh noise of a whitened aggregate is then the same, but its norm is not bounded.
 
 A tree is such a matrix too. Its released sums consist of nodes' estimates (Honaker 2015), which
-weigh a node's own noise, of variance 1, and the sum of its two halves' by their inverse variances;
-w_h = 1 / (2 - 2^-h) is the weight of the former at height h. The round that completes a node of
-height h completes those of all lower heights at its end, and
+weight a node's own noise, of variance 1, and the sum of its halves' estimates by their inverse
+variances; w_h = 1 / (2 - 2^-h) is the weight of a node's own noise at height h. The round that
+completes a node of height h completes those of all lower heights at its end, and
 
     x_t + sum over j from 1 to h of (1 - product over i from j to h of (1 - w_i)) L_(j-1)
 
-with L_j the sum of aggregates over the left half of the node of height j + 1 has none of the noise
-of rounds before. The rest has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
+(with L_j the sum of aggregates over the left half of the node of height j + 1) contains no noise of
+earlier rounds. Its noise has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
 
-Whitening is the inverse of the mechanism's own recursion for noise, so it takes as much memory:
-b - 1 vectors for b bands, the buffers of a BLT, the logarithm of a tree's rounds.
+Whitening is the inverse of the mechanism's own recursion for noise, so it takes as much memory: b -
+1 vectors for b bands, the buffers of a BLT, or log2 of a tree's rounds.
 
 >>> noise = np.float32([[2.0], [-1.0]])
 >>> whitening = Whitening.from_correlation(Toeplitz((1.0, 0.5), num_rounds=2))
@@ -43,7 +41,7 @@ from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.mechanisms.kind import NoiseStream
 
 MOST_BYTES = 1 << 32
-"""The memory for vectors of past rounds; if they take more, each round is tested alone."""
+"""The most memory for vectors of past rounds; beyond it, each round is tested alone."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +63,15 @@ class ExpectedRounds:
         self._ratios: list[float] = []
 
     def forget(self) -> None:
-        """Treats the rounds so far as unseen."""
+        """Treats all rounds so far as unseen."""
         self._ratios = [math.nan] * len(self._ratios)
 
     def see_round(self, index: int, stddev: float, norm_bound: float) -> Expected:
         """The noise and norm bound of a round's whitened aggregate; NaN if not known.
 
-        Rounds count from 0; those between it and the last one are unseen, and so are all from it on
-        if it was seen before. `stddev` is that of the rows of z, or of a tree's nodes.
+        Rounds count from 0. Rounds skipped since the last one count as unseen; if this round was
+        seen before, so do the rounds from it on. `stddev` is that of the rows of z, or of a tree's
+        nodes.
         """
         if self._correlation is None or not stddev > 0:
             return Expected(stddev, norm_bound)
@@ -88,7 +87,7 @@ class ExpectedRounds:
 
 
 def past_weights(correlation: Correlation, index: int) -> FloatArray:
-    """The weights in a whitened round of its aggregate, the one before and so on; (index + 1,)."""
+    """The weights of this round's aggregate, the previous one and so on, of shape (index + 1,)."""
     weights = np.zeros(index + 1)
     if isinstance(correlation, Toeplitz):
         column = np.array(correlation.first_column[: index + 1])
@@ -114,7 +113,7 @@ def fresh_share(correlation: Correlation, index: int) -> float:
 
 
 def new_in_round(correlation: Correlation | None, index: int) -> float:
-    """The part of a round's noise that is not of rounds before, over that of a row of z."""
+    """The part of a round's noise independent of earlier rounds, over that of a row of z."""
     if correlation is None:
         return 1.0
     return fresh_share(correlation, index) / float(past_weights(correlation, index)[0])
@@ -149,8 +148,8 @@ class Whitening(ABC):
     ) -> "Whitening":
         """The whitening for a matrix or trees.
 
-        Without a `stream`, a matrix needs as many vectors as it has bands; of `dim` numbers each,
-        they may exceed `MOST_BYTES`.
+        Without a `stream`, a matrix needs a vector of shape (dim,) per band, which may exceed
+        `MOST_BYTES`.
         """
         if isinstance(correlation, Trees):
             return _TreeWhitening(correlation)
@@ -168,9 +167,9 @@ class Whitening(ABC):
     def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
         """The whitened aggregate of a round, float32 of shape (dim,), in the aggregate's unit.
 
-        Rounds count from 0; those between it and the last one are left out, as are those before it
-        if it was seen before. `stddev` is that of the independent noise in this round, as rounds
-        may have different denominators.
+        Rounds count from 0. Skipped rounds are left out; if this round was seen before, so are all
+        earlier ones. `stddev` is that of the independent noise in this round, as rounds may have
+        different denominators.
         """
 
 
@@ -210,7 +209,7 @@ class _MatrixWhitening(Whitening):
         return np.asarray(np.float32(stddev) * fresh, np.float32)
 
     def _weights(self, index: int) -> Float32Array:
-        """The weight of each row that is kept: round t is in row t mod rows."""
+        """The weight of each row of the buffer: round t is in row t mod rows."""
         weights = np.array(self._stream.weights, np.float32)
         if self._stream.decays is not None or not len(weights):
             return weights
@@ -227,7 +226,7 @@ class _MatrixWhitening(Whitening):
 
 
 class _TreeWhitening(Whitening):
-    """The whitening of trees, by the sums over nodes that are not yet part of others."""
+    """The whitening of trees, by the sums over maximal complete nodes."""
 
     def __init__(self, trees: Trees) -> None:
         self._trees = trees
@@ -249,7 +248,7 @@ class _TreeWhitening(Whitening):
         return np.asarray(np.float32(stddev) * whitened, np.float32)
 
     def _complete(self, index: int, unit: Float32Array | None) -> list[Float32Array | None]:
-        """Adds a round; the sums over the left halves of the nodes it completes, lowest first.
+        """Adds a round; returns the sums over the left halves of completed nodes, lowest first.
 
         A node with an unseen round has no sum.
         """

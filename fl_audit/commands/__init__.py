@@ -1,4 +1,4 @@
-"""The commands of `fl-audit`, one per module: its arguments, and what it calls and prints.
+"""The commands of `fl-audit`, one per module: arguments, calls and output.
 
 Large libraries are imported only when a command runs.
 """

@@ -101,7 +101,7 @@ def _account(arguments: argparse.Namespace) -> int:
 
 
 def _source(arguments: argparse.Namespace) -> "Source":
-    """The release that the arguments name or describe."""
+    """The release given by the arguments."""
     keys: dict[str, Any] = {
         name: value for name in _KEYS if (value := getattr(arguments, name)) is not None
     }

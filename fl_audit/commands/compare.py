@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 EXIT_WORSE = 5
-"""The exit status where the new run leaks significantly more."""
+"""The exit status if the new run leaks significantly more."""
 
 
 def add(commands: Commands) -> None:

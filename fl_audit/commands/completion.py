@@ -18,7 +18,7 @@ complete -o default -F _fl_audit fl-audit
 """
 
 _BEFORE = {"bash": "", "zsh": "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n"}
-"""Lines that make a shell understand bash's completion."""
+"""Lines by shell that enable bash's completion."""
 
 
 def add(commands: Commands) -> None:

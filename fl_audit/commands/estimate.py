@@ -272,7 +272,7 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
         raise InputError(f"{path}: {error}") from error
 
 
-# The file claim.csv of a log.
+# The claim.csv of a log.
 
 
 _COLUMNS = ("epsilon", "delta")

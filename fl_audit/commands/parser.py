@@ -4,7 +4,6 @@ import argparse
 import errno
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
@@ -23,7 +22,7 @@ _LARGEST = 2**63 - 1
 
 
 class _Help(argparse.HelpFormatter):
-    """Help with every default; indented lines stay as they are."""
+    """Help with every default; indented lines are not wrapped."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         has_none = action.default is None or isinstance(action.default, bool | list)
@@ -116,9 +115,10 @@ def _check_writable(path: Path) -> None:
     """Raises OSError if the path's folder does not take files."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if path.is_file() or not path.exists():  # what else there is, such as a pipe, is written to
-        with tempfile.NamedTemporaryFile(prefix=f".{path.name[:40]}.", dir=path.parent):
-            pass
+    if path.is_file() or not path.exists():  # other files, such as a pipe, are written to
+        from fl_audit.formats.text_files import check_writable
+
+        check_writable(path)
 
 
 def add_command(

@@ -42,7 +42,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_path(what: str, path: Path, *, is_json: bool = False) -> None:
-    """Prints the path of a file that was written, after JSON on standard error."""
+    """Prints the path of a written file; to standard error if standard output is JSON."""
     print(visible(f"{what}: {path}"), file=sys.stderr if is_json else sys.stdout)
 
 
@@ -63,7 +63,7 @@ def write_page(html: str, path: Path, option: str = "--out") -> None:
 
 @contextlib.contextmanager
 def page_packages() -> Iterator[None]:
-    """Says which package a page needs, where the program was installed without it."""
+    """Raises InputError with the name of a package that a page needs and that is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -95,7 +95,7 @@ def add_require(parser: argparse.ArgumentParser) -> None:
 
 
 def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> None:
-    """Raises InputError if --require needs a claim and there is none; `how` says how to do it."""
+    """Raises InputError if --require needs a claim that is missing; `how` says how to state one."""
     if "consistent" in required and not is_claimed:
         raise InputError(f"--require consistent: needs a claim; {how}")
 
@@ -129,7 +129,7 @@ def write_junit(report: "Report", path: Path | None, required: Collection[str]) 
 
 
 def exit_status(report: "Report", required: Collection[str] = ()) -> int:
-    """The exit status: 3 for a contradicted claim, 4 for what is not as required, else 0.
+    """The exit status: 3 if the claim is contradicted, 4 if a requirement is not met, else 0.
 
     With a stated claim, a mechanism that is not as configured gives 4 too. A verdict without one
     gives 0.

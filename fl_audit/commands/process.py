@@ -16,7 +16,7 @@ INTERRUPTED = "stopped by Ctrl-C"
 
 
 def ask_for_streams() -> None:
-    """Ensures that standard output and error exist, whatever their encoding.
+    """Ensures that standard output and error exist, and accept any character.
 
     Characters that the encoding lacks are printed as escapes.
     """
@@ -39,7 +39,7 @@ def ask_for_streams() -> None:
 def draw_without_windows() -> None:
     """Selects Matplotlib's file backend, as MPLBACKEND may name a display or nothing.
 
-    Matplotlib reads the variable on import, which a command does later or never.
+    Matplotlib reads the variable on import, which happens later, if at all.
     """
     os.environ["MPLBACKEND"] = "agg"
 
@@ -61,7 +61,7 @@ def flush_output() -> None:
 
 
 def limit_words(error: OSError | ArithmeticError | MemoryError) -> str:
-    """Words for a machine's limits: of the system, of floating point or of memory."""
+    """Words for an error of the system, of floating point or of memory."""
     if isinstance(error, ArithmeticError):
         return f"these values leave the range of floating-point numbers: {error}"
     if isinstance(error, MemoryError):

@@ -15,7 +15,7 @@ from fl_audit.errors import InputError
 from fl_audit.progress import warn
 
 EXIT_BROKEN = 1
-"""The exit status where something in the folder does not fit."""
+"""The exit status if something in the folder does not fit."""
 
 
 def add(commands: Commands) -> None:

@@ -91,7 +91,7 @@ def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> s
 
 
 def _lines(states: "Sequence[RunState]", out: Path, is_dry: bool) -> list[str]:
-    """The runs with their states, their number, and the page of the comparison."""
+    """Lines with the runs' states, their number, and the page of the comparison."""
     counts = {word: sum(s.state == word for s in states) for word in ("finished", "failed")}
     rest = len(states) - sum(counts.values())
     numbers = [f"{number} {word}" for word, number in counts.items() if number]

@@ -73,7 +73,7 @@ def add(commands: Commands) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Verifies a folder, and the sheet of one where it is given."""
+    """Verifies a folder, and its release sheet if one is given."""
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.compare_sheets import verify_sheet
     from fl_audit.verification import NOT_SHOWN, WITHOUT_LINK, verify_folder
@@ -103,7 +103,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
-    """Writes the in-toto statement of a run in which nothing is wrong."""
+    """Writes the in-toto statement of a run if verification found nothing wrong."""
     from fl_audit.formats.round_chain import read_chain
     from fl_audit.release_sheet.documents import in_toto_statement
 

@@ -1,6 +1,6 @@
 r"""Comparison of finished runs: participation patterns, noise levels, seeds.
 
-A folder is one of `fl-audit run`, or holds the scores of another system:
+A folder is from `fl-audit run`, or holds the scores of another system:
 
 >>> import tempfile
 >>> from pathlib import Path
@@ -17,8 +17,8 @@ A folder is one of `fl-audit run`, or holds the scores of another system:
 old 1.05
 new 3.62
 
-`comparison_lines` and `render_comparison` make text and a page of it, `csv_text` and `latex_table`
-tables for other programs. No module here imports TensorFlow.
+`comparison_lines` gives text, `render_comparison` a page, and `csv_text` and `latex_table` tables
+for other programs. No module here imports TensorFlow.
 """
 
 from fl_audit.comparison.as_page import render_comparison

@@ -1,4 +1,4 @@
-"""The page of a comparison, which refers to no other file."""
+"""The page of a comparison, as a single file."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -112,7 +112,7 @@ def _setting_cells(comparison: Comparison, setting: Setting) -> tuple[str, ...]:
 def _full_table(
     comparison: Comparison, statistic: str
 ) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-    """The groups of methods on one statistic: the title, and a row a method."""
+    """The groups of methods on one statistic: a title, and a row per method."""
     reports = [run.report for run in comparison.runs if statistic in run.report.statistics]
     present = methods_by_group(report.statistics[statistic] for report in reports)
     for group, methods in present.items():

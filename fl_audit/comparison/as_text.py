@@ -75,8 +75,8 @@ def verdict_cell(setting: Setting) -> str:
 def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
     """The epsilon by one method on one statistic.
 
-    Several runs are given by their mean, with the smallest and the largest in brackets. A mean of
-    lower bounds is no bound, so it has no sign "≥".
+    For several runs it is their mean, with the smallest and the largest in brackets. A mean of
+    lower bounds is not a bound, so it has no sign "≥".
     """
     spread = setting.epsilon(statistic, method)
     if spread is None:
@@ -149,7 +149,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def _settings_table(comparison: Comparison) -> list[str]:
-    """The settings; where patterns are compared, canaries' upper bounds are with the attackers."""
+    """The settings; if patterns are compared, canaries' upper bounds are in another table."""
     head = ("runs", "rounds", "per canary", "cohort", "accuracy", "ε client", "ε canary")
     rows = [
         (
@@ -204,8 +204,8 @@ def _explanation(comparison: Comparison) -> list[str]:
         "clients and canaries per round. ε client, ε canary: upper bounds from accounting.",
         "threshold_valid, one_run_valid: lower bounds; each holds at its confidence by itself.",
         "shift_fit: an estimate, not a bound.",
-        f"*: on the Pareto front: no setting is as accurate whose {FRONT_METHOD} is smaller beyond",
-        "noise, by intervals that do not overlap.",
+        f"*: on the Pareto front: none of at least this accuracy has a smaller {FRONT_METHOD} by",
+        "intervals that do not overlap.",
     ]
     if has_repetitions(comparison):
         lines.append("mean (smallest … largest) over runs; a mean of bounds is not a bound.")

@@ -23,10 +23,8 @@ SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
 """Methods of the first tables: the valid bounds, and the estimate with an interval."""
 
 FRONT_METHOD = "shift_fit"
-"""The method whose epsilon the privacy-accuracy plots show.
-
-With an empirical null the number of canaries limits valid bounds, and the settings that leak most
-all reach that limit; an estimate still orders them.
+"""The method of the privacy-accuracy plots. With an empirical null the number of canaries limits
+valid bounds, and all settings with much leakage reach that limit; an estimate still orders them.
 """
 
 
@@ -67,7 +65,7 @@ class Comparison:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns of the settings: what distinguishes them apart from their noise."""
+        """The patterns of the settings: what distinguishes them except for their noise."""
         return tuple(dict.fromkeys(setting.pattern for setting in self.settings))
 
     @property
@@ -97,7 +95,7 @@ class Comparison:
         A run without canaries, included for its accuracy, has one row without a method.
 
         Args:
-          folder: The folder that the runs' folders are named relative to; None names them as given.
+          folder: The folder relative to which runs' folders are named; None keeps the given names.
         """
         labels = {run: setting.label for setting in self.settings for run in setting.runs}
         rows: list[Record] = []
@@ -163,7 +161,7 @@ def compare(
 
     Args:
       folders: The folders of the runs, of logs and of other scores, at least two.
-      delta: The delta of estimates from folders without a report; None takes that of the runs.
+      delta: The delta of estimates from folders without a report; None for the delta of the runs.
       progress: Wraps the iteration over the files of aggregates that are scored.
 
     Raises:
@@ -239,16 +237,16 @@ def _spread_json(spread: Spread | None) -> dict[str, object] | None:
 
 
 _SAME_COHORT = 1.1
-"""Cohorts that differ by at most this factor may differ by their canaries' coins alone."""
+"""Cohorts that differ by at most this factor may differ only by their canaries' coins."""
 
 
 @dataclass(frozen=True)
 class _MustAgree:
-    """A fact that comparable runs have in common.
+    """A fact that comparable runs must share.
 
     Attributes:
       value: The fact about one run; None if unknown.
-      consequence: What follows from a difference, in words.
+      consequence: The consequence of a difference, in words.
     """
 
     name: str
@@ -257,7 +255,7 @@ class _MustAgree:
 
 
 def _neighbours(run: ReportedRun) -> str | None:
-    """The neighbouring relation; one that draws its own rounds is removed by zeroing it."""
+    """The neighbouring relation; removing a client that draws its own rounds counts as zero-out."""
     analytical = run.report.analytical
     neighbours = None if analytical is None else analytical.neighbours
     return ZERO_OUT if neighbours == ADD_OR_REMOVE else neighbours
@@ -293,7 +291,9 @@ _MUST_AGREE = (
     ),
     _MustAgree(
         "number of canaries",
-        lambda run: run.report.num_canaries or None,  # without any it is about accuracy alone
+        lambda run: (
+            run.report.num_canaries or None
+        ),  # a run without canaries is compared by accuracy alone
         "with more canaries a bound comes closer to the truth, so that their number alone can "
         "raise it",
     ),
@@ -358,7 +358,7 @@ def _cohorts(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    """A sentence for each group of statistics that the same runs lack."""
+    """A sentence for each group of statistics missing in the same runs."""
     titles: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for run in runs for name in run.report.statistics):
         lacking = tuple(str(run.folder) for run in runs if name not in run.report.statistics)
@@ -382,7 +382,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    """A sentence for each run with the numbers of another: a copy, or its seed without noise."""
+    """A sentence for each run with the numbers of another: a copy, or repeated without noise."""
     seen: list[ReportedRun] = []
     for run in runs:
         twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)
@@ -413,8 +413,8 @@ def pareto_front(
     A point dominates another if its interval of epsilon lies below that of the other and its
     accuracy is no smaller. The intervals may touch if the accuracy is larger, so that for intervals
     without width this is the usual front: at least as good in both, and better in one. Negoescu et
-    al. 2024 take the convex hull of point estimates, which also requires that no mixture of two
-    settings is better, and does not allow an infinite epsilon.
+    al. 2024 use the convex hull of point estimates instead, which also requires that no mixture of
+    two settings is better, and excludes an infinite epsilon.
 
     `lower` and `upper` are the ends of each point's epsilon, possibly infinite, and `accuracy` is
     finite; all are float64 of shape (num,), as is the returned bool array.

@@ -1,4 +1,4 @@
-r"""A comparison for other programs: its rows as CSV, and a table in LaTeX.
+r"""A comparison for other programs: rows as CSV, and a table in LaTeX.
 
 >>> latex_text("noise_multiplier 0.1, ε ≤ 50 %")
 'noise\\_multiplier 0.1, $\\varepsilon$ $\\le$ 50 \\%'
@@ -20,9 +20,9 @@ from fl_audit.report.headline import BOUNDS, ESTIMATE, Headline
 
 
 def csv_text(rows: Sequence[Record]) -> str:
-    r"""Writes rows as CSV with a header; numbers with all their digits, None as an empty cell.
+    r"""Rows as CSV with a header; numbers with all digits, None as an empty cell.
 
-    A text that a spreadsheet would compute begins with an apostrophe.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front.
 
     >>> csv_text([{"run": "a", "epsilon": float("inf")}, {"run": "b", "lower": 0.5}])
     'run,epsilon,lower\na,inf,\nb,,0.5\n'
@@ -38,7 +38,7 @@ def csv_text(rows: Sequence[Record]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A text without control characters that no spreadsheet takes for a formula."""
+    """The text of a cell, without control characters, and safe in a spreadsheet."""
     if not isinstance(value, str):
         return value
     text = visible(value)
@@ -57,7 +57,7 @@ _RULES = (
     f"Estimate: {ESTIMATE} with its interval, capped at an upper bound inside the interval. ",
     "Several seeds: the smallest bound, the mean estimate, an interval that covers those of all.",
 )
-"""What the numbers of the LaTeX table are."""
+"""The meaning of the numbers in the LaTeX table."""
 
 
 def latex_table(comparison: Comparison) -> str:

@@ -1,13 +1,15 @@
 """Whether a new run leaks significantly more than an old one: a gate against the last release.
 
 Both runs have an estimate of epsilon with an interval, on the first statistic of the strongest
-attacker, whatever the scores. The two are independent, so the difference has the interval
+attacker, which does not depend on the scores. The two are independent, so the difference has the
+interval
 
     d - sqrt((new - new lower)^2 + (old upper - old)^2)  to
     d + sqrt((new upper - new)^2 + (old - old lower)^2)
 
 of the method of variance estimates recovery (Zou & Donner 2008, Statistics in Medicine 27, equation
-6), at the confidence of both intervals. The new run leaks significantly more where it is above 0.
+6), at the confidence of both intervals. The new run leaks significantly more if the interval is
+above 0.
 """
 
 import math
@@ -26,7 +28,7 @@ from fl_audit.report.patterns import equally_often
 
 @dataclass(frozen=True)
 class Leakage:
-    """The estimate of one run; `epsilon` is None where only the ends of its interval are known."""
+    """The estimate of one run; `epsilon` is None if only the ends of its interval are known."""
 
     epsilon: float | None
     lower: float
@@ -71,10 +73,11 @@ class Difference:
 
 
 def difference_to_last(comparison: Comparison) -> Difference:
-    """The difference of two runs, the new one given first.
+    """The difference of two runs; the new one is first.
 
     Raises:
-      InputError: There are not two runs, they are not comparable, or have no interval in common.
+      InputError: There are not two runs, they are not comparable, or no statistic has an interval
+        in both.
     """
     if len(comparison.runs) != 2:
         raise InputError(
@@ -96,7 +99,7 @@ def difference_to_last(comparison: Comparison) -> Difference:
 
 
 def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
-    """Raises InputError where a difference would not be one of leakage."""
+    """Raises InputError if a difference would not only reflect leakage."""
     for name, of_new, of_old in (
         ("delta", new.report.delta, old.report.delta),
         ("confidence", new.report.confidence, old.report.confidence),
@@ -125,7 +128,7 @@ def _leakage(run: ReportedRun, statistic: str) -> Leakage | None:
 
 
 def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
-    """The ends of the difference's interval; the ends' own differences where no centre is known."""
+    """The ends of the difference's interval; differences of ends if a centre is unknown."""
     centres = (new.epsilon, old.epsilon)
     known = [centre for centre in centres if centre is not None and math.isfinite(centre)]
     if len(known) < 2 or math.isinf(old.upper):
@@ -137,5 +140,5 @@ def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
 
 
 def _minus(first: float, second: float) -> float:
-    """The difference; of two infinities one that says nothing against the new run."""
+    """The difference; two infinities give one in favour of the new run."""
     return -math.inf if math.isinf(second) else first - second

@@ -1,4 +1,4 @@
-"""Which settings leak significantly more than others: those whose intervals do not overlap."""
+"""The order of settings by leakage: differences are significant if intervals do not overlap."""
 
 import itertools
 import math
@@ -20,7 +20,8 @@ class Group:
     Attributes:
       lower: The lowest end of their intervals.
       upper: The highest end.
-      printed: The highest end as on a run's page, where an estimate ends at its upper bound.
+      printed: The highest end as printed on a run's page, where an estimate is capped at its upper
+        bound.
       accounting: The smallest and the largest of their upper bounds from accounting, if all are
         known.
     """
@@ -50,10 +51,10 @@ class Group:
 
 
 def compared_statistic(comparison: Comparison) -> str | None:
-    """The statistic that settings are compared on; None if no two have an interval on it.
+    """The statistic by which settings are compared; None if no two have an interval on it.
 
-    It is the first one of the strongest attacker, whatever the scores. If clients are sampled in
-    any of the runs, the attacker is one who does not know the sampled cohort.
+    It is the first one of the strongest attacker, which does not depend on the scores. If clients
+    are sampled in any of the runs, the attacker does not know the sampled cohort.
     """
     reports = {
         name: run.report.statistics[name]
@@ -71,8 +72,8 @@ def compared_statistic(comparison: Comparison) -> str | None:
 def span(headline: Headline | None) -> tuple[float, float] | None:
     """The interval of a setting's epsilon, if any.
 
-    It is the estimate's. If the lower bound refutes the estimate, it reaches from the lower to the
-    upper bound.
+    It is the interval of the estimate; if the lower bound contradicts the estimate, from the lower
+    to the upper bound.
     """
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:
@@ -152,7 +153,7 @@ def _listed(settings: Sequence[Setting]) -> str:
 
 
 def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
-    """Which of some settings with equal participations leaks more."""
+    """Which of these settings, with equal participations, leaks more."""
     rounds = settings[0].rounds_words
     where = f"With {rounds}, by “{title}”" if rounds else f"By “{title}”"
     groups = groups_apart(settings, statistic)
@@ -173,7 +174,7 @@ def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
 
 
 def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
-    """A sentence per pair of adjacent groups whose accounted order is the reverse."""
+    """A sentence per pair of adjacent groups that accounting orders the other way round."""
     for less, more in itertools.pairwise(groups):
         if less.accounting and more.accounting and less.accounting[0] > more.accounting[1]:
             yield (

@@ -16,7 +16,7 @@ _SHARED = "Runs of one seed share canaries, coins and the first model, and not t
 
 
 def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:
-    """The attackers that all settings of equal rounds have.
+    """The attackers common to all settings.
 
     Empty unless patterns differ, and canaries have about equal numbers of rounds.
     """
@@ -46,7 +46,7 @@ def detection_of(setting: Setting, statistic: str) -> Detection | None:
 
 
 def answers_of(comparison: Comparison, attackers: tuple[PatternAttacker, ...]) -> list[str]:
-    """Which pattern leaks least to each attacker, in sentences."""
+    """The pattern that leaks least to each attacker, in sentences."""
     rounds = comparison.settings[0].rounds_words
     answers = pattern_answers(attackers, rounds, confidence_of(comparison))
     seeds = {run.config.get("seed") for run in comparison.runs}

@@ -70,7 +70,7 @@ class _Point:
     Attributes:
       epsilon: Over the setting's runs.
       ends: The ends of its interval, else of its range over runs.
-      accuracy: Over the setting's runs, in percent.
+      accuracy: In percent, over the setting's runs.
       name: The noise multiplier; empty if all settings share it.
       is_on_front: Whether no other setting dominates this one beyond noise.
     """

@@ -1,4 +1,4 @@
-"""One audit: a finished run read from its report.json, or scores of another system.
+"""One compared audit: a finished run from its report.json, or scores of another system.
 
 The number of participations comes from canaries.csv; all else from report.json.
 """
@@ -43,8 +43,8 @@ class ReportedRun:
     Attributes:
       folder: The folder, as it was given.
       report: The report of the run or of the folder's scores.
-      report_json: The object in report.json, unchanged; for other scores, what `fl-audit estimate`
-        prints for the folder.
+      report_json: The object in report.json, unchanged; for other scores, the JSON of `fl-audit
+        estimate` for the folder.
       config: The resolved config, a value per `section.key`; empty for other scores.
     """
 
@@ -63,7 +63,7 @@ class ReportedRun:
         """The mean number of rounds of an included canary, if known.
 
         It is counted in canaries.csv. If that lists no rounds, it is the record's number for all
-        canaries, or its expectation for a random number.
+        canaries, or the expectation of a random number.
         """
         path = RunFolder(self.folder).canaries
         included = (
@@ -83,7 +83,7 @@ class ReportedRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether sampling decides in which rounds a client participates."""
+        """Whether a client's rounds are sampled."""
         analytical = self.report.analytical
         return analytical is not None and analytical.client.participations is None
 

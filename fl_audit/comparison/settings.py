@@ -1,6 +1,6 @@
-"""Settings: runs grouped and labelled by what differs between their configs.
+"""Settings: runs grouped and labelled by the differences of their configs.
 
-Runs that differ in their seed alone repeat one setting, and their numbers are a `Spread`.
+Runs that differ only in their seed repeat one setting; their values form a `Spread`.
 """
 
 import dataclasses
@@ -96,15 +96,15 @@ CHANCE_OR_MEANS = frozenset(
         *(f"release.{key}" for key in ReleaseStatement.__struct_fields__),
     }
 )
-"""Keys that do not distinguish settings: the seed, and those on computing, logging, scored
-attackers, the claim and the release statement."""
+"""Keys that do not distinguish settings: the seed, and keys for computing, logging, attackers, the
+claim and the release statement.
+"""
 
 OF_ONE_ATTACKER = frozenset(
     {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
 )
-"""Keys that distinguish settings only between runs that have them.
-
-They define one attacker's rounds; a run without that attacker lacks its statistics altogether.
+"""Keys that distinguish settings only between runs that have them. They define one attacker's
+rounds; a run without that attacker has none of its statistics.
 """
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
@@ -119,7 +119,7 @@ class Setting:
     """One way to train, and the runs that repeat it.
 
     Attributes:
-      pattern: What distinguishes the setting from the others, apart from its noise multiplier.
+      pattern: What distinguishes the setting from others, except for its noise multiplier.
       noise_multiplier: The effective noise multiplier of a round, to six digits, if known.
       label: The pattern, and the noise multiplier if that differs between settings.
       keys: The config keys that differ between settings, with this setting's values.
@@ -174,8 +174,8 @@ class Setting:
     def headline(self, statistic: str) -> Headline | None:
         """The combined result of all runs on one statistic; None if all left it out.
 
-        The smallest of the bounds holds at the confidence of one. Estimates are averaged, within an
-        interval that covers those of all runs.
+        The smallest of the bounds is valid at the confidence of one. Estimates are averaged, within
+        an interval that covers the intervals of all runs.
         """
         headlines = [
             headline for run in self.runs if (headline := run.headline(statistic)) is not None
@@ -220,8 +220,8 @@ def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
 
     They are named by the keys that differ, or by their folders if that is long.
 
-    Numbers in a pattern ascend; names, such as kinds, keep the order of the runs. Scores of another
-    system follow, each a setting named by its folder.
+    Patterns are sorted by number; names, such as kinds, keep the order of the runs. Scores of
+    another system come last, each a setting named by its folder.
     """
     runs = [run for run in audits if run.record is not None]
     others = [run for run in audits if run.record is None]
@@ -282,8 +282,8 @@ def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The `section.key`s in which the configs differ as settings, in the configs' order.
 
-    A key that one `kind` has and another lacks, or that is about one attacker, differs only if the
-    configs that have it disagree.
+    A key that exists only for some kinds, or that defines one attacker, differs only if the configs
+    that have it disagree.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if key not in CHANCE_OR_MEANS and _differs(key, configs)]
@@ -310,7 +310,7 @@ def _text(value: Any) -> str | None:
 
 
 def _number(value: Any) -> Any:
-    """An integer as the float it equals: 0 and 0.0 are one setting."""
+    """An integer as a float: 0 and 0.0 are one setting."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return float(value) if is_integer else value
 
@@ -334,7 +334,7 @@ def _label(keys: Mapping[str, Any], wanted: Callable[[str], bool]) -> str:
     """A label with the noise last, such as "shuffle, repeats 4, noise 0.1"."""
     ordered = sorted(keys, key=lambda key: key == NOISE)
     if keys.get(_CANARIES) == "repeats" and _REPEATS in keys:
-        ordered.remove(_CANARIES)  # the number of repeats implies it
+        ordered.remove(_CANARIES)  # implied by the number of repeats
     return ", ".join(_named(key, keys[key]) for key in ordered if wanted(key))
 
 

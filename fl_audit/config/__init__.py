@@ -13,10 +13,10 @@ GaussianFixed(noise_multiplier=1.0, epsilon=None, clip_norm=0.5, zeroing=None)
 >>> config.audit.confidence
 0.95
 
-`load_config` of `fl_audit` reads the same tables from a TOML file.
+`fl_audit.load_config` reads the same tables from a TOML file.
 
-A config has one table per topic, and reading it checks types, ranges and unknown keys. `kind`
-selects the variant of a task, a participation pattern or a mechanism; each variant has only its own
+A config has one table per topic. Reading it checks types, ranges and unknown keys. `kind` selects
+the variant of a task, a participation pattern or a mechanism; each variant accepts only its own
 keys.
 """
 

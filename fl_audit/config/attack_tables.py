@@ -29,7 +29,7 @@ _BaseShadows = Annotated[int, Meta(ge=4)]
 
 
 class Judging(Table, frozen=True):
-    """The keys of every attack that say how its models are judged.
+    """The keys of every attack for judging its models.
 
     Attributes:
       confidence: Confidence of every bound and interval.
@@ -54,9 +54,9 @@ class Attack(Judging, frozen=True):
       momentum: Momentum of SGD.
       clip_norm: Clip norm of DP-SGD; default: none.
       noise_multiplier: Standard deviation of DP-SGD's noise, in clip norms.
-      microbatches: Micro-batches whose mean gradients are clipped, in place of examples'; weakens
-        the guarantee.
-      epsilon: Target upper bound, in place of `noise_multiplier`.
+      microbatches: Micro-batches whose mean gradients are clipped, instead of examples' gradients;
+        weakens the guarantee.
+      epsilon: Target upper bound, instead of `noise_multiplier`.
       output_noise: Standard deviation of noise on trained weights.
       initial_weights: `random`, or the `same` for all models.
       models_per_block: Models that train at once; default by size.
@@ -104,7 +104,7 @@ class Attack(Judging, frozen=True):
 
 
 class FederatedAttack(Judging, frozen=True):
-    """How `fl-audit attack` attacks the clients of a run; `run` ignores it.
+    """The attack of `fl-audit attack` on the clients of a run; `run` ignores it.
 
     Attributes:
       num_shadow: Runs with a random half of the clients, to choose which to attack.
@@ -139,10 +139,10 @@ _FEDERATED_SECTIONS = {"mechanism", "participation"}
 
 
 class AttackConfig(Table, frozen=True):
-    """Everything that defines an attack on a task's models, which are trained centrally.
+    """Everything that defines an attack on centrally trained models of a task.
 
     Attributes:
-      seed: The seed of everything that is drawn.
+      seed: The seed of all randomness.
       plugins: Modules that register custom kinds, as in the config of a run.
     """
 
@@ -153,19 +153,19 @@ class AttackConfig(Table, frozen=True):
 
 
 class FederatedAttackConfig(Config, frozen=True):
-    """Everything that defines an attack on a run's clients: the run without canaries, and more."""
+    """Everything that defines an attack on a run's clients: a baseline run, and [attack]."""
 
     attack: FederatedAttack = FederatedAttack()
 
 
 def load_attack_config(path: Path, overrides: list[str]) -> AttackConfig | FederatedAttackConfig:
-    """The config of an attack; of one of `fl-audit run`, without canaries, runtime and logging."""
+    """Loads the config of an attack; of a run's config, without canaries, runtime and logging."""
     table = read_tables(path, overrides)
     if not _FEDERATED_SECTIONS & table.keys():
         import_plugins(table.get("plugins"), str(path))
         return in_folder(parse_tables(table, AttackConfig, str(path)), path.parent)
     table = {"canaries": {"count": 0}, **table}
-    config_of_table(table, path, str(path))  # `attack` refuses what `run` refuses
+    config_of_table(table, path, str(path))  # the same checks as for `run`
     config = in_folder(parse_tables(table, FederatedAttackConfig, str(path)), path.parent)
     return msgspec.structs.replace(
         config,

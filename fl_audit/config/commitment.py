@@ -58,7 +58,7 @@ from fl_audit.version import __version__
 FORMAT_VERSION = 1
 
 _ELSEWHERE = ("ray",)
-"""Tables of a config on which no result depends: the cluster that computes it."""
+"""Tables of a config that do not affect results: the cluster."""
 
 
 class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class Opened:
     """A commitment with the nonce that opens it."""
 
     commitment: Commitment
-    text: bytes  # the text of its file
+    text: bytes  # the text of the published file
     nonce: str  # 64 hexadecimal digits
 
     @property
@@ -117,7 +117,7 @@ def make_commitment(
 
 
 def commitment_to(config: Config, inputs: Inputs) -> Opened:
-    """Commits to a run of a config on its inputs with a new nonce."""
+    """Commits to a run of a config on its inputs, with a new nonce."""
     keys = committed_keys(config) | inputs.keys()
     return make_commitment(keys, committed_claim(config), method_of(config))
 
@@ -128,7 +128,7 @@ def _sealed(nonce: str, key: str, value: Any) -> str:
 
 
 def committed_keys(config: Config) -> dict[str, Any]:
-    """The values of a config by key, without those on which no result depends."""
+    """The values of a config by key, without keys that do not affect results."""
     return _keys(parse_toml(config_to_toml(config), "config"))
 
 
@@ -144,7 +144,7 @@ def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def committed_claim(config: Config) -> dict[str, Any]:
     """The claim in [audit]: all keys that begin with "claim", and delta."""
-    audit = msgspec.json.decode(msgspec.json.encode(config.audit))  # with lists, as a file has
+    audit = msgspec.json.decode(msgspec.json.encode(config.audit))  # with lists, as in a file
     return {
         key: value
         for key, value in audit.items()
@@ -153,7 +153,7 @@ def committed_claim(config: Config) -> dict[str, Any]:
 
 
 def method_of(config: Config) -> dict[str, Any]:
-    """How the claim is tested: keys of [audit], and the statistics and methods they choose from."""
+    """The tests of the claim: keys of [audit], and the available statistics and methods."""
     audit = config.audit
     return {
         "verdict_method": audit.verdict_method,
@@ -165,11 +165,11 @@ def method_of(config: Config) -> dict[str, Any]:
     }
 
 
-# The files of a commitment.
+# Files of a commitment.
 
 
 def opening_of(path: Path) -> Path:
-    """The path of a commitment's nonce, for its owner only."""
+    """The path of a commitment's nonce, which only its owner may read."""
     return path.with_name(f"{path.name}.opening")
 
 
@@ -185,7 +185,7 @@ class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_uncommitted(path: Path) -> None:
-    """Raises InputError if a file of a commitment exists, which is never replaced."""
+    """Raises InputError if a file of a commitment exists: none is ever replaced."""
     for file_path in (path, opening_of(path), tries_of(path)):
         if file_path.exists():
             alone = "" if path.exists() else f" (delete it if no {path.name} was ever published)"
@@ -246,7 +246,7 @@ def _opening_text(nonce: str) -> str:
 
 
 class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The record of a run's commitment in its folder (commitment.json).
+    """A run's place under its commitment, in its folder (commitment.json).
 
     Attributes:
       commitment: The text of the published file.
@@ -264,7 +264,7 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return hashlib.sha256(self.commitment.encode()).hexdigest()
 
     def content(self, path: Path) -> Commitment:
-        """The commitment; InputError, naming `path`, if the text is none."""
+        """The commitment; InputError, naming `path`, if the text is not valid."""
         try:
             return msgspec.json.decode(self.commitment.encode(), type=Commitment)
         except (msgspec.MsgspecError, ValueError) as error:
@@ -313,7 +313,7 @@ def _refuse_others(
 
 
 def words_of_other(key: str, keys: Mapping[str, Any]) -> str:
-    """Describes how a key differs from its commitment."""
+    """Describes how a key differs from the commitment."""
     if key.startswith(PREFIX):
         return f"{words_of_input(key)} changed since the commitment"
     now = f"is {keys[key]!r}" if key in keys else "is not set"
@@ -334,7 +334,7 @@ def read_try(folder: RunFolder) -> Try:
 
 
 def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Records in a run's folder which try it is, before its chain begins, and the opening."""
+    """Records the try and the opening in a run's folder, before its chain begins."""
     listed = read_tries(tries_of(path))
     attempt = Try(opened.text.decode(), len(listed) + 1, _digest(tries_of(path)))
     text = msgspec.json.format(msgspec.json.encode(attempt)).decode()

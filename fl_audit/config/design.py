@@ -1,4 +1,4 @@
-"""The design of a run, fixed by config and seed before there is a model: coins, schedule, noise."""
+"""The design of a run, fixed by config and seed before training: coins, schedule, noise."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ from fl_audit.participation.arms import arm_names
 class RunDesign:
     """A run as determined by its config, its seed and the names of its clients.
 
-    `PreparedRun` (trained) and `PlannedRun` (planned) are such designs.
+    Subclasses are `PreparedRun`, for training, and `PlannedRun`.
     """
 
     config: Config  # the config of the run; its mechanism's noise is known
@@ -82,7 +82,7 @@ class RunDesign:
 
     @property
     def secret_from(self) -> Literal["run", "config"] | None:
-        """Whose secret the schedule is drawn from; None where the seed draws it."""
+        """The secret from which the schedule is drawn, in words; None if the seed determines it."""
         if self.secret is None:
             return None
         return "run" if self.config.schedule_secret is UNSET else "config"
@@ -104,12 +104,12 @@ class RunDesign:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The fields of `RunDesign`, as arguments of a subclass."""
+        """The fields of `RunDesign`, as arguments for a subclass."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(RunDesign)}
 
 
 def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
-    """The design with the mechanism's noise, which may have to be solved for an epsilon."""
+    """The design with the mechanism's noise, which may follow from a target epsilon."""
     cohort = design.schedule.expected_cohort
     if mechanism.epsilon is not None:
         mechanism = mechanism_for_epsilon(mechanism, cohort, design.release, design.delta)
@@ -120,10 +120,10 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
 def design_run(
     config: Config, client_ids: Sequence[str], num_canaries: int, secret: int | None = None
 ) -> RunDesign:
-    """Draws who is included and the schedule.
+    """Draws the included canaries and the schedule.
 
-    The schedule of a run that `is_secret` is drawn from its secret; None draws it from the seed, as
-    for a run that is planned.
+    If the schedule is secret (`is_secret`), it is drawn from `secret`; None draws it from the seed,
+    as for planning.
     """
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(
@@ -166,10 +166,10 @@ def _schedule(
 
 
 def is_secret(config: Config, schedule: Schedule) -> bool:
-    """Whether a run that trains draws its schedule from a secret.
+    """Whether training draws its schedule from a secret.
 
-    It does where there is noise and a client's upper bound counts on an unknown draw, or where the
-    config names the secret.
+    True if there is noise and a client's upper bound relies on secret rounds, or if the config
+    names the secret.
     """
     noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
     counts_on_draw = isinstance(schedule.client_attendance.sampling, SecretSampling)

@@ -1,4 +1,4 @@
-"""Reading a config from TOML, with errors that name every mistake, and writing it back."""
+"""Reads a config from TOML, with one-line errors, and writes it back."""
 
 import math
 import os
@@ -34,7 +34,7 @@ _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
 """Default kinds of tables."""
 
 _SMALLEST, _LARGEST = 1e-30, 1e30
-"""Range of a number's size; within it, single precision holds the reciprocal too."""
+"""Range of absolute values; within it, single precision holds the reciprocal too."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -51,7 +51,7 @@ def read_tables(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def config_of_table(table: dict[str, Any], path: Path, name: str) -> Config:
-    """Turns a config file's table into a `Config` with absolute paths; ignores [attack]."""
+    """Turns the tables of a config file into a `Config` with absolute paths; ignores [attack]."""
     table = _with_plugin_folders(table, path.parent)
     return in_folder(parse_config({k: table[k] for k in table if k != "attack"}, name), path.parent)
 
@@ -62,14 +62,14 @@ def _with_plugin_folders(table: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:
-    """The config with relative paths made absolute, starting at its folder."""
+    """The config with absolute paths; relative ones start at the folder."""
     tables = {k: t for k, t in msgspec.structs.asdict(config).items() if isinstance(t, Table)}
     tables = {key: _with_absolute_paths(table, folder) for key, table in tables.items()}
     return _with_absolute_paths(replace(config, **tables), folder)
 
 
 def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
-    """The table with its relative paths made absolute, starting at the config file's folder."""
+    """The table with absolute paths; relative ones start at the config file's folder."""
     paths = {k: path for k in table.path_keys if isinstance(path := getattr(table, k), str)}
     return replace(table, **{key: os.path.realpath(folder / path) for key, path in paths.items()})
 
@@ -77,7 +77,7 @@ def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
 def parse_config(table: Mapping[str, Any], name: str) -> Config:
     """Turns parsed TOML into a `Config`, with the kinds that its plugins register.
 
-    `name` names the config in error messages; plugins already have their folders.
+    `name` names the config in error messages. Plugins are imported from `sys.path`.
     """
     import_plugins(table.get("plugins"), name)
     _check_threat_models(table, name)
@@ -87,7 +87,7 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
 
 
 def load_recorded(path: Path) -> Config:
-    """Reads the config in the folder of a trained run as `recorded_config` does."""
+    """Reads the config in the folder of a trained run by `recorded_config`."""
     return in_folder(recorded_config(read_toml(path), str(path)), path.parent)
 
 
@@ -200,7 +200,7 @@ def _readable(message: str, table: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as a config writes it, about."""
+    """A value roughly as a config writes it."""
     if isinstance(value, Mapping | list):
         return "a table" if isinstance(value, Mapping) else f"a list of {len(value)} items"
     return str(value).lower() if isinstance(value, bool) else repr(value)
@@ -238,7 +238,7 @@ def _in_other_sections(key: str, prefix: str) -> str:
 
 
 def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
-    if value is None:  # JSON writes keys that are not set as null
+    if value is None:  # JSON has null for keys that are not set
         return
     if len(allowed := [each for each in variants(annotation) if each is not type(None)]) == 1:
         (annotation,) = allowed
@@ -315,7 +315,7 @@ def _value(text: str, name: str) -> Any:
         raise InputError(f"{name}: is TOML that cannot be read: {words}") from error
 
 
-# A config flattened to `section.key`s, for experiment trackers.
+# A config as flat `section.key`s, for experiment trackers.
 
 
 Scalar = bool | int | float | str

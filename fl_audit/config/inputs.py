@@ -1,8 +1,8 @@
-"""What a run reads besides its config: small files, the user's code, and the clients' data.
+"""The inputs of a run besides its config: small files, the user's code, and the clients' data.
 
-A config names these by their paths; whoever replaces what is there changes the run without changing
-the config. `inputs.json` in a run's folder has the digests of files and modules in full, and of the
-data the number of clients and, of some clients at even distances, their examples.
+A config names these by path, so replacing them changes the run without changing the config.
+`inputs.json` in a run's folder has the digests of complete files and modules. Of the data it has
+the number of clients and a digest of some clients' examples.
 """
 
 import hashlib
@@ -25,21 +25,21 @@ from fl_audit.tasks.kinds import PythonTask
 from fl_audit.tasks.learning_task import Examples, LearningTask
 
 MOST_CLIENTS = 64
-"""The clients whose examples are in the digest of the data."""
+"""The number of clients whose examples are in the digest of the data."""
 
 _MOST_EXAMPLES = 1_000
-"""The examples of one of them, or of the held-out data, that are."""
+"""The number of their examples, and of held-out examples, in the digest."""
 
 PREFIX = "inputs."
-"""What the keys of inputs begin with, in addition to the keys of a config."""
+"""The prefix of the keys of inputs, which distinguishes them from config keys."""
 
 
 class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run reads besides its config.
+    """The inputs of a run besides its config.
 
     Attributes:
       files: The SHA-256 of each file that mechanism, participation or canaries name, by key.
-      code: The SHA-256 of each module of the user's own, by its name.
+      code: The SHA-256 of each custom module, by its name.
       clients: The number of clients.
       examples: The number of examples of the clients in the digest.
       data: The SHA-256 of all clients' names, of some clients' examples and of the held-out ones.
@@ -54,7 +54,7 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: str
 
     def keys(self) -> dict[str, Any]:
-        """The values by key, all of which begin with `PREFIX`."""
+        """The values by key; keys begin with `PREFIX`."""
         flat: dict[str, Any] = {
             f"{PREFIX}clients": self.clients,
             f"{PREFIX}examples": self.examples,
@@ -66,7 +66,7 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_inputs(config: Config, task: LearningTask) -> Inputs:
-    """Reads what a run of a config reads."""
+    """Reads the inputs of a run."""
     population = task.population
     names = population.client_ids
     count = min(len(names), MOST_CLIENTS)
@@ -89,17 +89,17 @@ def read_inputs(config: Config, task: LearningTask) -> Inputs:
 
 
 def input_files(config: Config) -> Iterator[tuple[str, Path]]:
-    """The files that a run's mechanism, participation and canaries name, by their keys."""
+    """The files named by a run's mechanism, participation and canaries, by key."""
     for section in ("mechanism", "participation", "canaries"):
         table = getattr(config, section)
         for key in getattr(table, "path_keys", ()):
             path = getattr(table, key, None)
-            if path is not None and key != "store_path":  # a cache, made of the seed
+            if path is not None and key != "store_path":  # a cache, not an input
                 yield f"{section}.{key}", Path(path)
 
 
 def _modules(config: Config) -> Iterator[tuple[str, Path]]:
-    """The modules of the user's own: the one of the task, and plugins."""
+    """The custom modules: that of the task, and plugins."""
     plugins = config.plugins or ()
     named = [(Path(folder), name) for folder, _, name in (p.rpartition("/") for p in plugins)]
     if isinstance(config.task, PythonTask):
@@ -114,7 +114,7 @@ def _modules(config: Config) -> Iterator[tuple[str, Path]]:
 
 
 def _spread(size: int) -> Any:
-    """The places of some examples of so many, at even distances."""
+    """Evenly spaced indices."""
     return np.arange(0, size, max(1, math.ceil(size / _MOST_EXAMPLES)))
 
 
@@ -138,7 +138,7 @@ def read_recorded_inputs(folder: RunFolder) -> Inputs:
 def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
     """Refuses to resume a run whose inputs have changed.
 
-    A run without a chain may lack the file, which is then written.
+    Before its chain begins a run may lack the file, which is then written.
     """
     if not folder.inputs.exists() and not folder.chain.exists():
         write_recorded_inputs(folder, inputs)  # the process was killed before it did
@@ -152,7 +152,7 @@ def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
 
 
 def words_of_input(key: str) -> str:
-    """A subject, with its verb, for the key of an input.
+    """A subject and its verb for the key of an input.
 
     >>> words_of_input("inputs.data"), words_of_input("inputs.mechanism.coefficients")
     ("the clients' data have", 'the file `mechanism.coefficients` has')

@@ -1,7 +1,7 @@
-"""Every config key with its type, default and meaning, and the page that lists them.
+"""Every config key with its type, default and meaning, and the page docs/config.md.
 
-All of it is read from the classes of the config's tables, including registered kinds.
-`python -m fl_audit.config.reference` prints the page docs/config.md.
+All of it comes from the classes of the config's tables, including registered kinds. `python -m
+fl_audit.config.reference` prints the page.
 
 >>> seed = next(key for table in config_tables() for key in table.keys if key.name == "seed")
 >>> seed.type, seed.default
@@ -43,7 +43,7 @@ class TableOfKeys:
     """A table of a config, or one kind of it."""
 
     name: str  # the name in brackets, such as "mechanism"; "" for the top-level keys
-    kind: str | None  # the value of `kind` that selects it; None for a table of one kind
+    kind: str | None  # the value of `kind` that selects it; None for a table without kinds
     meaning: str  # from the docstring of the class
     keys: tuple[Key, ...]  # in the order of the class, without `kind`
 
@@ -54,7 +54,7 @@ def config_tables() -> Iterator[TableOfKeys]:
     for name, annotation in key_types(Config).items():
         for table in table_variants(annotation):
             yield table_of_keys(name, table)
-        # Several kinds share a nested table, such as the zeroing of mechanisms.
+        # Kinds may share a nested table, such as the zeroing of mechanisms.
         inner = {
             (key, kind)
             for table in table_variants(annotation)
@@ -73,7 +73,7 @@ def table_of_keys(name: str, table: type[Table]) -> TableOfKeys:
 
 def _keys(table: type[Table]) -> tuple[Key, ...]:
     meanings = _meanings(table)
-    # Types with their ranges, which msgspec's own view of a field leaves out.
+    # Types with their ranges, which msgspec's field type omits.
     types = typing.get_type_hints(table, include_extras=True)
     return tuple(
         Key(
@@ -174,7 +174,7 @@ _COLUMNS = ("key", "takes (default)", "meaning")
 
 
 def config_reference() -> str:
-    """The page in Markdown: a section for each table with all its kinds, and those of attacks."""
+    """The page in Markdown, with a section for each table and all its kinds, also of attacks."""
     sections = [
         _page_section(f"[{name}]" if name else "Top-level keys", list(kinds))
         for name, kinds in itertools.groupby(config_tables(), lambda table: table.name)
@@ -199,7 +199,7 @@ def _page_section(title: str, kinds: Sequence[TableOfKeys]) -> str:
 
 
 def _rows_of_kinds(kinds: Sequence[TableOfKeys]) -> list[list[str]]:
-    """A row per key, shared by the kinds that document it alike; equal names are adjacent."""
+    """A row per key, shared by kinds with the same documentation; equal names are adjacent."""
     kinds_of: dict[str, dict[Key, list[str]]] = {}
     for table in kinds:
         for key in table.keys:

@@ -1,6 +1,6 @@
-"""The config of a run: `Config`, and the tables without a package of their own.
+"""The config of a run: `Config`, and the tables that belong to no other package.
 
-These are the work of clients and server, the cluster, logging, and the release statement.
+These tables are on clients, server, cluster, logging, and the release statement.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -20,15 +20,15 @@ from fl_audit.mechanisms import Mechanism
 from fl_audit.participation import Dropouts, Participation
 from fl_audit.tasks.kinds import Task
 
-# Clients and server: what they do with examples and updates.
+# The work of clients and of the server.
 
 
 Decay = Annotated[float, Meta(ge=0, lt=1)]
-"""Share of a running mean that a step keeps."""
+"""The decay of a running mean."""
 
 
 class LocalSteps(Table, frozen=True, kw_only=True):
-    """The keys that all clients have that take steps on their own examples.
+    """The keys of all clients that take local steps.
 
     Attributes:
       learning_rate: Learning rate of local steps.
@@ -97,7 +97,7 @@ class ServerSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="sgd"):
 
 
 class AdaptiveServer(Table, frozen=True, kw_only=True):
-    """The keys that adaptive servers have in common (Reddi et al. 2020, algorithm 2).
+    """The common keys of adaptive servers (Reddi et al. 2020, algorithm 2).
 
     Attributes:
       learning_rate: Server learning rate.

@@ -34,8 +34,9 @@ _VALUES: Mapping[str, _Values] = {
     "participation": {"rounds": 100, "clients_per_round": 20},
     "canaries": {"count": 1000, "family": "hadamard"},
 }
-"""Keys that are set: half of 1,000 canaries are included in 100 rounds of 20 clients, five a round.
-Delta follows from the number of clients."""
+"""Set keys: half of 1,000 canaries are included in 100 rounds of 20 clients, five per round. Delta
+follows from the number of clients.
+"""
 
 _STACK_OVERFLOW: Mapping[str, _Values] = {
     "client": {"learning_rate": 1.0},
@@ -69,8 +70,9 @@ _VALUES_OF_TASK: Mapping[str, Mapping[str, _Values]] = {
     "wine": {"task": {"num_clients": 100, "hidden": [128]}},
 }
 """Tables that a task replaces: digits as in docs/tutorial.md; Stack Overflow, EMNIST and text as in
-experiments/. A linear model of wines has 42 parameters, too few for the directions of a thousand
-canaries to differ."""
+experiments/. A linear model of wines has only 42 parameters, too few for a thousand different
+directions.
+"""
 
 _NOTES: Mapping[tuple[str, str], str] = {
     ("participation", "canaries"): (
@@ -87,7 +89,7 @@ _LEFT_OUT = {
     for field in msgspec.structs.fields(Config)
     if field.default is None or field.default is msgspec.UNSET
 }
-"""Optional tables: [ray] is refused with another runtime."""
+"""Optional tables; [ray] is refused with another runtime."""
 
 
 def starting_config(task: str) -> str:

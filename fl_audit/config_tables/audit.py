@@ -18,7 +18,7 @@ MOST_POINTS = 1_000
 """Largest number of points of a claimed privacy profile."""
 
 LostCanaries = Literal["error", "warn"]
-"""Whether canaries that do not reach the aggregates end a training, or are a warning."""
+"""Whether canaries that do not reach the aggregates end training or cause a warning."""
 
 _CLAIMS = ("claimed_epsilon", "claimed_mu", "claimed_rho", "claimed_profile", "claim")
 
@@ -85,8 +85,8 @@ class Audit(Table, frozen=True):
     def __post_init__(self) -> None:
         """Checks the keys of a claim, and settles on one delta.
 
-        `check_threat_models` checks the threat models; a run calls it, a reader of its folder does
-        not.
+        `check_threat_models` checks the threat models, for a run but not for a reader of its
+        folder.
         """
         claims = [key for key in _CLAIMS if getattr(self, key) is not None]
         if len(claims) > 1:
@@ -126,7 +126,7 @@ class Audit(Table, frozen=True):
         return any(getattr(self, key) not in (None, "none") for key in _CLAIMS)
 
     def _check_live_verdict(self) -> None:
-        """Raises ValueError unless a claim is stated and the live test may decide it."""
+        """Raises ValueError unless a claim is stated that the live test can decide."""
         if not self.is_claimed:
             raise ValueError("stop_when_contradicted needs a claim, such as claimed_epsilon")
         if "known_rounds" not in self.threat_models:

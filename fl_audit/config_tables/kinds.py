@@ -53,16 +53,16 @@ KindType = TypeVar("KindType", bound=Kind)
 
 
 class RecordedTable(Table, frozen=True):
-    """A recorded table of a kind that is not registered here, as a plugin's."""
+    """A recorded table of a kind that is not registered here, such as a plugin's."""
 
 
 def recorded_words(table: RecordedTable) -> str:
-    """What is known of such a kind, to follow a verb."""
+    """Words for an unregistered kind, to follow a verb."""
     return f"as the kind {table.__struct_config__.tag!r} of a plugin decides"
 
 
 _OURS = ("path_keys",)
-"""Names in every table's class that are not keys."""
+"""Attributes of every table's class that are not keys."""
 
 _kinds: dict[type, "Kinds[Any]"] = {}
 
@@ -102,7 +102,7 @@ class Kinds(Registry[KindType]):
     def recorded(self, table: Mapping[str, Any]) -> RecordedTable:
         """A recorded table of an unregistered kind; ValueError if it is malformed.
 
-        It holds the keys and their values, but no kind is found by it.
+        It holds the keys and their values, but no kind.
         """
         kind, keys = table.get("kind"), [key for key in table if key != "kind"]
         if not isinstance(kind, str):
@@ -134,7 +134,7 @@ def kinds_of(annotation: Any) -> Kinds[Any] | None:
 
 
 def variants(annotation: Any) -> tuple[Any, ...]:
-    """The types that a key may take: those of a registry or of a union, else the type itself."""
+    """The possible types of a key: those of a registry or of a union, else the type itself."""
     if kinds := kinds_of(annotation):
         return kinds.tables
     is_union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
@@ -142,7 +142,7 @@ def variants(annotation: Any) -> tuple[Any, ...]:
 
 
 def table_variants(annotation: Any) -> tuple[type[Table], ...]:
-    """The tables among the types that a key may take."""
+    """The tables among the possible types of a key."""
     return tuple(v for v in variants(annotation) if isinstance(v, type) and issubclass(v, Table))
 
 

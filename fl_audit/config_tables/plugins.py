@@ -2,8 +2,8 @@
 
 `plugins = ["my_patterns"]` precedes all tables. A command that trains or plans imports the modules
 before it reads the kinds of the config; a command that only reads a finished run's folder imports
-no foreign code. A module is looked up in the config's folder, then in Python's path; another folder
-may be stated, as in `"../kinds/my_patterns"`.
+no foreign code. A module is looked up in the config's folder, then in Python's path; a name may
+include another folder, as in `"../kinds/my_patterns"`.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ def with_folders(plugins: Any, folder: Path) -> Any:
     """The plugins of a config with the folders of those outside Python's path.
 
     Other processes, such as Ray's, and resumed runs find them by these names. `plugins` is the
-    value in the config file, a list of names if valid; relative names start at `folder`, the
-    config's.
+    value in the config file, which is not validated yet; relative names start at the config's
+    `folder`.
     """
     if not _are_names(plugins):
-        return plugins  # refused with the config's other values
+        return plugins  # refused later, with the config's other values
     return [_with_folder(plugin, folder) for plugin in plugins]
 
 
@@ -53,7 +53,7 @@ class MissingModuleError(Exception):
 def module_in(name: str, folder: Path | None) -> ModuleType:
     """Imports a module from a folder if it is there, else from Python's path."""
     if folder is not None:
-        # The folder stays first in the path: the module may import its neighbours at any time.
+        # The folder stays first in the path: the module may import its siblings at any time.
         sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
         importlib.invalidate_caches()
         local_file = module_file(name, folder)
@@ -74,9 +74,9 @@ def module_in(name: str, folder: Path | None) -> ModuleType:
 
 @contextlib.contextmanager
 def users_code(name: str) -> Iterator[None]:
-    """Turns any error of the user's code inside the `with` into one line with its location.
+    """Turns any error of the user's code in the block into an InputError with its location.
 
-    `name` says what is called. Raises InputError.
+    `name` is what is called, in the message.
     """
     try:
         yield
@@ -103,14 +103,14 @@ def _are_names(plugins: Any) -> bool:
 
 
 def _with_folder(plugin: str, folder: Path) -> str:
-    """The name with its folder if a folder is stated, or if the module is in the config's."""
+    """The name with its folder, if a folder is stated or the module is in the config's folder."""
     stated, _, name = plugin.rpartition("/")
     full_path = (folder / stated).resolve()
     return f"{full_path}/{name}" if stated or module_file(name, full_path) is not None else plugin
 
 
 def module_file(name: str, folder: Path) -> Path | None:
-    """The file of a module or package in a folder; None where there is none."""
+    """The file of a module or package in a folder; None if there is none."""
     place = folder.joinpath(*name.split("."))
     candidates = (place.with_suffix(".py"), place / "__init__.py")
     return next((file for file in candidates if file.exists()), None)

@@ -1,4 +1,4 @@
-"""Engines, which train the rounds of a run. `tff` is the one on TensorFlow Federated."""
+"""Engines, which train the rounds of a run: `tff` on TensorFlow Federated, `jax` on JAX."""
 
 
 class CannotRunError(Exception):

@@ -25,7 +25,7 @@ class PaddedBlock:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """The shape that a block is padded to; `rows` are examples per batch."""
+    """The padded shape of a block; `rows` are examples per batch."""
 
     clients: int
     batches: int
@@ -69,13 +69,13 @@ def pad_block(
 
 # The number of clients that fit in memory.
 
-# A client in training holds its weights, their gradients, the result of the step, its update, and
-# activations that the model's size says little about: generously, this many copies of the model.
+# The memory of a client in training, in copies of the model: weights, gradients, the result of the
+# step, the update, and activations, for which the model's size is a poor measure. A generous guess.
 _COPIES_PER_CLIENT = 12
 _MOST_CLIENTS_PER_BLOCK = 64
 
 
 def clients_in_memory(dim: int, num_bytes: int) -> int:
-    """How many clients fit into half of a device's memory, at least 1 and at most 64."""
+    """The number of clients that fit into half of a device's memory, from 1 to 64."""
     fitting = num_bytes // 2 // (_COPIES_PER_CLIENT * 4 * dim)
     return max(1, min(fitting, _MOST_CLIENTS_PER_BLOCK))

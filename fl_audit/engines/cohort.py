@@ -1,8 +1,7 @@
-"""The participants of a round: what they train on, read ahead of time.
+"""The participants of a round and their data, read ahead of time.
 
-`CohortData` reads, for a cohort, the examples of its clients in the order in which they train on
-them, and the vectors or examples of its canaries. `prefetched` reads the next cohort while a round
-trains.
+`CohortData` reads the examples of a cohort's clients, in the order of training, and the vectors or
+examples of its canaries. `prefetched` reads the next cohort while a round trains.
 """
 
 import collections
@@ -28,7 +27,9 @@ class RoundData:
 
     clients: Sequence[Examples]  # of each real client in the order of training, pass after pass
     canaries: IndexArray  # indices in the pool
-    canary_examples: Sequence[Examples] = ()  # of each of these; empty if canaries are vectors
+    canary_examples: Sequence[
+        Examples
+    ] = ()  # of each of these canaries; empty if canaries are vectors
 
     @property
     def trained(self) -> Sequence[Examples]:
@@ -59,7 +60,7 @@ class CohortData:
         return RoundData(clients, cohort.canaries, canaries)
 
     def of_canary(self, canary: int, round_index: int) -> Examples:
-        """A canary's examples in the order in which it would train on them in a round."""
+        """A canary's examples in the order of training in a round."""
         examples = self.canary_examples[canary]
         random = generator(self.seed, Stream.CANARY_ORDER, round_index, canary)
         return examples.take(self._order(len(examples), random))
@@ -92,9 +93,9 @@ def prefetched(
     """Calls `make` for each item in background threads; the iterator has the results in order.
 
     While the caller works on a result, the next `num_threads` results, and no more, are computed.
-    An error of `make` is raised when its result is requested. When the block is left, in whatever
-    way, its threads have ended: calls of `make` that have started are finished, later ones are not
-    started. Items are taken one by one in the caller's thread.
+    An error of `make` is raised when its result is requested. On any exit from the block its
+    threads have ended: started calls of `make` are finished, later ones are not started. Items are
+    taken one by one in the caller's thread.
     """
     executor = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
     try:

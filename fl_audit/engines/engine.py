@@ -1,9 +1,9 @@
 """The interface between a run and the engine that trains it.
 
-A run (`fl_audit.run`) knows its config, its participants, its canaries and its attackers. An engine
-knows how a model is trained. `Engine` connects them: it starts, runs a round of a cohort, and
-returns the new state and what attackers see of the round. A run names no engine, so that one with
-another framework needs a subclass of `Engine` and one line that registers it:
+A run (`fl_audit.run`) knows its config, its participants, its canaries and its attackers; an engine
+trains the model. Through `Engine` a run starts the engine and has it train a round of a cohort,
+which returns the new state and the round as attackers see it. A run names no engine, so another
+framework needs a subclass of `Engine` and one line that registers it:
 
     from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 
@@ -17,13 +17,12 @@ another framework needs a subclass of `Engine` and one line that registers it:
 Rules for every engine:
 
 - The result of a round depends on the state, the cohort, the index of the round and the run's seed,
-  never on the time, on other rounds or on the number of threads or machines. Only noise differs
+  not on the time, on other rounds or on the number of threads or machines. Only noise differs
   between processes.
 - A canary that is a vector sends `run.family.vector(canary)` as its update, in the direction in
-  which the model moves, with a norm large enough to be clipped. One that holds examples trains as
-  a client.
-- `SeenRound.aggregate` is what the mechanism releases, noise included, before the server's
-  optimizer.
+  which the model moves, with a norm large enough to be clipped. A canary that holds examples trains
+  like a client.
+- `SeenRound.aggregate` is the mechanism's release, noise included, before the server's optimizer.
 """
 
 import abc
@@ -56,7 +55,7 @@ Leaf = Any
 
 
 class ReadRound(Protocol):
-    """A round as a reader returns it: at least who participates."""
+    """The data of a round from a reader: at least the participants."""
 
     @property
     def clients(self) -> Sized:
@@ -68,8 +67,9 @@ class ReadRound(Protocol):
 
 
 CohortReader = Callable[[Cohort, int], ReadRound]
-"""A function from a cohort and the index of its round, from 0, to what the round needs of it.
-It is called ahead of time, from another thread."""
+"""A function from a cohort and the index of its round, from 0, to the round's data. It is called
+ahead of time, from another thread.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +94,12 @@ class ClientUpdates(Protocol):
 class Engine(abc.ABC):
     """Trains the rounds of a run."""
 
-    description: str  # for users: which engine, how, and why it was chosen
-    first_round: str = ""  # for users who wait for it; empty if it is not slower
-    packages: tuple[str, ...] = ()  # whose versions the run's record has
-    rounds_per_session: int | None = None  # at most; None for any number
+    description: str  # for users: the engine, its configuration, and why it was chosen
+    first_round: str = ""  # for users: why the first round is slow; empty if it is not
+    packages: tuple[str, ...] = ()  # packages whose versions the run's record states
+    rounds_per_session: int | None = (
+        None  # the largest number of clients at once; None for any number
+    )
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         """A block inside which `begin` and `run_round` are called."""
@@ -162,7 +164,7 @@ def shows_uploads(run: PreparedRun) -> bool:
 
 
 def not_replayed(why: str) -> Finding:
-    """The finding of a replay that is not possible, with the reason."""
+    """The finding for an impossible replay, with the reason."""
     words = "the same round with the same seed releases the same"
     return inconclusive("repeatable", words, f"not replayed: {why}")
 
@@ -172,14 +174,14 @@ def as_vector(weights: Weights) -> Float32Array:
     return np.concatenate([np.ravel(array) for array in weights])
 
 
-# The updates of a replayed first round, and what that round promises.
+# The updates of a replayed first round, and its promise.
 
 
 _MOST_CLIENTS = 32
-"""The number of clients of a replayed round, if memory suffices."""
+"""The largest number of clients of a replayed round."""
 
 _MOST_NUMBERS = 1 << 26
-"""The number of numbers in all updates of a replayed round."""
+"""The largest number of values in all updates of a replayed round."""
 
 
 def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promise:
@@ -201,7 +203,7 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
 def trial_updates(
     shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
 ) -> list[list[Float32Array]]:
-    """Updates whose variables have equal norms; alternately above and below the clip norm."""
+    """Updates alternately above and below the clip norm, with equal norms in all variables."""
     random = np.random.default_rng(seed)
     dim = sum(int(np.prod(shape)) for shape in shapes)
     count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))

@@ -1,8 +1,8 @@
-"""The preparation of a run: what is loaded, sampled and checked before files are written.
+"""The preparation of a run: loading, sampling and checks before files are written.
 
 `prepare` makes the `PreparedRun` that an engine trains: its task, its canaries, their coins and the
 schedule. `make_example_pool` makes canaries that hold examples, from the task's clients, from a
-user's file or random ones, and the task without their clients.
+user's file or at random, and the task without those clients.
 """
 
 import dataclasses
@@ -56,8 +56,8 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
     """Takes the canaries' data out of a task's population, or from a user's file.
 
     Steinke et al. draw canaries from the test set. Here they are randomly sampled training clients,
-    which then are not real clients. So a canary in distribution is a client like any other, and
-    held-out data, on which accuracy is measured, stays separate.
+    which are then removed from the real clients. So an in-distribution canary is like any other
+    client, and held-out data, on which accuracy is measured, stays separate.
     """
     check_scored(canaries, config.audit)
     if canaries.source == "file":
@@ -117,7 +117,7 @@ def _pool_from_clients(
 
 
 def parts_of(examples: Examples, size: int) -> Iterator[Examples]:
-    """Splits examples into parts of this size; a smaller rest is dropped."""
+    """Splits examples into parts of equal size; a smaller rest is dropped."""
     for start in range(0, len(examples) - size + 1, size):
         yield examples.take(np.arange(start, start + size))
 
@@ -133,7 +133,7 @@ def _mislabelled(
     return [Examples(canary.inputs, relabelled(canary.labels)) for canary in canaries]
 
 
-# Random examples, and held-out ones like canaries'.
+# Random examples, and held-out examples like those of canaries.
 
 _SIZES_ASKED = 101
 
@@ -172,7 +172,7 @@ def _random(
 def alike_canaries(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Held-out examples made as canaries' are, `count` or as many as suffice; none if unknown."""
+    """Held-out examples like those of canaries, `count` or as many as suffice; none if unknown."""
     if canaries.source == "random":
         return _random(canaries, task, count, random)
     if canaries.source != "mislabelled":
@@ -187,13 +187,13 @@ def alike_canaries(
 
 
 def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
-    """The examples of each client of a file, in the order in which they appear.
+    """The examples of each client of a file, in the file's order.
 
     A text task takes a CSV with the columns `client_id` and `text`, one sentence per row. Other
     tasks take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and
     optionally `client_id` (examples,), without which each example is a client; or a CSV with the
-    columns `client_id` and `label`, followed by those of a flattened input, one example per row.
-    Inputs are scaled as the task's are.
+    columns `client_id` and `label`, followed by a flattened input, one example per row. Inputs are
+    scaled like the task's.
     """
     if task.examples_of_sentences is not None:
         sentences: dict[str, list[Sequence[str]]] = {}
@@ -278,11 +278,13 @@ class PreparedRun(RunDesign):
 
     task: LearningTask
     family: CanaryFamily  # without vectors if canaries hold examples
-    canary_examples: Sequence[Examples] = ()  # of each canary; empty if they are vectors
+    canary_examples: Sequence[
+        Examples
+    ] = ()  # the examples of each canary; empty if canaries are vectors
 
     @property
     def cohort_data(self) -> CohortData:
-        """The reader of all participants' data in this process."""
+        """Reads all participants' data in this process."""
         config = self.config
         return CohortData(self.task, config.client, config.seed, self.canary_examples)
 

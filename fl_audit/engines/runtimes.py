@@ -30,13 +30,13 @@ class RuntimeKind:
 
     `make` takes the prepared run, the file of a worker's output, and the reason for this runtime.
     It raises a `CannotRunError` if it cannot run the run's process, and an `InputError` if the
-    config needs something that the runtime does not have.
+    config needs an unsupported feature.
     """
 
     name: str
     make: Callable[["PreparedRun", Path, str], "Engine"]
     takes_blocks: bool  # trains clients in blocks; else `clients_per_block` is refused
-    package: str | None = None  # imported by this name; `auto` skips the runtime without it
+    package: str | None = None  # the required package; `auto` skips the runtime without it
 
     @property
     def is_installed(self) -> bool:
@@ -44,7 +44,7 @@ class RuntimeKind:
 
 
 def _by(module: str, package: str | None = None) -> Callable[["PreparedRun", Path, str], "Engine"]:
-    """The function `make` of an engine's module, which is imported when it is called."""
+    """The function `make` of an engine's module, imported at the first call."""
 
     def make(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
         if package is not None:
@@ -89,7 +89,7 @@ def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
     """The runtime that a config names; `auto` takes the first that can run the process."""
     name = run.config.runtime
     check_runtime_name(name, "config")
-    # Naming a runtime of TensorFlow Federated is how to run once without Ray.
+    # Naming a runtime of TensorFlow Federated overrides [ray] for a run.
     if run.config.ray is not None and name in (AUTO, JAX.name):
         raise InputError(
             f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}; its actors train in "

@@ -1,4 +1,4 @@
-"""How shadow models are trained: steps, privacy, batches and initial weights, for any engine."""
+"""The training of shadow models, for any engine: steps, privacy, batches and initial weights."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import Model
 
 InitialWeights = Literal["random", "same"]
-"""Whether each model has its own initial weights, or all of them the task's."""
+"""Whether each model has its own initial weights, or all have the task's."""
 
 
 @dataclass(frozen=True)
@@ -26,30 +26,30 @@ class DpSgd:
     """The privacy of each step: examples clipped one by one, Gaussian noise on their sum.
 
     A step takes each training point with probability batch_size / public_size, and divides the
-    noised sum by batch_size. Neither depends on how many points a model really has, so models with
-    and without a point differ in that point alone (add or remove one).
+    noised sum by batch_size. Neither depends on the actual number of points, so models with and
+    without a point differ in that point alone (add or remove one).
 
     With micro-batches each point belongs to a fixed one, by its index. A step clips the mean
     gradient of each micro-batch's sampled points instead of each example's, and divides the noised
-    sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One more point turns one
-    clipped mean into another, which may point the other way: it moves the sum by up to 2 clip_norm,
-    so the same noise gives the privacy of half the noise multiplier without micro-batches.
+    sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One more point may
+    reverse a clipped mean, which moves the sum by up to 2 clip_norm, so the guarantee is that of
+    half the noise multiplier without micro-batches.
     """
 
     clip_norm: float  # the largest L2 norm of an example's gradient, above 0
     noise_multiplier: float  # the standard deviation of the noise over clip_norm, at least 0
-    public_size: int  # the number of training points that gives sampling probability and steps
+    public_size: int  # the number of training points for the sampling probability and the steps
     microbatches: int | None = None  # the number of micro-batches; None to clip example by example
 
     @property
     def sum_noise_multiplier(self) -> float:
-        """The noise's standard deviation over the largest change of the sum by one point."""
+        """The noise's standard deviation over the sensitivity of the sum to one point."""
         return self.noise_multiplier / (1 if self.microbatches is None else 2)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained."""
+    """The training of a model."""
 
     epochs: int  # over the training points; under DP-SGD over `public_size`
     batch_size: int  # under DP-SGD its expectation
@@ -60,7 +60,7 @@ class Recipe:
     initial_weights: InitialWeights = "random"
 
     def steps(self, num_members: int) -> int:
-        """The number of steps of a model with so many training points."""
+        """The number of steps of a model, given its number of training points."""
         size = num_members if self.privacy is None else self.privacy.public_size
         return self.epochs * math.ceil(size / self.batch_size)
 
@@ -69,7 +69,7 @@ class Recipe:
 
 
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
-    """The upper bound on epsilon of DP-SGD whose every step is seen; infinite without it."""
+    """The upper bound on epsilon of DP-SGD with all steps visible; infinite without DP-SGD."""
     if recipe.privacy is None:
         return math.inf
     epsilon = account(_steps(recipe, recipe.privacy), delta).epsilon
@@ -77,7 +77,7 @@ def accounted_epsilon(recipe: Recipe, delta: float) -> float:
 
 
 def with_epsilon(recipe: Recipe, epsilon: float, delta: float) -> Recipe:
-    """The recipe with the least noise of DP-SGD for an upper bound of at most epsilon."""
+    """The recipe with the least noise such that the upper bound is at most `epsilon`."""
     privacy = recipe.privacy
     if privacy is None:
         raise InputError("only DP-SGD can be given an epsilon")
@@ -106,7 +106,7 @@ def _steps(recipe: Recipe, privacy: DpSgd) -> Release:
     )
 
 
-# The points of each step, drawn by NumPy from the model's own stream.
+# The points of each step, sampled by NumPy from the model's own stream.
 
 NO_POINT = -1
 """The index that pads a batch."""
@@ -124,7 +124,7 @@ def batches_of_model(
 
     Args:
       members: The indices of the model's training points, at least one.
-      model: The number of the model; it and the seed decide everything.
+      model: The number of the model, which with the seed determines all randomness.
 
     Returns:
       Indices, int32 of shape (steps, rows), padded with `NO_POINT`.

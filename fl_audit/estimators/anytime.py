@@ -1,4 +1,4 @@
-"""Lower bounds that hold at all rounds at once, however often one looks: `AnytimeBound`.
+"""Lower bounds that hold at all rounds at once, for any number of looks: `AnytimeBound`.
 
 Bets against a claim of privacy, one factor per included canary. Let u be the p-value of an included
 canary's score under its known null, and z = -Phi^-1(u). If the mechanism is (epsilon, delta)-
@@ -14,10 +14,9 @@ and (1 + f(z)) / (1 + e^epsilon E f(N) + delta B) has a mean of at most 1. These
 so that log(1 + f) is a straight line in z, truncated at 0 and at log(1 + B). If a share s of
 canaries has the distribution N(m, 1) and the rest the null, the factor of fastest growth is the
 likelihood ratio of s N(m, 1) and e^epsilon times the null, censored from below and from above
-(Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)).
-This fixes h and B for each m and s; a few of these bets are mixed. How near f is to the best one
-decides only how soon a claim is rejected, not whether the test is valid: the divisor is computed
-for the f in use.
+(Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)). This
+fixes h and B for each m and s; a few of these bets are mixed. A suboptimal f only delays the
+rejection of a claim; the test remains valid, because the divisor is computed for the f in use.
 
 The bound. The wealth of a stake of 1 against one claim is the mixture of the products of its bets'
 factors over all canaries so far. Under the claim it is a nonnegative supermartingale over rounds
@@ -34,7 +33,7 @@ If canaries' scores are independent given inclusion: given all other scores, z k
 distribution, and the factor's mean is at most 1. Multiply canary by canary.
 
 If delta is 0 and canaries' vectors are independent, under any dependence of the scores: the
-canaries of a round have no part in the history H, whose distribution is therefore the same with and
+canaries of a round have not participated in the history H, so its distribution is the same with and
 without them; the round is epsilon-DP given H. Expand the product of 1 + f_i as the sum over sets G
 of the products of f_i over G. Leaving out the canaries of G changes each mean by at most e^epsilon
 per canary (group privacy), and then their vectors are independent of the release and of each other:
@@ -60,23 +59,23 @@ _SMALLEST_SHIFT, _LARGEST_SHIFT = 1.15, 5.0
 """Ends of the shifts, in units of the shift at which a Gaussian release has epsilon."""
 
 _PLAIN_SHIFT = 3.0
-"""The least value of the largest shift: finds a plain leak where epsilon and delta are tiny."""
+"""The least value of the largest shift, which finds an obvious leak at tiny epsilon and delta."""
 
 _SHARES = (1.0, 0.2)
-"""Shares s of canaries that leave a trace at all."""
+"""Shares s of canaries that leave any trace."""
 
 _LARGEST_FALL = 30.0
 """The largest loss by one canary without a trace, in nats."""
 
 _LEAST_DELTA = 1e-12
-"""The delta at which shifts are chosen if the claim's is smaller."""
+"""The least delta for the choice of shifts."""
 
 _LEAST_CENSORING = 1e-200
-"""The delta that bounds the factors if the claim's is smaller. Any would be valid."""
+"""The least delta for bounding the factors. Any value would be valid."""
 
 _HALVINGS = 60
 _SLACK = 1e-12
-"""The rise of each divisor's log, which covers rounding."""
+"""An increase of each divisor's log, which covers rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ class Bets:
     start: FloatArray  # the z at which log(1 + f) leaves 0
     log_cap: FloatArray  # the largest log(1 + f)
     log_divisor: FloatArray  # of 1 + e^epsilon E f(N) + delta B
-    log_weight: FloatArray  # of the bet's share of the stake; shares of a row add up to 1
+    log_weight: FloatArray  # the log of the bet's share of the stake; shares of a row add up to 1
 
 
 def censored_bets(claims: FloatArray, delta: float) -> Bets:
@@ -134,7 +133,7 @@ def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
 def _censoring(
     shift: FloatArray, share: FloatArray, epsilon: FloatArray, delta: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Logs of the smallest and the largest likelihood ratio of the least favourable distribution.
+    """Logs of the ends of the likelihood ratio of the least favourable distribution.
 
     Between the two it is e^epsilon times the null, and beyond them proportional to the alternative.
     Above, it has delta more mass than e^epsilon times the null; its total mass is 1.
@@ -161,7 +160,7 @@ def _censoring(
 
 
 def _mean(shift: FloatArray, log_height: FloatArray, log_cap: FloatArray) -> FloatArray:
-    """E f(N): the excess over the height less that over the cap."""
+    """E f(N): the excess over the height minus that over the cap."""
     above = np.exp(log_cap) * _excess(shift, log_height + log_cap)
     return np.asarray(np.maximum(_excess(shift, log_height) - above, 0.0))
 
@@ -176,7 +175,7 @@ _GRID = np.concatenate([np.arange(1, 51) / 10, 5 * 1.02 ** np.arange(1, 207)])
 """The tested claims: up to 5 in steps of 0.1, then up to 295 in steps of 2 %."""
 
 LARGEST_TESTED = float(_GRID[-1])
-"""The largest lower bound that rounds can give, however much leaks."""
+"""The largest possible lower bound, for any leakage."""
 
 _LEAST_LOG_TAIL = -1e7
 _LARGEST_LOG_TAIL = -1e-300
@@ -224,7 +223,7 @@ class AnytimeBound:
         return float(self.claims[first + num_rejected - 1]) if num_rejected else 0.0
 
     def p_value(self, claim: float) -> float:
-        """The p-value of one of `claims` at all rounds together: 1 / its largest wealth so far."""
+        """The p-value of one of `claims` at all rounds together, 1 / its largest wealth so far."""
         index = int(np.searchsorted(self.claims, claim))
         return math.exp(-self._largest[index])
 

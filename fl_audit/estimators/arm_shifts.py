@@ -1,4 +1,4 @@
-"""How differently patterns of participation leak, from canaries in random arms of one run.
+"""Differences in leakage between participation patterns, from canaries in random arms of one run.
 
 Each included canary has a deviate: its score in standard deviations of the null distribution. The
 mean of an arm is the shift mu of its canaries, as in Gaussian differential privacy. All arms went
@@ -24,7 +24,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 LEAST_CANARIES = 10
-"""The number of included canaries from which on an arm's mean is nearly normal."""
+"""From this number of included canaries on an arm's mean is nearly normal."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ArmShift:
 
 @dataclass(frozen=True)
 class ArmDifference:
-    """The second arm's shift less the first's; the interval is simultaneous for all differences."""
+    """The second arm's shift minus the first's; its interval is simultaneous for all pairs."""
 
     first: str
     second: str

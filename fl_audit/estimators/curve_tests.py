@@ -6,32 +6,32 @@ mechanism of the claimed curve T an included canary's z exceeds t with probabili
 
     S(t) = T(Phi(-t)),                                                                        (1)
 
-whatever the mechanism: z is stochastically at most Z* with P(Z* >= t) = S(t). Let g be a
-non-decreasing function that is fixed before scores are seen. Then
+for any mechanism: z is stochastically at most Z*, with P(Z* >= t) = S(t). Let g be a non-decreasing
+function that is fixed before scores are seen. Then
 
     P(sum over canaries of g(z) >= s) <= P(sum of as many independent g(Z*) >= s),            (2)
 
 if (1) holds for each canary given the scores of those before it, as it does for scores that are
-independent given inclusion. Proof: by induction. Given the scores before it, g(z) of the last
-canary is stochastically at most g(Z*), so it may be replaced by an independent copy of g(Z*) in
-the probability on the left, which is then a probability for one canary less, at s - g(Z*). QED
+independent given inclusion. Proof: by induction. Given the previous scores, g(z) of the last canary
+is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
+lower the probability on the left, which is then one for one canary fewer, at s - g(Z*). QED
 
 The right side is computed exactly: g has values on a grid, so the sum has finitely many values, and
 the distribution of n of them is the n-th power of a polynomial.
 
 By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log of the ratio of
 that density and the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
-rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in
-80 % of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so
-that a few canaries that left no trace cost little power.
+rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in 80
+% of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so a few
+canaries without a trace cost little power.
 
 Canary by canary. Under the claim e^g(z) over E e^g(Z*) has a mean of at most 1, given the scores
 before it. So the product over canaries, started at 1, is a nonnegative supermartingale, and ever
 reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected after
-every round (`CurveWealth`). Each g is best against one shift; a few of them share the stake.
+every round (`CurveWealth`). Each g is optimal against one shift; several of them share the stake.
 
-Correct guesses. If scores depend on each other in any way, the guesses of Mahloujifar et al. (2024)
-test the curve (one_run/f_dp.py).
+Correct guesses. For arbitrarily dependent scores, the guesses of Mahloujifar et al. (2024) test the
+curve (one_run/f_dp.py).
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ _STEP = 0.01
 """Width of the cells of z in which g is constant."""
 
 _LOWEST, _BEYOND = -6.0, 12.0
-"""The lowest cell, and the distance of the highest from where the claim is flat."""
+"""The lowest cell, and the distance of the highest from the start of the claim's flat part."""
 
 _NEGLIGIBLE = 1e-12
 
@@ -61,13 +61,13 @@ _MOST_VALUES_OF_SUM = 1 << 22
 """The largest number of values of the sum, which bounds the memory: about 200 MB."""
 
 _EXACT_UP_TO = 300_000
-"""The number of values of a sum up to which power is computed exactly."""
+"""Power is computed exactly for sums with at most this many values."""
 
 _LOST = 0.02
 """The quantile of the alternative below which scores are not distinguished."""
 
 _ALIKE = 1e-9
-"""If g varies by less than this, the alternative exceeds the claim nowhere."""
+"""If g varies by less than this, the alternative nowhere exceeds the claim."""
 
 _POWER = 0.8
 _NEARLY_ALL = 0.999
@@ -75,7 +75,7 @@ _HIGHEST = 60.0
 """The highest z at which a curve may still fall; scores beyond are not distinguished."""
 
 ROUNDING = 1e-12
-"""Added to p-values, once and again per 1,000 canaries: covers rounding of the transform."""
+"""Added to p-values, once and for every 1,000 canaries: covers rounding of the transform."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class SumTest:
     values: IntArray  # g in each cell as a multiple of its grid's step, from 0 on
     masses: FloatArray  # the probability of each value of g(Z*) under the claim
     num_included: int
-    shift: float  # m of the alternative for which g is best
+    shift: float  # m of the alternative for which g is optimal
 
     def statistic(self, z: FloatArray) -> IntArray:
         """The sum of g(z) along the last axis, of length num_included."""
@@ -97,19 +97,19 @@ class SumTest:
         return float(self.tail[self.statistic(z)])
 
     def critical_value(self, level: float) -> int:
-        """The least sum whose p-value is at most the level; one beyond the largest if none is."""
+        """The least sum with a p-value of at most `level`; the largest plus one without any."""
         return int(np.searchsorted(-self.tail, -level, side="left"))
 
     def under(self, curve: TradeOff) -> "SumTest":
-        """The test of another curve by the same g."""
+        """The test of another curve with the same g."""
         below = np.concatenate([[0.0], -np.expm1(claimed_tail(curve, self.edges)), [1.0]])
         return dataclasses.replace(self, masses=self._masses(below))
 
     def power(self, critical_value: int, groups: Sequence[tuple[int, FloatArray]]) -> float:
-        """The chance that the sum reaches a value; a normal approximation if canaries are many.
+        """The probability that the sum reaches a value; a normal approximation for many canaries.
 
-        Each group is a number of canaries (num_included in all) and the distribution that they
-        share: its probabilities below each of `edges`.
+        Each group is a number of canaries (num_included in all) and their distribution, as
+        probabilities below each of `edges`.
         """
         numbers = [number for number, _ in groups]
         masses = [self._masses(np.concatenate([[0.0], below, [1.0]])) for _, below in groups]
@@ -145,22 +145,22 @@ def _tail_of_sum(distributions: Sequence[FloatArray], numbers: Sequence[int]) ->
 
 
 def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
-    """The test of a curve by a number of canaries; g is best near the level, and valid at any."""
+    """The test of a curve by a number of canaries, valid at any level and optimal near this one."""
     edges, log_tail = _cells(curve)
     shift = likely_shift(edges, log_tail, num_included, level)
     return _test_against(edges, log_tail, num_included, shift)
 
 
 _FEWEST, _MOST, _STAKES = 2, 4_000, 6
-"""Bets are on the shifts of so many numbers of canaries, evenly spaced in their logs."""
+"""Bets are on the shifts that these numbers of canaries detect, evenly spaced in their logs."""
 
 _BET_LEVEL = 0.05
 _SLACK = 1e-9
-"""The rise of the log of each divisor, which covers rounding."""
+"""An increase of each divisor's log, which covers rounding."""
 
 
 class CurveWealth:
-    """The wealth of bets against a claimed curve; `largest` is the log of its maximum so far."""
+    """The wealth of bets against a claimed curve; `largest` is its log maximum so far."""
 
     def __init__(self, curve: TradeOff) -> None:
         """Starts with a stake of 1, split equally between the bets."""
@@ -175,7 +175,7 @@ class CurveWealth:
         self.largest = 0.0
 
     def add(self, z: FloatArray) -> None:
-        """Adds the deviates of included canaries, after which the p-value may be inspected."""
+        """Adds the deviates of included canaries; the p-value may be inspected after each call."""
         cells = np.searchsorted(self._edges, z, side="right")
         self._log_products += self._log_factors[:, cells].sum(axis=1)
         self.largest = max(self.largest, float(special.logsumexp(self._log_products)))
@@ -228,7 +228,7 @@ def _log_ratios(
     """
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
-    below[below < _LOST] *= 0.0  # those cells share the ratio of the cell of that quantile
+    below[below < _LOST] *= 0.0  # cells below the quantile share the ratio of its cell
     is_positive = below > 0
     x, y = lower_hull(below_claim[is_positive], below[is_positive])
     cell = np.clip(np.searchsorted(x, below_claim[1:], side="left"), 1, len(x) - 1)
@@ -237,7 +237,7 @@ def _log_ratios(
 
 
 def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, level: float) -> float:
-    """The smallest shift of included scores that a sum of g detects in 80 % of audits, roughly."""
+    """Roughly the smallest shift of included scores that a sum of g detects in 80 % of audits."""
 
     def is_detected(shift: float) -> bool:
         return _detecting_number(edges, log_tail, shift, level) < num_included
@@ -250,7 +250,7 @@ def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, lev
 
 
 def _detecting_number(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
-    """The number by the means and variances of g under the claim and under the shift."""
+    """The number of canaries, from means and variances of g under claim and shift."""
     g, masses = _log_ratios(edges, log_tail, shift)
     if g[-1] - g[0] < _ALIKE:
         return math.inf

@@ -1,8 +1,8 @@
 """Distributions of a canary's score: Gaussian, and the cosine of a random direction.
 
 Tails and quantiles are accurate in log space on both sides. `ExactCosine` is the null distribution
-of a Gaussian canary's cosine in any dimension; the Gaussian is its limit. The beta distribution is
-the one of binomial error rates.
+of a Gaussian canary's cosine in any dimension; the Gaussian is its limit. Binomial error rates have
+beta distributions.
 """
 
 import math
@@ -45,7 +45,7 @@ def supremum(holds: Callable[[float], bool]) -> float:
 def narrowed(
     holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, halvings: int
 ) -> tuple[FloatArray, FloatArray]:
-    """The ends of ever smaller intervals, elementwise; the condition holds up to a point in each.
+    """Bisects intervals, elementwise; in each of them the condition holds up to some point.
 
     >>> low, high = narrowed(lambda x: x < 0.3, np.zeros(1), np.ones(1), 2)
     >>> low.tolist(), high.tolist()
@@ -159,7 +159,7 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 # The two sides of the cosine's distribution in log space, for any dimension.
 #
 # With b = (dim - 1) / 2 the density of the cosine X of a random direction is C (1 - x^2)^(b - 1), C
-# = Gamma(b + 1/2) / (sqrt(pi) Gamma(b)). Two forms cover [0, 1], neither of which subtracts:
+# = Gamma(b + 1/2) / (sqrt(pi) Gamma(b)). Two forms without subtraction cover [0, 1]:
 #
 # - near 0 the mass P(0 <= X <= x) = C x (1 - x^2)^b F(b + 1/2, 1; 3/2; x^2), a series of positive
 #   terms (DLMF 8.17.8 for cos^2 ~ Beta(1/2, b));
@@ -171,11 +171,11 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""The series is used up to so many standard deviations and this cosine, the fraction beyond."""
+"""The series is used up to this many standard deviations and this cosine, the fraction beyond."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40
-"""Number of terms that truncates less than 1e-13 of the value at the switch, in any dimension."""
+"""Number of terms; truncation changes the value at the switch by less than 1e-13, relatively."""
 
 _RATIO_TERMS = (1 / 64, -5 / 2048, 61 / 49152, -1385 / 1048576)
 _RATIO_SERIES_FROM = 16.0
@@ -256,7 +256,7 @@ def upper_quantile(p: FloatArray, dim: int) -> FloatArray:
     The unknown is s = sqrt(-log(1 - x^2)), in which the distribution is nearly Gaussian (Wallace
     1959, "Bounds on normal approximations to Student's and the chi-square distributions", gives the
     start) and which distinguishes cosines that round to 1. In s the log of the tail is nearly a
-    parabola. Below the switch the mass from 0 is solved for instead, as its digits are those of x.
+    parabola. Below the switch, the equation is for the mass from 0, which is as accurate as x.
     """
     x = np.where(p == 0, 1.0, 0.0)
     inside = (p > 0) & (p < 0.5)
@@ -397,9 +397,8 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray
     """P(Beta(a, b) <= x), to about 3e-10 absolute for shapes up to millions.
 
     For large shapes scipy 1.9's betainc truncates its continued fraction near the mean: it is off
-    by 4e-7 at a = b = 1e6, by 1e-3 at 5e6 and by 0.3 at 5e8. There the distribution object of
-    scipy.stats, which is Boost's, is good to 1e-8 even in the last case; it takes half a second to
-    import.
+    by 4e-7 at a = b = 1e6, by 1e-3 at 5e6 and by 0.3 at 5e8. Boost's function in scipy.stats is
+    accurate to 1e-8 even in the last case, but takes half a second to import.
 
     >>> round(float(beta_cdf(np.array(1.0), np.array(2.0), np.array(0.1))), 12)  # 1 - (1 - x)^2
     0.19
@@ -420,7 +419,7 @@ _CLOSE_BETA = 1e-9
 def beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, p: npt.ArrayLike) -> FloatArray:
     """The x with P(Beta(a, b) <= x) = p, to about 1e-12 relative for p from 1e-300 to 0.9.
 
-    scipy's betaincinv is only the first guess: in the tails it is off by 1e-5 and now and then
+    scipy's betaincinv is only the first guess: in the tails it is off by 1e-5 and sometimes
     entirely wrong (1 - betaincinv(0.5, 1000.5, 1 - 1e-9) is 3e-9 in scipy 1.9 instead of 0.98).
 
     >>> round(float(beta_quantile(1.0, 2.0, 0.19)), 12)  # 1 - sqrt(1 - p)

@@ -5,10 +5,10 @@
 1.099
 
 Epsilon* is the largest of four ratios of error rates, over loss thresholds (Definition 2). A point
-is called a member if its loss is at most a threshold; t = FPR is the share of non-members so
-called, and eta = FNR the share of members not.
+is classified as a member if its loss is at most a threshold; t = FPR is the misclassified share of
+non-members, and eta = FNR that of members.
 
-Mixtures, several models and tests of fit are in experiments/negoescu2024_appendix_b.
+For mixtures, several models and tests of fit see experiments/negoescu2024_appendix_b.
 """
 
 import math
@@ -33,8 +33,8 @@ def log_odds_losses(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """Minus the log-odds of the labels, log(1 - p) - log(p), from logits; the paper's loss.
 
     For two classes it is footnote 1 of Negoescu et al. (2024); for more, the negated log-odds of
-    Carlini et al. (2022), section IV-C. It is the log-sum-exp of all other logits less the label's,
-    so no probability is rounded to 1, as it is for cross-entropy.
+    Carlini et al. (2022), section IV-C. It is the log-sum-exp of all other logits minus the label's
+    logit, so no probability is rounded to 1, as in cross-entropy.
 
     Args:
       logits: Logits of the model, float64 of shape (..., classes), of at least two classes.
@@ -73,9 +73,9 @@ Ratio = Literal[
 ]
 """The four ratios of equation 7, in its order, with 1 - eta = TPR and 1 - t = TNR.
 
-The last two are the first two with members and non-members exchanged: they are large where
-members have the larger losses. So Epsilon* does not change if the two samples are exchanged, nor
-if all losses are negated.
+The last two are the first two with members and non-members exchanged, and are large if members have
+the larger losses. So Epsilon* is invariant under exchanging the samples, and under negating all
+losses.
 """
 
 SOURCE = "Negoescu et al. (2024), arXiv:2307.11280"
@@ -107,16 +107,16 @@ class ModelEpsilon:
 class LossTransform:
     """The transformation of losses to logits, in four steps (Negoescu et al. 2024, app. B, 8.1).
 
-    1. normalise: subtract the smallest loss of members and non-members together and divide by
-       the largest less the smallest;
+    1. normalise: subtract the smallest loss of members and non-members together and divide by the
+    range;
     2. add 1;
     3. p = exp(-that), in [e^-2, e^-1];
     4. phi = log(p) - log(1 - p), in [-1.855, -0.541].
 
-    The smaller the loss, the larger phi. The scale depends on the extremes of both samples alone.
-    They drift apart as samples grow, and phi turns into a straight line of the loss over the bulk:
-    the Gaussians of a large sample are then those of the raw losses. One outlying loss has the
-    same effect and also widens its own sample's Gaussian.
+    The smaller the loss, the larger phi. The scale depends only on the extremes of both samples.
+    These drift apart as samples grow, so phi becomes linear in the loss over the bulk, and the
+    Gaussians of a large sample are those of the raw losses. One outlying loss has the same effect
+    and also widens its own sample's Gaussian.
 
     Attributes:
       smallest: The smallest loss of members and non-members together.
@@ -136,7 +136,7 @@ class LossTransform:
     def from_losses(
         cls, member_losses: npt.ArrayLike, non_member_losses: npt.ArrayLike
     ) -> "LossTransform":
-        """The transformation that both samples share; InputError if one is empty or not finite."""
+        """The common transformation of both samples; InputError if one is empty or not finite."""
         samples = (
             checked_losses("member_losses", member_losses),
             checked_losses("non_member_losses", non_member_losses),
@@ -172,17 +172,17 @@ def epsilon_star_of_distributions(
 ) -> ModelEpsilon:
     """Epsilon* over the thresholds with FPR and FNR in (delta, 1 - delta).
 
-    This is what the paper's experiments compute: log sup over thresholds of the four ratios and 1
-    (equation after 9), without rates outside (delta, 1 - delta) (its footnote 2 and appendix B,
-    8.1). It never exceeds log((1 - 2 delta) / delta), hence is 0 from delta = 1/3 on. The paper
-    takes the maximum over 2 million thresholds, equally spaced quantiles of both distributions,
-    which do not resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
+    The paper's experiments compute it: log sup over thresholds of the four ratios and 1 (equation
+    after 9), without rates outside (delta, 1 - delta) (its footnote 2 and appendix B, 8.1). It
+    never exceeds log((1 - 2 delta) / delta), hence is 0 from delta = 1/3 on. The paper takes the
+    maximum over 2 million thresholds, equally spaced quantiles of both distributions, which do not
+    resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
 
     Args:
       members: Distribution of a statistic on training points; exchanging the distributions changes
         nothing.
-      delta: The delta of differential privacy, in [0, 1). With delta 0 no rate is left out, and
-        the tails of two different distributions give infinity.
+      delta: The delta of differential privacy, in [0, 1). With delta 0 no rate is left out, and two
+        different distributions give infinity.
 
     Returns:
       The largest ratio; its threshold is one on the statistic: "at least the threshold" means
@@ -196,7 +196,7 @@ def epsilon_star_of_distributions(
     check_delta(delta)
     if delta == 0 or members == non_members:
         return epsilon_star_over_all_thresholds(members, non_members, delta)
-    # Beyond delta = 1/2 the interval is empty; at 1/2 no ratio exceeds 1 either.
+    # Above delta = 1/2 the interval is empty, and at 1/2 no ratio exceeds 1.
     rate = min(delta, 0.5)
     return epsilon_star_over_all_thresholds(
         _Clipped(members, rate), _Clipped(non_members, rate), delta
@@ -206,10 +206,10 @@ def epsilon_star_of_distributions(
 def epsilon_star_over_all_thresholds(
     members: Distribution, non_members: Distribution, delta: float
 ) -> ModelEpsilon:
-    """Epsilon* over all thresholds, however small the rates: Definition 2 with all thresholds.
+    """Epsilon* over all thresholds, even with tiny error rates: Definition 2.
 
     It is the log sup of the four ratios and 1; Negoescu et al. (2024), equation after 9. Arguments
-    and result are those of `epsilon_star_of_distributions`.
+    and result as in `epsilon_star_of_distributions`.
 
     >>> from fl_audit.estimators.distributions import Gaussian
     >>> result = epsilon_star_over_all_thresholds(Gaussian(1, 1), Gaussian(0, 1), 1e-5)
@@ -234,7 +234,7 @@ _MEMBERS_BELOW: dict[Guess, Ratio] = {
     "included": "(FPR - delta) / TPR",
     "excluded": "(FNR - delta) / TNR",
 }
-"""The ratio of each guess; in the second, the distributions were exchanged."""
+"""The ratio for each guess, and the same with distributions exchanged."""
 
 
 def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
@@ -245,13 +245,13 @@ def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
 class _Clipped:
     """A distribution whose tail probabilities are moved into [rate, 1 - rate].
 
-    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is the
-    one over the thresholds with both rates inside. Take a threshold whose FNR is below `rate` (the
-    other three cases are alike) and the higher one whose FNR is `rate`, at which FPR is no
-    larger. Clipped, the first two ratios are no smaller there, and at the first threshold
-    (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate - delta) /
-    (1 - rate) are below 1. If no threshold has both rates inside (distributions far apart, or a
-    standard deviation of 0), clipping gives the limit of distributions that just have one.
+    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is the one
+    over the thresholds with both rates inside. Take a threshold whose FNR is below `rate` (the
+    other three cases are analogous), and the higher threshold whose FNR is `rate`; its FPR is no
+    larger. With clipped rates, the first two ratios are no smaller there, and at the first
+    threshold (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate -
+    delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far apart,
+    or a standard deviation of 0), clipping gives the limit of distributions that just have one.
     """
 
     distribution: Distribution
@@ -264,7 +264,7 @@ class _Clipped:
         return self._moved(self.distribution.logcdf(x))
 
     def isf(self, p: npt.ArrayLike) -> FloatArray:
-        """The quantile of the distribution itself, as thresholds are not moved."""
+        """The quantile of the distribution itself: thresholds are not moved."""
         return self.distribution.isf(p)
 
     def ppf(self, p: npt.ArrayLike) -> FloatArray:
@@ -278,20 +278,20 @@ class _Clipped:
 
 
 _MANY_TIES = 0.05
-"""From this share of losses equal to the smallest on, no Gaussian fits all of them."""
+"""If this share of losses equals the smallest, no Gaussian fits all of them."""
 
 
 def epsilon_star(setting: AuditSetting) -> Estimate:
     """Epsilon* of Gaussians fitted to the transformed losses, given as scores (score = -loss).
 
-    Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to those of included
-    and one to those of excluded canaries (mean and population standard deviation); Epsilon* is
-    theirs, over the thresholds with both error rates in (delta, 1 - delta)
+    Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to included and one
+    to excluded canaries (mean and population standard deviation). The result is Epsilon* of these,
+    over the thresholds with both error rates in (delta, 1 - delta)
     (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
 
-    If all scores of one class are equal (up to rounding) its distribution is a point, and the value
-    is the limit of ever narrower distributions. If all scores are equal it is 0. With delta 0 it is
-    infinite unless both fits are the same.
+    If all scores of one class are equal (up to rounding), its distribution is a point, and the
+    value is the limit of narrower and narrower distributions. If all scores are equal, it is 0.
+    With delta 0 it is infinite unless both fits are the same.
     """
     setting.require(included=2, excluded=2)
     delta = setting.delta
@@ -315,7 +315,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
         ),
         source=f"{SOURCE}, section 3.1 and appendix B, 8.1",
         details={
-            # As one on the score: "score >= threshold" means included.
+            # As a threshold on the score: "score >= threshold" means included.
             "threshold": (
                 None if model.threshold is None else 0.0 - float(transform.loss(model.threshold))
             ),
@@ -345,7 +345,7 @@ def _ties(setting: AuditSetting) -> str:
 
 
 def _largest_possible(delta: float) -> float:
-    """The largest value that trimming leaves: log((1 - 2 delta) / delta)."""
+    """The largest possible value after trimming: log((1 - 2 delta) / delta)."""
     if delta == 0:
         return math.inf
     return max(0.0, math.log1p(-2 * min(delta, 1 / 3)) - math.log(delta))
@@ -365,11 +365,11 @@ def empirical_epsilon_star(
     equations 7 and 22.
 
     Thresholds whose FPR or FNR is outside (0.001, 0.999) are left out (appendix B, 8.1), so that
-    the value is at most log(999) = 6.907. If that leaves none (separated samples, or all losses of
-    one sample equal), rates are moved to the ends of that interval instead, as in the limit.
+    the value is at most log(999) = 6.907. If none remains (separated samples, or all losses of one
+    sample equal), rates are moved to the ends of that interval instead, as in the limit.
 
-    The paper looks at 2 million thresholds, the quantiles of both samples. Rates change only at
-    observed losses, so all of them are tried instead, in O(n log n).
+    The paper uses 2 million thresholds, the quantiles of both samples. Rates change only at
+    observed losses, so all of these are tried, in O(n log n).
 
     Args:
       member_losses: Losses of the model on its training points, float64 of shape (n1,).
@@ -410,7 +410,7 @@ def empirical_epsilon_star(
 def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
     """`empirical_epsilon_star` of losses given as scores (score = -loss).
 
-    A single score has no rate but 0 and 1, which are left out.
+    A single score has only the rates 0 and 1, which are left out.
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores

@@ -1,4 +1,4 @@
-"""Mechanisms whose epsilon is known, and how often a bound exceeds it.
+"""Mechanisms with known epsilon, and the share of bounds that exceed it.
 
 `bounds_on` runs methods on many releases: a lower bound at 95 % confidence may exceed the
 mechanism's epsilon in at most 5 % of them.
@@ -26,7 +26,7 @@ class KnownMechanism:
     epsilon: float  # the smallest with which it is (epsilon, delta)-private
     delta: float
     release: Callable[[np.random.Generator, IntArray], FloatArray]  # scores of bits, shape (k,)
-    dim: int | None = None  # of the canaries, if scores are cosines
+    dim: int | None = None  # the null of the canaries, if scores are cosines
 
 
 def randomised_response(epsilon: float) -> KnownMechanism:
@@ -64,7 +64,7 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
 
 
 def pathological(epsilon: float, delta: float, beta: float) -> KnownMechanism:
-    """Algorithm 4 of Steinke et al. (2023): all guesses are better at once with chance beta."""
+    """Algorithm 4 of Steinke et al. (2023): all guesses improve at once with probability beta."""
 
     def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:
         k = len(bits)

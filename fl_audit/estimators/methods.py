@@ -1,4 +1,4 @@
-"""The registry of methods, one record for each, and estimates by all of them or by chosen ones.
+"""The registry of methods, and estimates by all or some of them.
 
 Another package adds a method by one function and one call of `register_method`.
 """
@@ -58,26 +58,26 @@ _REFUSED: Mapping[Inclusion, str] = {
     "fixed_half": "a fixed half was included",
     "pairs": "one of each pair was included",
 }
-"""Why a method whose proof does not cover a way of including canaries is left out."""
+"""Why methods that need coins are left out, by inclusion."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to turn scores into epsilon, and what it claims.
+    """A method that turns scores into epsilon, and its claims.
 
     Attributes:
       name: Name of the method, such as "one_run".
-      estimate: Function that makes the estimate from scores; it raises `NotApplicableError` for
-        scores that it cannot use.
+      estimate: A function from scores to an estimate; raises `NotApplicableError` for unsuitable
+        scores.
       kind: Kind of every estimate that the method makes.
       valid_for: Mechanisms for which the method's bound is valid; every estimate repeats it.
       fast_rejection: Given (epsilon, delta, level), a fast test of many samples: whether the lower
-        bound at confidence 1 - level exceeds epsilon. For simulations, in which all settings have
-        that delta and confidence and a true null. None: compute the bound and compare.
-      fast_epsilons: The epsilons of many samples of one delta and one confidence, without the rest
-        of their estimates. For simulations. None: compute the estimates.
-      valid_inclusions: The ways of including canaries for which the method may be used; scores of
-        others are refused.
+        bound at confidence 1 - level exceeds epsilon. For simulations, where all settings have that
+        delta and confidence and a true null. If None, the bound is computed and compared.
+      fast_epsilons: The epsilons of many samples with one delta and confidence, without the rest of
+        their estimates. For simulations. If None, the estimates are computed.
+      valid_inclusions: The ways of including canaries for which the method may be used; other
+        scores are refused.
 
     Raises:
       ValueError: The kind or what the method is valid for is unknown.
@@ -140,9 +140,9 @@ class Method:
         return where_applicable(lambda setting: self(setting).epsilon, settings)
 
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
-        """The test, for many samples, of whether the bound at 1 - level and delta exceeds epsilon.
+        """A test of many samples: whether the bound at 1 - level and delta exceeds epsilon.
 
-        It takes the null of each sample as true and does not test it on the excluded scores.
+        It assumes the null of each sample and does not test it on the excluded scores.
         """
         if self.fast_rejection is not None:
             return self.fast_rejection(epsilon, delta, level)
@@ -252,7 +252,7 @@ class AuditResult:
       num_excluded: Number of canaries that did not.
       roc: AUC and true positive rates of the scores; None without scores of either kind.
       estimates: One estimate per method, in the order of the methods.
-      left_out: Default methods that these scores do not allow, each with the reason.
+      left_out: Default methods that do not apply to these scores, each with the reason.
     """
 
     delta: float
@@ -310,9 +310,9 @@ def estimate(
         for that dimension is then assumed, and tested on the excluded scores.
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods in METHODS; by default all that these scores allow.
-      null: The null distribution, if the program that drew and scored the canaries knows it;
-        leave out dim and null_tail then. Or its kind alone, "closed_form" or "empirical"; by
-        default closed_form if dim is given.
+      null: The null distribution, if the program that drew and scored the canaries knows it; then
+        omit dim and null_tail. Or only its kind, "closed_form" or "empirical"; by default
+        closed_form if dim is given.
       null_tail: The tail of an excluded canary's score on which valid bounds may rely, such as
         GaussianCanaryNull(dim) for cosines of gaussian canaries. By default, if dim is given, a
         bound that holds for canaries of every family.
@@ -363,7 +363,7 @@ def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | 
 
 
 def reasons(left_out: Mapping[str, str]) -> list[str]:
-    """Each reason once, after the methods that were left out for it.
+    """Each reason once, after the methods left out because of it.
 
     >>> reasons({"a": "needs more", "b": "needs more", "c": "needs dim"})
     ['a, b: needs more', 'c: needs dim']
@@ -375,7 +375,7 @@ def reasons(left_out: Mapping[str, str]) -> list[str]:
 
 
 def known_methods(methods: Sequence[str]) -> Sequence[str]:
-    """The method names; raises InputError if there is none, or one is unknown."""
+    """The method names; raises InputError for none or an unknown one."""
     if not methods:
         raise InputError(f"methods must name at least one of: {', '.join(METHODS)}")
     for name in methods:

@@ -1,4 +1,4 @@
-"""The null distribution: what is known of an excluded canary's score, and tests of it.
+"""The null distribution of an excluded canary's score, and tests of it.
 
 A `NullTail` bounds the upper tail of the score. `too_large_p_value` and `cosine_p_value` test
 whether the excluded scores fit it.
@@ -20,10 +20,10 @@ from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, c
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
 _LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond this may have been rounded to 1, which a small dimension makes impossible."""
+"""A cosine beyond this may have been rounded to 1, impossible in a small dimension."""
 
 _ROUNDING = 1e-5
-"""Largest rise by rounding of a discrete canary's score over an atom, in standard deviations."""
+"""The largest increase by rounding of a discrete score beyond an atom, in standard deviations."""
 
 
 class NullTail(Protocol):
@@ -59,7 +59,7 @@ NullSource = Literal["design", "argument"]
 
 @dataclass(frozen=True)
 class Null:
-    """What an audit knows of an excluded canary's score, and from where.
+    """The known distribution of an excluded canary's score, and its source.
 
     Attributes:
       kind: The null of published estimators: "closed_form" for a cosine with one vector in
@@ -68,12 +68,12 @@ class Null:
       tail: The tail on which valid bounds rely. None: a bound for canaries of every family if the
         null is the closed form, nothing if it is empirical.
       dim: Number of trainable parameters, which the closed-form null needs; None if not known.
-      source: "design" if this audit's own program made and scored the canaries; "argument" if an
-        argument such as --dim says it, which only the scores can confirm: then it is tested on
-        them with a part of the failure probability (threshold/null_choice.py).
-      planned_shift: By how many standard deviations included scores exceed excluded ones if the
-        mechanism is as configured, as computed before there are scores; None if unknown. No bound
-        relies on it: it chooses where to look (threshold/error_rates.py).
+      source: "design" if this audit's own program made and scored the canaries; "argument" if it
+        comes from an argument such as --dim; it is then tested on the scores with a part of the
+        failure probability (threshold/null_choice.py).
+      planned_shift: The mean of included scores under the configured mechanism, in standard
+        deviations of the null, computed before there are scores; None if unknown. No bound relies
+        on it; it helps to choose thresholds (threshold/error_rates.py).
 
     >>> Null("closed_form", dim=1000).known_tail()
     SignCanaryNull(dim=1000, concentration=None)
@@ -105,7 +105,7 @@ class Null:
 
 
 EMPIRICAL = Null("empirical")
-"""The null of which nothing is known but the excluded scores."""
+"""The null known only from the excluded scores."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class SignCanaryNull:
 
     Attributes:
       dim: Number of trainable parameters, at least 2.
-      concentration: Concentration of the vector that canaries are compared with; None if unknown.
+      concentration: Concentration of the vector compared with canaries; None if unknown.
 
     Raises:
       ValueError: dim is below 2, or no vector of that dimension has that concentration.
@@ -186,7 +186,7 @@ class SignCanaryNull:
 
     @property
     def unit(self) -> float:
-        """The standard deviation of a score, whatever the concentration."""
+        """The standard deviation of a score, for any concentration."""
         return 1 / math.sqrt(self.dim)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
@@ -204,13 +204,13 @@ class SignCanaryNull:
 
 @dataclass(frozen=True)
 class ScaledNull:
-    """A known multiple of a score whose null is known.
+    """A known multiple of a score with a known null.
 
     Example: the sum of a canary's cosines with several vectors, which is the cosine with the sum
     of their directions times the length of that sum.
 
     Attributes:
-      unscaled: The null of the score before it is multiplied.
+      unscaled: The null of the score before multiplication.
       scale: The factor, above 0 and finite; else ValueError.
     """
 
@@ -266,7 +266,7 @@ class AtMostNull:
 class LargestOfRoundsNull:
     """A bound for the largest of the scores of one canary, one per round (union bound).
 
-    P(max >= t) <= sum of P(score of round >= t), whatever the dependence between rounds.
+    P(max >= t) <= sum of P(score of round >= t), for any dependence between rounds.
 
     Attributes:
       rounds: Nulls of the rounds, at least one (else ValueError); rounds may share one.
@@ -302,7 +302,7 @@ class LargestOfRoundsNull:
 
 
 def unit_of(tail: NullTail) -> float | None:
-    """The standard deviation of a null's score, in which power is simulated; None if unknown."""
+    """The standard deviation of a null's score, the unit of simulated power; None if unknown."""
     unit: float | None = getattr(tail, "unit", None)
     return unit
 
@@ -321,7 +321,7 @@ _FOURTH_MOMENT = 3.0
 
 
 def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
-    """A p-value of too many too large scores under a bound on their tail, at many ranks at once.
+    """A p-value of too many large scores under a bound on their tail, at many ranks at once.
 
     If P(X >= t) <= U(t) (`log_tail_upper` is log U), the k-th largest of n scores reaches t with
     probability at most P(Binomial(n, U(t)) >= k), which at t = that score is a p-value; so is r
@@ -341,7 +341,7 @@ def cosine_p_value(z: FloatArray, log_tail_upper: LogTail) -> float:
 
     Five tests share the level (Bonferroni): too many large and too many small scores, by the bound
     on the tail and the symmetry of the distribution; the mean; too large and too small a sum of
-    squares. The last three need only what all these cosines have in common (proofs in the
+    squares. The last three use only common properties of all these cosines (proofs in the
     functions). `z` are scores times sqrt(dim).
     """
     p_values = (

@@ -1,8 +1,8 @@
-"""The lower bound of the best threshold for a number of canaries, with both distributions known.
+"""The lower bound by the best threshold, given the number of canaries and both distributions.
 
 By Neyman and Pearson the best test of P against Q on one canary compares the likelihood ratio with
-a threshold. An ideal auditor knows both distributions and picks the best threshold before there is
-any score, so nothing is paid for the choice; what is left is the sampling error of the canaries.
+a threshold. An ideal auditor knows both distributions and fixes the best threshold before there is
+any score, so selection costs nothing; only the sampling error of the canaries remains.
 
 On many canaries a test may use all scores, not only how many are above one threshold. The best one
 multiplies likelihood ratios against the least favourable distribution of the claim (Huber &
@@ -24,9 +24,9 @@ from fl_audit.estimators.scores import check_confidence, check_delta
 
 @dataclass(frozen=True, eq=False)
 class OptimalTests:
-    """Rates, of shape (tests,), of tests that say P if the ratio of P to Q is large."""
+    """Rates, of shape (tests,), of tests that decide for P if the ratio of P to Q is large."""
 
-    log_fpr: FloatArray  # log of the chance under Q that a test says P
+    log_fpr: FloatArray  # log of the probability under Q of deciding for P
     tpr: FloatArray
     tnr: FloatArray
     fnr: FloatArray
@@ -37,17 +37,17 @@ def reachable_epsilon(
 ) -> float:
     """The median lower bound on epsilon of the best of the tests, with exact distributions.
 
-    It is the bound of one threshold chosen beforehand: the false positive rate is known, and the
-    true positive rate has Clopper and Pearson's limit at the median number of detected included
-    canaries. The other direction, canaries that are not detected, is tried too.
+    The threshold is fixed beforehand: the false positive rate is known, and the true positive rate
+    has Clopper and Pearson's limit at the median number of detected included canaries. The opposite
+    guess is tried too.
 
-    Counts are whole numbers. A threshold at a rank of the included scores, as in `threshold_valid`,
-    need not round: such a rank, chosen beforehand, gives up to 5 % more (150 included canaries,
+    Counts are integers. A threshold at a rank of the included scores, as in `threshold_valid`,
+    avoids rounding: such a rank, fixed beforehand, gives up to 5 % more (150 included canaries,
     shifts of 1 and 2, delta 1e-3), so that a bound may exceed this one.
     """
     check_delta(delta)
     check_confidence(confidence)
-    # Thousands of tests have few different counts, and inverting the beta distribution is slow.
+    # Thousands of tests share few counts, and inverting the beta distribution is slow.
     detected, of_test = np.unique(_median_count(num_included, tests.tpr), return_inverse=True)
     least = special.betaincinv(np.maximum(detected, 1), num_included - detected + 1, 1 - confidence)
     least = np.where(detected > 0, least, 0.0)[of_test]
@@ -88,9 +88,9 @@ def reachable_shift(shift: float, num_included: int, confidence: float) -> float
 def reachable_epsilon_gaussian(
     shift: float, num_included: int, delta: float, confidence: float
 ) -> float:
-    """`reachable_epsilon` of tests that rely on the mechanism being Gaussian, delta in (0, 1).
+    """`reachable_epsilon` of tests that assume a Gaussian mechanism, delta in (0, 1).
 
-    Then the values of scores count, not only the share above a threshold: the best test is of the
+    They use the values of scores, not only the share above a threshold: the best test is of the
     mean. `shift` is the distance of the included mean from the null's, in standard deviations.
     """
     least = reachable_shift(shift, num_included, confidence)

@@ -1,4 +1,4 @@
-"""The epsilon that follows from a pair of error rates, in log space.
+"""The epsilon of a pair of error rates, in log space.
 
 Zanella-Béguelin et al. (2022), Theorem 2.2 and section 2.4, after Kairouz, Oh & Viswanath (2017).
 """
@@ -49,11 +49,11 @@ def epsilon_of_rates(
         e^epsilon >= (1 - delta - x) / y,    e^epsilon >= (1 - delta - y) / x,
         e^epsilon >= (y - delta) / (1 - x),  e^epsilon >= (x - delta) / (1 - y).
 
-    The first two bind an attack better than chance, x + y < 1 - delta; the last two are the first
-    two of the opposite guesses, (1 - x, 1 - y), and bind one worse than chance. A condition with a
-    numerator of 0 or less holds at every epsilon. One with a positive numerator and a denominator
-    of 0 holds at no finite epsilon: the infimum is infinite. (Equation 1 is the first two alone,
-    for rates for which both are defined.)
+    The first two are binding for an attack better than chance, x + y < 1 - delta; the last two are
+    those of the opposite guesses, (1 - x, 1 - y), and are binding for one worse than chance. A
+    condition with a numerator of 0 or less holds at every epsilon. One with a positive numerator
+    and a denominator of 0 holds at no finite epsilon: the infimum is infinite. (Equation 1 has only
+    the first two, for rates with both defined.)
 
     Args:
       false_negative_rates: Rates in [0, 1], of any shape; broadcast with the others.

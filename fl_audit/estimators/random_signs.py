@@ -1,8 +1,8 @@
-"""The tail of a weighted sum of random signs: of a Rademacher or Hadamard canary's cosine.
+"""The tail of a weighted sum of random signs, as of a Rademacher or Hadamard canary's cosine.
 
-`rademacher_log_tail_bound` holds for any weights, that is for any model. Where the weights are
-spread over many coordinates (`Concentration`), `rademacher_sum_log_tail` is close to the Gaussian
-tail. Its proof:
+`rademacher_log_tail_bound` holds for any weights, that is for any model. If the weights are spread
+over many coordinates (`Concentration`), `rademacher_sum_log_tail` is close to the Gaussian tail.
+Its proof:
 
 S = sum a_i s_i, with independent fair signs s_i, sum a_i^2 = 1, A3 = sum |a_i|^3, A4 = sum a_i^4.
 For z > 0 and the tilted distribution P_h(s) = P(s) exp(h S - K(h)) with K(h) = sum log cosh(a_i h),
@@ -70,7 +70,7 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
       bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
 
     and 1 for y <= 0. Each is attained: by one weight up to 1 and by two equal ones up to sqrt(2).
-    Hoeffding's exp(-y^2 / 2), also for y > 0, is nowhere smaller.
+    Hoeffding's exp(-y^2 / 2), for y > 0, is nowhere smaller.
 
     Args:
       cosine: Cosines, any real numbers, of any shape.
@@ -96,20 +96,20 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
 
 
 _PIECE = 1 << 15
-"""Coordinates converted to float64 at a time: 256 kB, which a cache holds."""
+"""Coordinates converted to float64 at a time: 256 kB, within a cache."""
 
 _ROUNDING = 1e-6
-"""Relative tolerance of the checks, as a record may have gone through a text file."""
+"""Relative tolerance of the checks, because a record may have been read from a text file."""
 
 
 @dataclass(frozen=True)
 class Concentration:
     """Two sums over the coordinates of a vector scaled to Euclidean norm 1.
 
-    Both are 1 for a vector with one nonzero coordinate, m^(-1/2) and 1/m for m equal ones. The sum
-    of cubes enters the Berry-Esseen theorem. It is at most the square root of the sum of fourth
-    powers (Cauchy and Schwarz) and at most the largest coordinate, so neither of these two could
-    replace it without loss.
+    Both are 1 for a vector with one nonzero coordinate, and m^(-1/2) and 1/m for m equal ones. The
+    Berry-Esseen theorem needs the sum of cubes. It is at most the square root of the sum of fourth
+    powers (Cauchy and Schwarz) and at most the largest coordinate, so replacing it by either would
+    lose power.
 
     Attributes:
       cubes: The sum of |a_i|^3, in (0, 1].
@@ -166,7 +166,7 @@ def concentration_of(vector: npt.ArrayLike) -> Concentration | None:
         return None
     squares = cubes = fourth_powers = 0.0
     for start in range(0, values.size, _PIECE):
-        # Relative to the largest, no power overflows, and what underflows does not count.
+        # Relative to the largest, no power overflows, and underflow is negligible.
         size = values[start : start + _PIECE].astype(np.float64)
         size /= largest
         np.abs(size, out=size)

@@ -1,7 +1,7 @@
-"""What an estimator returns: a number together with what it means.
+"""The result of an estimator: a number and its meaning.
 
-`METHOD_GROUPS` sorts methods by how far their numbers may be relied on. `data_frame` and
-`html_table` show estimates in a notebook.
+`METHOD_GROUPS` groups methods by the reliability of their numbers. `data_frame` and `html_table`
+show estimates in a notebook.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,21 +20,21 @@ ValidFor = Literal[
     "Gaussian mechanisms",
     "independent scores of a Gaussian mechanism",
 ]
-"""The mechanisms for which a lower bound holds at its confidence: any; those for which the scores
-of different canaries are independent given inclusion; Gaussian ones; those with both.
+"""The mechanisms for which a lower bound holds at its confidence: any; those with scores of
+different canaries independent given inclusion; Gaussian ones; those with both.
 """
 
 WHATEVER_DISTRIBUTION: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
-"""The validity of a bound that assumes no distribution of the included canaries' scores."""
+"""Values for bounds that assume no distribution of the included canaries' scores."""
 
 IF_GAUSSIAN: tuple[ValidFor, ...] = (
     "Gaussian mechanisms",
     "independent scores of a Gaussian mechanism",
 )
-"""The validity of a bound that takes the mechanism's trade-off curve to be a Gaussian one's."""
+"""Values for bounds that assume the trade-off curve of a Gaussian mechanism."""
 
 _WORDS = ("valid_for", "assumes", "guarantee", "source")
-"""The fields that are written among an estimate's details in JSON."""
+"""The fields written among an estimate's details in JSON."""
 
 Detail = float | int | str | None | Mapping[str, "Detail"]
 
@@ -50,13 +50,13 @@ class Estimate:
       method: Name of the method in the registry, such as "one_run".
       kind: "estimate" (a point value without a confidence), "lower_bound" or "interval".
       epsilon: The headline value, in nats, at least 0, possibly infinite.
-      assumes: What has to hold for the value to be valid, in words.
-      guarantee: What the value guarantees, and what it does not, in words.
+      assumes: The assumptions under which the value is valid, in words.
+      guarantee: What the value does and does not guarantee, in words.
       source: Paper, section and equation of the estimator.
       lower: Lower end of a bound or interval; None for a point estimate.
       upper: Upper end of an interval; else None.
       valid_for: Mechanisms for which a lower bound holds at its confidence, although thresholds
-        were chosen on the same data; None if it claims no such thing.
+        were chosen on the same data; None if it does not claim this.
       details: The method's intermediate numbers (threshold, counts, ...).
 
     Raises:
@@ -80,10 +80,10 @@ class Estimate:
 
     @property
     def is_without_error(self) -> bool:
-        """Whether the method counts errors and found none: no scores could give a larger bound.
+        """Whether the method counts errors and found none, so that no scores give a larger bound.
 
         With a closed-form null no false positives are counted, and higher scores do give a larger
-        one.
+        bound.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
         is_right = self.details.get("correct") == self.details.get("m", -1)
@@ -111,7 +111,7 @@ class Estimate:
     def to_json(self) -> dict[str, object]:
         """The JSON object of this estimate: finite numbers only, infinities as words.
 
-        The words are inside `details`, where every report keeps them with the number.
+        Assumptions and guarantee are inside `details`, next to the numbers.
 
         Raises:
           ValueError: A detail is NaN.
@@ -139,10 +139,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MethodGroup:
-    """Methods whose numbers may be relied on to the same degree."""
+    """Methods with numbers of the same reliability."""
 
     title: str
-    meaning: str  # how far the numbers of the group may be relied on
+    meaning: str  # the reliability of the group's numbers
     kinds: frozenset[tuple[str, str | None]]  # kind of an estimate, and its valid_for
 
     def has(self, kind: str, valid_for: str | None) -> bool:
@@ -194,7 +194,7 @@ METHOD_GROUPS = (
         ),
     ),
 )
-"""The groups, from the most reliable on; every method is in one."""
+"""The groups, the most reliable first; every method is in one."""
 
 
 # Estimates as rows of a data frame, and as tables in a notebook.
@@ -230,7 +230,7 @@ def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
 
 
 def estimate_text(estimate: "Estimate") -> str:
-    """The number of an estimate in words: a bound with its sign, an interval by its ends."""
+    """The number of an estimate as text: a bound with its sign, an interval by its ends."""
     if estimate.kind == "lower_bound":
         return f"≥ {lower_bound_text(estimate.epsilon)}"
     if estimate.kind == "interval":

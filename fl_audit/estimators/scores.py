@@ -1,4 +1,4 @@
-"""The scores of canaries, included and excluded, and checks of the arguments of every estimator."""
+"""The scores of included and excluded canaries, and checks of every estimator's arguments."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 
 LARGEST_DIM = 2**53
-"""The largest dimension, up to which a float counts exactly."""
+"""The largest dimension; floats represent integers exactly up to here."""
 
 
 def check_delta(delta: float) -> None:
@@ -38,8 +38,8 @@ def check_dim(dim: int) -> None:
 
 
 Inclusion = Literal["coins", "unequal_coins", "fixed_half", "pairs"]
-"""How inclusion was decided: a fair coin for each canary; a coin of another probability for each; a
-random half; or a fair coin for each pair of canaries.
+"""How canaries were included: by a fair coin each, by a coin of another probability each, as a
+random half, or by a fair coin for each pair.
 """
 
 
@@ -101,7 +101,7 @@ class CanaryScores:
 
 
 def check_inclusion(inclusion: Inclusion, probability: float) -> None:
-    """Raise ValueError if the probability is out of range or does not fit the way of including."""
+    """Raise ValueError if the probability is out of range or does not fit the inclusion."""
     if not 0 < probability < 1:
         raise ValueError(f"inclusion_probability must be in (0, 1), got {probability}")
     if (probability == 0.5) != (inclusion != "unequal_coins"):

@@ -25,11 +25,11 @@ class AuditSetting:
       scores: The canaries' scores.
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
-      null: The null distribution; by default nothing is known of it.
+      null: The null distribution; by default unknown.
 
     Raises:
       InputError: A number is out of range, the null is unknown, or it is the closed form without
-        dim or for scores that are no cosines.
+        dim or for scores that are not cosines.
     """
 
     scores: CanaryScores
@@ -79,7 +79,7 @@ class AuditSetting:
 def where_applicable(
     epsilon: Callable[[AuditSetting], float], settings: Iterable[AuditSetting]
 ) -> list[float | None]:
-    """The epsilon of each setting; None if its scores do not allow the method."""
+    """The epsilon of each setting; None if the method does not apply to its scores."""
     epsilons: list[float | None] = []
     for setting in settings:
         try:

@@ -1,12 +1,12 @@
-"""Trade-off curves: what a claim of privacy allows an attacker at each false positive rate.
+"""Trade-off curves: the power that a privacy claim allows an attacker at each false positive rate.
 
 A mechanism is f-DP (Dong, Roth & Su 2022, "Gaussian differential privacy", arXiv:1905.02383,
 definition 2.3) if an event of probability q on one input has probability at most T(q) = 1 - f(q) on
-a neighbouring one. T is increasing and concave. Read backwards, an event of probability x on one
-input has at least the probability L(x) on the other.
+a neighbouring one. T is increasing and concave. Conversely, an event of probability x on one input
+has at least the probability L(x) on the other.
 
-Curves are upper bounds here: a T larger than the mechanism's makes a test of it weaker, never
-wrong. So a curve that is known at points only becomes a step function that is never below it.
+Curves are upper bounds here: a T larger than the mechanism's makes a test weaker, but not invalid.
+So a curve known only at points is replaced by a step function above it.
 
 >>> curve = GaussianTradeOff(1.0)
 >>> round(math.exp(float(curve.log_power(math.log(0.01)))), 3)
@@ -28,25 +28,25 @@ from fl_audit.estimators.distributions import narrowed
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
-"""Logs of the false positive rates at which a curve has points, rising from about e^-1017."""
+"""Logs of the false positive rates of a curve's points, rising from about e^-1017."""
 
 _ORDERS = (1.01, 1.3, 2.0, 4.0, 10.0, 40.0)
 _NEAR_BEST = (0.9, 1.0, 1.12)
-"""Orders at which the Renyi divergences of a zCDP curve are bounded: fixed ones, and multiples of
-sqrt(-log(q) / rho), which is best for small q. Any set of orders would be valid.
+"""Renyi orders for a zCDP curve: fixed ones, and multiples of sqrt(-log(q) / rho), which is optimal
+for small q. Any set of orders would be valid.
 """
 
 _HALVINGS = 45
 
 
 class TradeOff(Protocol):
-    """The trade-off curve that a claim of privacy allows."""
+    """The trade-off curve of a privacy claim."""
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
         """Log of an upper bound on T at log false positive rates; at most 0, never falling."""
 
     def least(self, probability: float) -> float:
-        """L: the least probability, on either neighbour, of an event that has this one."""
+        """L: the least probability, on the other input, of an event with this probability."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class PointTradeOff:
     def least(self, probability: float) -> float:
         """max(0, e^-epsilon (x - delta), 1 - delta - e^epsilon (1 - x))."""
         growth, offset = math.exp(self.epsilon), -math.expm1(self.epsilon) - self.delta
-        # The last is 1 - delta - e^epsilon (1 - x), in which a small x would round away.
+        # The last is 1 - delta - e^epsilon (1 - x), without the cancellation at small x.
         return max(0.0, (probability - self.delta) / growth, offset + growth * probability)
 
 
 @dataclass(frozen=True, eq=False)
 class TabulatedTradeOff:
-    """A curve that is known at points, and bounded from above between them.
+    """A curve known at points, and bounded from above between them.
 
     Attributes:
       log_fpr: Logs of false positive rates, rising, float64 of shape (points,).
@@ -134,7 +134,7 @@ class TabulatedTradeOff:
     def _hull(self) -> tuple[FloatArray, FloatArray]:
         """The corners of the largest convex function below the least probabilities."""
         rising = np.concatenate([np.exp(self.log_tpr), np.exp(self.log_tnr), [1.0]])
-        # Between two points an event may be as improbable as at the lower one.
+        # Between two points the probability is bounded by that at the lower one.
         below = [
             np.concatenate([[0.0], np.exp(log_rates[:-1])])
             for log_rates in (self.log_fpr, self.log_fnr)
@@ -194,7 +194,7 @@ def trade_off_of_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Tabu
     """The curve of a privacy profile delta(epsilon) that holds in both directions.
 
     T(q) <= e^epsilon q + delta(epsilon) and T(q) <= 1 - e^-epsilon (1 - delta(epsilon) - q) for
-    every epsilon (Dong, Roth & Su 2022, proposition 2.13), so that any epsilons will do.
+    every epsilon (Dong, Roth & Su 2022, proposition 2.13), so any set of epsilons is valid.
     """
     log_tpr = np.zeros_like(_GRID)
     for epsilon, delta in zip(np.ravel(epsilons), np.ravel(deltas), strict=True):
@@ -206,7 +206,7 @@ def trade_off_of_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Tabu
 
 @functools.lru_cache(maxsize=16)
 def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
-    """The curve of rho-zCDP: what the Renyi divergences of the answers of one test allow.
+    """The curve of rho-zCDP, from the Renyi divergences of the outcome of a test.
 
     rho-zCDP (Bun & Steinke 2016, "Concentrated differential privacy", arXiv:1605.02065, definition
     1.1) bounds the Renyi divergence of every order a > 1 by rho a, in both directions. A test maps
@@ -225,8 +225,8 @@ def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
         orders = np.maximum(np.broadcast_to(order, _GRID.shape), _ORDERS[0])
         log_tpr = np.minimum(log_tpr, _largest_power(orders, rho))
     log_tpr = np.maximum.accumulate(np.maximum(log_tpr, _GRID))
-    # What holds for p and q holds for 1 - q and 1 - p: the curve is its own mirror image. Only
-    # values of T well below 1 have all their digits, so only these are mirrored.
+    # The inequality also holds for 1 - q and 1 - p, so the curve is its own mirror image. Only
+    # values of T well below 1 are accurate, so only these are mirrored.
     at = np.searchsorted(log_tpr, _log1mexp(_GRID), side="left")
     mirrored = _log1mexp(np.concatenate([[-np.inf], _GRID])[at])
     mirrored[math.log(0.01) > _GRID] = 0.0

@@ -1,9 +1,9 @@
-"""Run folders and log folders: their files, which files belong together, and the lock of a folder.
+"""Run folders and log folders: their files, and the lock of a folder.
 
-Training writes a run folder and does not use estimators; the report reads it and does not use
-TensorFlow. A log folder is written by a production system in any language, or by `RoundScorer`;
-docs/logs.md describes its format. The content of each is chained by digests (`round_chain`), and
-`locked` and `WriteLock` keep a second writer out of a folder.
+Training writes a run folder without estimators; the report reads it without TensorFlow. A log
+folder is written by a production system in any language, or by `RoundScorer`; docs/logs.md
+describes its format. The content of each is chained by digests (`round_chain`), and `locked` and
+`WriteLock` keep a second writer out of a folder.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from fl_audit.formats.round_chain import Chain, read_chain
 
 @dataclass(frozen=True)
 class _In:
-    """A path in a folder, by its name there."""
+    """A path in a folder, by name."""
 
     name: str
 
@@ -46,9 +46,8 @@ class ScoredFolder:
     round_cosines = _In("round_cosines.npy")
     """The canaries' cosines with aggregates, float32 of shape (rounds, num_canaries) (NPY)."""
     round_concentrations = _In("round_concentrations.npy")
-    """How much of each aggregate lies on few coordinates, float64 of shape (rounds, 2) (NPY).
-
-    Missing if the null distribution of the canaries' family does not depend on it.
+    """The concentrations of aggregates (`ConcentrationLog`), float64 of shape (rounds, 2) (NPY).
+    Missing if the null distribution of the canaries' family does not depend on them.
     """
     round_directions = _In("round_directions.npy")
     """The aggregates' directions (`DirectionLog`), for canaries with several rounds (NPY).
@@ -56,16 +55,15 @@ class ScoredFolder:
     A run deletes it with the last round.
     """
     round_noise = _In("round_noise.npy")
-    """What is measured of the noise of each aggregate (`checks.noise_rows`), float32 (NPY)."""
+    """The measurements of each aggregate's noise (`checks.noise_rows`), float32 (NPY)."""
     upload_cosines = _In("upload_cosines.npy")
     """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries) (NPY).
 
     NaN if a canary has no upload in a round; may be missing.
     """
     upload_concentrations = _In("upload_concentrations.npy")
-    """How much of an upload lies on few coordinates, the largest of each round's (NPY).
-
-    As `round_concentrations`, and missing likewise.
+    """The concentrations of uploads, the largest of each round (NPY). Missing like
+    `round_concentrations`.
     """
     upload_directions = _In("upload_directions.npy")
     """The uploads' directions by round and canary, if a canary has several (NPY).
@@ -73,9 +71,9 @@ class ScoredFolder:
     A run deletes it with the last round.
     """
     kept_directions = _In("kept_directions.npz")
-    """What is kept of `round_directions` (see `attacks.own_rounds.KeptSums`) (NPZ)."""
+    """The data kept of `round_directions` (`attacks.own_sums.KeptSums`) (NPZ)."""
     kept_upload_directions = _In("kept_upload_directions.npz")
-    """What is kept of `upload_directions`, likewise (NPZ)."""
+    """The data kept of `upload_directions`, likewise (NPZ)."""
 
     def upload_logs(self) -> tuple[Path, ...]:
         """The logs of uploads with a row a round; each may be missing."""
@@ -84,10 +82,10 @@ class ScoredFolder:
     compared_vectors = _In("concentrations.json")
     """The concentrations of the compared vectors, by statistic (JSON)."""
     chain = _In("chain.jsonl")
-    """What was written, in order, chained by digests (JSON lines; `round_chain`)."""
+    """The record of all writes, chained by digests (JSON lines; `round_chain`)."""
 
     def checked_chain(self) -> Chain | None:
-        """The chain, whose links follow; None where another system wrote the folder."""
+        """The chain, checked; None if another system wrote the folder."""
         if not self.chain.exists():
             return None
         chain = read_chain(self.chain)
@@ -107,7 +105,7 @@ class RunFolder(ScoredFolder):
     """The resolved config (TOML)."""
 
     def identity(self) -> tuple[Path, ...]:
-        """The files that say what the run is, before its first round; the last may be missing."""
+        """The files that define the run, before its first round; the last may be missing."""
         sealed = (self.commitment, *self.withheld())
         return (self.config, self.canaries, self.inputs, *sealed)
 
@@ -116,14 +114,13 @@ class RunFolder(ScoredFolder):
         return (self.schedule_secret, self.opening)
 
     inputs = _In("inputs.json")
-    """The digests of what the run reads besides its config (JSON), see `config.inputs`."""
+    """The digests of the run's inputs besides its config (JSON), see `config.inputs`."""
     schedule_secret = _In("schedule_secret")
-    """What the schedule was drawn from (64 hexadecimal digits); none where the seed draws it.
-
-    Whoever has it knows who was in which round, as `canaries.csv` says of canaries.
+    """The secret of the schedule (64 hexadecimal digits); missing if the seed draws the schedule.
+    Anyone who has it knows the rounds of all clients.
     """
     commitment = _In("commitment.json")
-    """The commitment that the run began under (JSON)."""
+    """The run's commitment (JSON)."""
     opening = _In("commitment.json.opening")
     """The nonce that opens the commitment (JSON), for the owner only."""
     metrics = _In("metrics.csv")
@@ -131,15 +128,15 @@ class RunFolder(ScoredFolder):
     round_products = _In("round_products.npy")
     """The inner product of each example canary's would-be update with each aggregate (NPY)."""
     round_signals = _In("round_signals.npy")
-    """Each round's signal about each example canary (`attacks.example_statistics`) (NPY)."""
+    """The signal of each round about each example canary (`attacks.update_ratio`) (NPY)."""
     round_energies = _In("round_energies.npy")
     """The variances of these signals (NPY)."""
     release_cosines = _In("release_cosines.npy")
     """The cosine of every canary with every difference of released models, float32 (NPY)."""
     release_concentrations = _In("release_concentrations.npy")
-    """The concentrations of differences of released models, as `round_concentrations` (NPY)."""
+    """The concentrations of differences of released models, like `round_concentrations` (NPY)."""
     aggregates = _In("aggregates.npy")
-    """Every aggregate's squared length and product with the last one, by variable (NPY)."""
+    """Every aggregate's squared norm and product with the last one, by variable (NPY)."""
     replay = _In("replay.json")
     """The findings of a replay of the first round, before it was trained (JSON)."""
     checkpoint = _In("checkpoint.npz")
@@ -149,7 +146,7 @@ class RunFolder(ScoredFolder):
     model = _In("model.npz")
     """The model after the last round (NPZ), see `model_file`."""
     initial_model = _In("initial_model.npz")
-    """The model before the first round, where a statistic compares both (NPZ)."""
+    """The model before the first round, if a statistic needs it (NPZ)."""
     report_json = _In("report.json")
     """The report for programs; a run with this file is finished."""
     report_html = _In("report.html")
@@ -197,7 +194,7 @@ class LogFolder(ScoredFolder):
     """The paths inside a log's folder, whose `canaries.csv` may lack the column `rounds`."""
 
     pool = _In("pool.json")
-    """The file of the pool: format_version, family, seed, count and dim (JSON)."""
+    """The pool: format_version, family, seed, count and dim (JSON)."""
 
     def identity(self) -> tuple[Path, ...]:
         """The files that define what is audited; all but the first may be missing."""
@@ -222,7 +219,7 @@ class LogFolder(ScoredFolder):
     variables = _In("variables.json")
     """The sizes of the model's variables, and which are frozen (JSON); may be missing."""
     round_measures = _In("round_measures.npy")
-    """`RoundScorer`'s measurements of each aggregate, as a run's `aggregates.npy` (NPY)."""
+    """The measurements of aggregates by `RoundScorer`, like a run's `aggregates.npy` (NPY)."""
 
     def round_logs(self) -> tuple[Path, ...]:
         """The logs with a row a round; each may be missing."""
@@ -232,24 +229,23 @@ class LogFolder(ScoredFolder):
         return (*cosines, *self.upload_logs(), *facts)
 
     direction_sum = _In("direction_sum.npy")
-    """The sum of the directions of the aggregates so far, as `RoundScorer` keeps it (NPY)."""
+    """The sum of the aggregates' directions so far, from `RoundScorer` (NPY)."""
     initial = _In("initial.npy")
     """The model before the first round, float32 of shape (dim,) (NPY); may be missing."""
     final = _In("final.npy")
     """The model after the last round, float32 of shape (dim,) (NPY); may be missing."""
     participation = _In("participation.json")
-    """How clients may participate, and whether a claim counts on it (JSON); may be missing."""
+    """How clients may participate, and whether a claim relies on it (JSON); may be missing."""
     noise_correlation = _In("noise_correlation.json")
     """The matrix or the trees that correlate noise over rounds (JSON); may be missing."""
     claim = _In("claim.csv")
-    """The privacy profile that the training claims, epsilon and delta (CSV); may be missing.
-
-    `estimate` tests it where no other claim is stated.
+    """The training's claimed privacy profile, epsilon and delta (CSV); may be missing. `estimate`
+    tests it unless another claim is stated.
     """
     adaptive_clip = _In("adaptive_clip.json")
     """How the clip norm moves from round to round (JSON); may be missing."""
     faults = _In("faults.txt")
-    """Errors of the audit itself while training went on, a line each; may be missing."""
+    """Errors of the audit during training, a line each; may be missing."""
 
     def side_files(self) -> tuple[str, ...]:
         """The names of files that do not depend on the scores."""
@@ -267,7 +263,7 @@ class LogFolder(ScoredFolder):
         return tuple(path.name for path in (*vectors, *described, *draws))
 
 
-# The lock of a folder, which ends with the process that holds it, however that ends.
+# The lock of a folder, which ends with its process, even if that is killed.
 
 
 LOCK_NAME = ".lock"
@@ -277,9 +273,8 @@ LOCK_NAME = ".lock"
 def locked(folder: Path) -> Iterator[None]:
     """Holds the lock of a folder, which exists, while the block runs.
 
-    The system releases the lock (flock) of a process that was killed, so that a file which it has
-    left does not block others. Programs that the process starts do not hold it. Raises InputError
-    if another process holds the lock.
+    The system releases the lock (flock) of a killed process, so that a leftover file does not block
+    others. Child processes do not hold it. Raises InputError if another process holds the lock.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)
@@ -294,12 +289,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 class WriteLock:
-    """The lock of a folder until the object, which objects of one process share, is collected."""
+    """The lock of a folder, shared within a process, until the object is collected."""
 
     _held: ClassVar["weakref.WeakValueDictionary[Path, WriteLock]"] = weakref.WeakValueDictionary()
 
     def __init__(self, folder: Path) -> None:
-        """Takes the lock, as `locked` does; use `of` instead."""
+        """Takes the lock like `locked`; use `of` instead."""
         held = contextlib.ExitStack()
         held.enter_context(locked(folder))
         weakref.finalize(self, _release, held, os.getpid())

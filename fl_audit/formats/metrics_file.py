@@ -18,7 +18,7 @@ class RoundMetrics:
       round: Number of the round, from 1.
       num_clients: Number of real clients that participated.
       num_canaries: Number of canaries that participated.
-      clip_norm: Norm that updates were clipped to.
+      clip_norm: Norm to which updates were clipped.
       noise_stddev: Standard deviation of the noise on each coordinate of the sum of updates.
       aggregate_norm: Norm of the noised aggregate.
       train_loss: Mean loss over the cohort's examples, in nats; NaN if not known.

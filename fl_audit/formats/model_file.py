@@ -1,7 +1,7 @@
-"""Files of trained models: the one that a run writes, and those that other programs save.
+"""Files of trained models, from runs and from other programs.
 
-A model is known by the SHA-256 of its parameters: all arrays, each in C order, as little-endian
-float32, one after the other. So the digest does not depend on the format of a file:
+A model is identified by the SHA-256 of its parameters: all arrays, each in C order, as
+little-endian float32, concatenated. So the digest does not depend on the format of a file:
 
     hashlib.sha256(b"".join(np.asarray(a, "<f4").tobytes() for a in arrays)).hexdigest()
 
@@ -41,7 +41,7 @@ def model_digest(arrays: Iterable[AnyArray]) -> str:
 
 
 def write_model(path: Path, arrays: Sequence[Float32Array]) -> None:
-    """Writes the arrays of a model as NPZ, in their order; the file appears whole."""
+    """Writes the arrays of a model as NPZ, in order; the file appears whole."""
     named = {f"variable_{number:04}": np.asarray(array) for number, array in enumerate(arrays)}
     with atomic_writer(path) as file:
         np.savez(file, **named)
@@ -67,11 +67,11 @@ _SEVERAL = "; one of .npy, .npz, .safetensors, .h5, .keras, or a folder of Tenso
 
 
 def read_saved_arrays(path: Path) -> list[NamedArray]:
-    """The arrays of real numbers of a file or folder that some program saved, by name.
+    """The arrays of real numbers in a file or folder from another program, by name.
 
     Args:
       path: An NPY, NPZ or safetensors file, Keras' weights (HDF5 or .keras), or a checkpoint or
-        SavedModel of TensorFlow, such as TensorFlow Federated's programs write.
+        SavedModel of TensorFlow.
     """
     if path.is_dir() or path.with_name(f"{path.name}.index").exists():
         named = _of_tensorflow(path)
@@ -152,15 +152,15 @@ _READERS = {
 }
 
 
-# Which of a file's arrays are the model.
+# The arrays of a file that are the model.
 
 
 def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[list[AnyArray]]:
-    """The arrays of a file that may be a model's, in the order of its variables.
+    """Candidates for a model's arrays in a file, in the order of its variables.
 
-    These are one array of all parameters, consecutive arrays of the variables' sizes (a
-    checkpoint has other parts around them), in the order of the file or of their names, and, where
-    no more than the variables have these sizes, those of each size in the order of their names.
+    These are one array of all parameters; consecutive arrays of the variables' sizes (a checkpoint
+    has other parts around them), in the order of the file or of their names; and, if no other
+    arrays have these sizes, the arrays of each size in the order of their names.
     """
     dim, by_name = sum(sizes), sorted(arrays, key=lambda named: natural_order(named[0]))
     yield from ([array] for _, array in arrays if array.size == dim)

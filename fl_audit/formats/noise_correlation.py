@@ -37,7 +37,7 @@ def write_correlation(folder: LogFolder, correlation: Correlation) -> None:
 
 
 def read_correlation(folder: LogFolder, num_rounds: int) -> Correlation | None:
-    """The correlation that a log states, for up to `num_rounds` rounds; None if it states none."""
+    """The stated correlation of a log, for up to `num_rounds` rounds; None without one."""
     path = folder.noise_correlation
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""NPY and NPZ files from outside, which may be cut, or claim to be huge; cached arrays."""
+"""NPY and NPZ files from untrusted sources, which may be cut or claim to be huge; cached arrays."""
 
 import contextlib
 import math
@@ -19,7 +19,7 @@ from fl_audit.formats.text_files import atomic_writer, open_foreign
 AnyArray: TypeAlias = npt.NDArray[Any]
 
 _MOST_UNPACKED = 2**31
-"""The bytes that a compressed NPZ file may unpack to; one that is not compressed may be larger."""
+"""The largest unpacked size of a compressed NPZ file, in bytes; others may be larger."""
 
 _ZIP = b"PK\x03\x04"
 
@@ -27,7 +27,7 @@ _DAMAGES = (
     OSError, ValueError, EOFError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError,
     OverflowError, NotImplementedError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile,
 )  # fmt: skip
-"""What NumPy and zipfile raise on damaged files."""
+"""The errors of NumPy and zipfile on damaged files."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def next_array(file: IO[bytes]) -> AnyArray:
 
 
 def read_arrays(path: Path, what: str) -> Mapping[str, AnyArray]:
-    """Reads an NPZ file; refuses one that unpacks to too many bytes, or holds more than arrays."""
+    """Reads an NPZ file; refuses one with too large contents, or with more than arrays."""
     with opened(path, what) as file, zipfile.ZipFile(file) as members:
         size = sum(member.file_size for member in members.infolist())
         if len({*members.namelist()}) < len(members.namelist()):
@@ -118,7 +118,7 @@ def _unpacked(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
 
 @contextlib.contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """A file to read from; an error in the block that shows damage becomes an `InputError`."""
+    """A file to read from; errors by damage in the block become an `InputError`."""
     try:
         with open_foreign(path) as file:
             yield file
@@ -129,11 +129,11 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
 
 
 _OURS = ("is ", "its ", "has ", "holds ", "unpacks ", "the header of ")
-"""How reasons begin that are not NumPy's."""
+"""The beginnings of our own reasons."""
 
 
 def _reason(error: BaseException) -> str:
-    """What is wrong with a file, without what NumPy or zipfile say of their parsing."""
+    """Why a file is refused, without messages of NumPy or zipfile."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, zipfile.BadZipFile):
@@ -145,7 +145,7 @@ def _reason(error: BaseException) -> str:
 def read_or_make(
     path: Path, what: str, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of an NPZ file, which is computed and written first, whole, if there is none."""
+    """The arrays of an NPZ file; if there is none, they are computed and written first."""
     if not path.exists():
         arrays = make()
         with atomic_writer(path) as file:

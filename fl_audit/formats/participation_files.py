@@ -1,4 +1,4 @@
-"""Who participates, and when: canaries.csv, participation.json, and the schedule's secret."""
+"""Files on participation: canaries.csv, participation.json, and the schedule's secret."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ from fl_audit.formats.text_files import (
 
 
 _MOST_DIGITS = 10
-"""Digits that the number of a round may have: it stays far within 64 bits."""
+"""The largest number of digits of a round, far within 64 bits."""
 
 
 def canaries_text(
@@ -37,8 +37,8 @@ def canaries_text(
 ) -> str:
     """The file's text, with the columns `canary_id,included,rounds` and a row per canary.
 
-    Rounds, from 0 here, count from 1 in the file and are separated by blanks; those of an excluded
-    canary are the ones in which it would have participated. `arms` add a column `arm`.
+    Rounds, from 0 here, count from 1 in the file and are separated by blanks; an excluded canary
+    has those of its participation if it were included. `arms` add a column `arm`.
     """
     lines = [
         f"{canary},{int(is_in)},{' '.join(str(index + 1) for index in own)}"
@@ -78,7 +78,7 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
 
 
 def check_scored(path: Path, flags: Mapping[str, bool], listed: Mapping[str, CanaryRow]) -> None:
-    """Refuses a score file of other canaries, or of other inclusion, than canaries.csv lists."""
+    """Refuses a score file whose canaries or inclusion differ from canaries.csv."""
     if flags != {name: canary.included for name, canary in listed.items()}:
         raise InputError(f"{path}: must score exactly the canaries of canaries.csv, same inclusion")
 
@@ -99,7 +99,7 @@ def _is_round(number: str) -> bool:
     return is_short and int(number) > 0
 
 
-# participation.json: how clients may participate in a log's training, and what a claim counts on.
+# participation.json: how clients may participate in a log's training, and what a claim relies on.
 
 
 SAMPLING_OF_LOG: Mapping[str, type[Sampling]] = {
@@ -110,7 +110,7 @@ SAMPLING_OF_LOG: Mapping[str, type[Sampling]] = {
 SAMPLING_NAMES = ("none", *SAMPLING_OF_LOG)
 
 _MAY_LACK = ("poisson", "fixed_size")
-"""Samplings whose keys a log may leave open."""
+"""Samplings whose keys may be missing in a log."""
 
 _WRITTEN_IF_SET = (
     "rounds",
@@ -128,20 +128,20 @@ class Participation:
 
     Attributes:
       sampling: How the clients of a round are drawn.
-      probability: The probability with which a client is drawn into a round, in (0, 1]; None if
-        not known, or nothing is drawn.
+      probability: The probability that a client is drawn into a round, in (0, 1]; None if unknown
+        or without sampling.
       client_rounds: The largest number of rounds of a client; None if not known.
       client_weight: The largest weight of a client, in units of a canary's; None if not known.
-      claim_counts_on_sampling: Whether a claim about this training counts on the draw, so that it
-        says nothing about an attacker who knows the rounds; by default if something is drawn.
-      claim_covers_uploads: Whether a claim about this training holds against an attacker who sees
-        single uploads, as under local differential privacy.
-      rounds: The number of rounds of training; None for those that are logged.
+      claim_counts_on_sampling: Whether a claim about this training relies on sampling, so that it
+        does not cover an attacker who knows the rounds; by default if clients are sampled.
+      claim_covers_uploads: Whether a claim about this training covers an attacker who sees single
+        uploads, as under local differential privacy.
+      rounds: The number of rounds of training; None for the logged rounds.
       separation: The number of groups that take turns, or the least distance of two rounds of a
-        client under "b_min_sep"; None if there is neither.
-      members: The number of clients and canaries that a round samples from; None if not known.
+        client under "b_min_sep"; None without either.
+      members: The number of clients and canaries from which a round samples; None if not known.
       largest_round: The size to which "truncated_poisson" truncates a round; None otherwise.
-      canaries: Whether canaries were sampled as clients are, or placed; None to judge by their
+      canaries: Whether canaries were sampled like clients, or placed; None to judge by their
         rounds.
       upload_noise_multiplier: The standard deviation of the noise on a coordinate of an upload, in
         clip norms, if clients add it; None if not known.
@@ -239,8 +239,8 @@ def write_participation(path: Path, participation: Participation) -> None:
     write_text(path, json.dumps(fields, indent=2) + "\n")
 
 
-# The secret that a schedule is drawn from. The seed makes a run repeatable and may be printed;
-# the secret, in a file that only its owner may read, makes its sampling private.
+# The secret from which a schedule is drawn. The seed makes a run repeatable and may be public; the
+# secret, in a file that only its owner may read, keeps its sampling private.
 
 
 _BITS = 256

@@ -1,14 +1,13 @@
-r"""The chain of a folder: what an audit wrote, in order, each line with the digest of those before.
+r"""The chain of a folder: everything an audit wrote, in order, linked by digests.
 
-`chain.jsonl` begins with the files that say what is audited (config or pool, canaries), and gains a
-line as soon as a round's rows are written, with the digest of each row. Every line has its link,
-the SHA-256 of the link before it and of the line itself, so that no line can be changed, dropped,
-repeated or moved without all later ones being written anew. Lines are only added: a killed run that
-is resumed adds a line that says so, and then its rounds since the last checkpoint once more. A last
-line that a kill cut off is ignored.
+`chain.jsonl` begins with the files that define the audit (config or pool, canaries), and gets a
+line with the digests of a round's rows as soon as they are written. Every line has a link, the
+SHA-256 of the previous link and of the line itself, so no line can be changed, dropped, repeated or
+moved without rewriting all later ones. Lines are only added: a resumed run adds a line that says
+so, and then its rounds since the last checkpoint again. An incomplete last line is ignored.
 
-The chain also says which files belong together: a file whose digest is not the chain's is about
-another pool or other rounds.
+The chain also shows which files belong together: a file with another digest than in the chain is
+about another pool or other rounds.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
@@ -61,7 +60,7 @@ class Begun(_Line, frozen=True, tag="begun", kw_only=True):
     """The first line.
 
     Attributes:
-      files: The SHA-256 of each file that says what is audited, by its name.
+      files: The SHA-256 of each file that defines the audit, by name.
     """
 
     files: dict[str, str]
@@ -74,8 +73,8 @@ class Logged(_Line, frozen=True, tag="round", kw_only=True):
     Attributes:
       round: The round, from 1.
       rows: The SHA-256 of its row in each log with a row a round, by the log's name.
-      step: The row, from 1, of logs with a row for each model that is released after some rounds;
-        None where none was released after this one.
+      step: The row, from 1, of logs with a row for each released model; None if none was released
+        after this round.
       step_rows: The same as `rows` for these logs.
     """
 
@@ -86,7 +85,7 @@ class Logged(_Line, frozen=True, tag="round", kw_only=True):
 
 
 class Scoring(_Line, frozen=True, tag="scoring", kw_only=True):
-    """A round, from 1, whose rows `RoundScorer` is about to write."""
+    """A round, from 1, that `RoundScorer` is about to write."""
 
     round: int
 
@@ -95,7 +94,7 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
     """A checkpoint.
 
     Attributes:
-      files: The SHA-256 of each whole file that the run would go on with, by its name.
+      files: The SHA-256 of each file of the state for resuming, by name.
     """
 
     rounds: int
@@ -103,7 +102,7 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
-    """A run that is resumed after this number of rounds; later ones come again."""
+    """A run is resumed after this number of rounds; later rounds come again."""
 
     rounds: int
 
@@ -112,7 +111,7 @@ class Scored(_Line, frozen=True, tag="scored", kw_only=True):
     """Scores.
 
     Attributes:
-      files: The SHA-256 of the score files and of what else is known once the rounds are over.
+      files: The SHA-256 of the score files and of other files written after the rounds.
       model_sha256: The digest of the trained model (`formats.model_file`); empty for a log.
     """
 
@@ -126,7 +125,7 @@ class Reported(_Line, frozen=True, tag="reported", kw_only=True):
 
     Attributes:
       files: The SHA-256 of its files, by name.
-      code: The SHA-256 of the code that made it; see `fl_audit.version`.
+      code: The SHA-256 of the code that wrote it; see `fl_audit.version`.
     """
 
     files: dict[str, str]
@@ -139,18 +138,18 @@ AnyLine = TypeVar("AnyLine", bound=Line)
 
 
 def link_of(line: Line, before: str) -> str:
-    """The link of a line: the SHA-256 of the link before it ("" for none) and of what it says."""
+    """The link of a line: the SHA-256 of the previous link ("" for none) and of its content."""
     unlinked = msgspec.json.encode(msgspec.structs.replace(line, link=""))
     return digest(before.encode() + b"\n" + unlinked)
 
 
 def linked(line: AnyLine, before: str) -> AnyLine:
-    """A line with its link to the one before."""
+    """A line with its link to the previous one."""
     return msgspec.structs.replace(line, link=link_of(line, before))
 
 
 def text_of(line: Line) -> bytes:
-    """A line as it is written to the file."""
+    """The text of a line in the file."""
     return msgspec.json.encode(line) + b"\n"
 
 
@@ -166,7 +165,7 @@ def digest_of(path: Path) -> str:
 
 
 def digests_of(files: Iterable[Path]) -> dict[str, str]:
-    """The digests of those files that are there, by name."""
+    """The digests of existing files, by name."""
     return {path.name: digest_of(path) for path in sorted(files) if path.exists()}
 
 
@@ -174,7 +173,7 @@ def digests_of(files: Iterable[Path]) -> dict[str, str]:
 
 
 _LONGEST_ROW = 1 << 16
-"""The most bytes of a line of a CSV that grows with the rounds."""
+"""The longest line, in bytes, of a CSV that grows with the rounds."""
 
 
 def _last_line(path: Path) -> bytes:
@@ -186,7 +185,7 @@ def _last_line(path: Path) -> bytes:
 
 
 def _rows(path: Path, indices: Sequence[int]) -> Iterator[bytes]:
-    """Some rows of a log, in the order that is asked for; empty where it has no such row."""
+    """Some rows of a log, in this order; empty if it has no such row."""
     if path.suffix == ".csv":
         lines = read_foreign(path).splitlines(keepends=True)[1:]
         yield from (lines[index] if index < len(lines) else b"" for index in indices)
@@ -200,7 +199,7 @@ def _rows(path: Path, indices: Sequence[int]) -> Iterator[bytes]:
 
 
 def _digests(logs: Iterable[Path], index: int) -> dict[str, str]:
-    """The digests of a row that was just written, by the log's name; of those that are there."""
+    """The digests of a row that was just written, by log, for existing logs."""
     return {
         path.name: digest(_last_line(path) if path.suffix == ".csv" else next(_rows(path, [index])))
         for path in logs
@@ -219,20 +218,20 @@ class ChainWriter:
     """
 
     def __init__(self, path: Path, head: str) -> None:
-        """Goes on after a line; use `begin` or `go_on` instead."""
+        """Continues after a line; use `begin` or `go_on` instead."""
         self._path = path
         self.head = head
 
     @classmethod
     def begin(cls, path: Path, files: Iterable[Path]) -> "ChainWriter":
-        """Starts a chain, in place of an earlier one, with those of the files that exist."""
+        """Starts a chain, replacing an earlier one, with the existing files."""
         first = linked(Begun(files=digests_of(files)), "")
         write_text(path, text_of(first).decode())
         return cls(path, first.link)
 
     @classmethod
     def go_on(cls, path: Path) -> "ChainWriter":
-        """Goes on after the last whole line; a torn one is cut off."""
+        """Continues after the last complete line; an incomplete one is cut off."""
         chain = read_chain(path)
         chain.check(path)
         if chain.torn:
@@ -257,10 +256,10 @@ class ChainWriter:
 
         Args:
           number: The round, from 1.
-          logs: The logs with a row a round; those that are there. This round's line is the last of
-            a CSV.
-          step: The row, from 1, of `step_logs`; None where this round has none.
-          step_logs: The logs with a row a release; those that are there.
+          logs: The logs with a row per round, if they exist. In a CSV this round's line is the
+            last.
+          step: The row, from 1, of `step_logs`; None if this round has none.
+          step_logs: The logs with a row per release, if they exist.
         """
         rows = _digests(logs, number - 1)
         steps = {} if step is None else _digests(step_logs, step - 1)
@@ -277,7 +276,7 @@ class ChainWriter:
 
 @dataclass(frozen=True)
 class ChangedRow:
-    """A row of a log that is not what the chain says."""
+    """A row of a log that differs from the chain."""
 
     name: str
     round: int  # the round of the row, from 1
@@ -288,13 +287,13 @@ class Chain:
     """A chain that was read."""
 
     lines: tuple[Line, ...]
-    # the numbers, from 1, of lines whose link does not follow from the line before
+    # the numbers, from 1, of lines with a wrong link
     broken: tuple[int, ...]
     length: int  # the length of the whole lines, in bytes
-    torn: bool  # whether a last line is cut off after them
+    torn: bool  # whether an incomplete line follows
 
     def check(self, path: Path) -> None:
-        """Raises an `InputError` where a link does not follow, with the number of the line."""
+        """Raises an `InputError` for a wrong link, with the number of the line."""
         if self.broken:
             raise InputError(
                 f"{path}: line {self.broken[0]} does not follow from the one before it: lines were "
@@ -310,7 +309,7 @@ class Chain:
 
     @functools.cached_property
     def rounds(self) -> Mapping[int, Logged]:
-        """The last line of each round, by its number; without those that a resumed run dropped."""
+        """The last line of each round, by number, without rounds dropped by a resumed run."""
         logged: dict[int, Logged] = {}
         for line in self.lines:
             if isinstance(line, Logged):
@@ -348,7 +347,7 @@ class Chain:
         return Chain(self.lines[:at], self.broken, self.length, self.torn)
 
     def changed_rows(self, folder: Path) -> tuple[ChangedRow, ...]:
-        """The rows that are not what the chain says, of logs that are there."""
+        """The rows of existing logs that differ from the chain."""
         rows_of: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for number, line in self.rounds.items():
             for name, value in line.rows.items():
@@ -370,18 +369,18 @@ class Chain:
 
     @property
     def scored_rounds(self) -> int:
-        """The number of rounds that the scores are of; 0 before there are scores of all rounds."""
+        """The number of scored rounds; 0 before there are scores of all rounds."""
         scored = self.last(Scored)
         return 0 if scored is None or not self.is_scored else scored.rounds
 
     @property
     def files(self) -> dict[str, str]:
-        """The digests of whole files except reports, by name."""
+        """The digests of complete files except reports, by name."""
         scored = self.last(Scored)
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """Those of the names whose files exist with another digest than the chain's."""
+        """The names of existing files with another digest than in the chain."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -390,7 +389,7 @@ class Chain:
         ]
 
     def changed(self, folder: Path) -> list[str]:
-        """The names of all logs and files that exist and differ from what was scored."""
+        """The names of existing logs and files that differ from the scored ones."""
         rounds = self.rounds.values()
         logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
         rows = [row.name for row in self.changed_rows(folder)]
@@ -398,7 +397,7 @@ class Chain:
 
 
 def read_chain(path: Path) -> Chain:
-    """Reads a chain; a last line without an end is ignored."""
+    """Reads a chain; an incomplete last line is ignored."""
     lines: list[Line] = []
     broken: list[int] = []
     before, length, torn = "", 0, False

@@ -1,10 +1,9 @@
 """Logs with one row per round: arrays mapped from NPY files, NaN until a row is written.
 
-Rows that are written survive kill -9, and after a flush also a power failure. There are five kinds:
-every canary's cosine with every aggregate (`CosineLog`), canaries' cosines with their own
-uploads (`UploadCosines`), how much of an aggregate lies on few coordinates (`ConcentrationLog`),
-the aggregates' directions (`DirectionLog`), and, replaced whole after each round, a sum over rounds
-(`LoggedTotal`).
+Written rows survive kill -9, and after a flush also a power failure. There are five kinds: every
+canary's cosine with every aggregate (`CosineLog`), canaries' cosines with their own uploads
+(`UploadCosines`), the aggregates' concentrations (`ConcentrationLog`) and directions
+(`DirectionLog`), and a sum over rounds, which is replaced after each round (`LoggedTotal`).
 """
 
 import math
@@ -59,7 +58,7 @@ def unnamed_log(shape: tuple[int, int]) -> MappedArray:
 def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...]) -> None:
     """Allocates disk space after the file's position.
 
-    A mapped file that exceeded the disk later would end the program by a signal (SIGBUS).
+    Otherwise a full disk would end the program by a signal (SIGBUS).
     """
     try:
         if num_bytes:
@@ -77,9 +76,9 @@ def open_log(
     shape: Sequence[int | str],
     what: str,
 ) -> MappedArray:
-    """Opens a log of this dtype and shape, in which a word matches any extent.
+    """Opens a log of this dtype and shape; a word in the shape matches any extent.
 
-    Raises InputError also if the file is shorter or longer than its header says.
+    Also raises InputError if the file's size does not fit its header.
     """
     with opened(path, f"a log of {what}") as file:
         header = read_header(file)
@@ -109,7 +108,7 @@ class RoundArray:
     dtype: ClassVar[npt.DTypeLike] = np.float32
     what: ClassVar[str]
     row_shape: ClassVar[tuple[int, ...]] = ()
-    """The last extents of every array of this kind, which callers do not pass."""
+    """The shape of a row, for kinds where it is fixed."""
 
     def __init__(self, array: MappedArray) -> None:
         self.array = array
@@ -130,7 +129,7 @@ class RoundArray:
 
     @classmethod
     def continued(cls, path: Path, *shape: int) -> Self:
-        """Opens a log, which is created first, whole, if there is none."""
+        """Opens a log; if there is none, it is created first, atomically."""
         if not path.exists():
             unfinished = path.with_name(f".{path.name}.part")
             cls.create(unfinished, *shape).flush()
@@ -172,7 +171,7 @@ class CosineLog(RoundArray):
         return int(self.array.shape[1])
 
     def written(self) -> npt.NDArray[np.bool_]:
-        """The rounds that are written as a whole, bool of shape (rounds,)."""
+        """The completely written rounds, bool of shape (rounds,)."""
         return np.array([bool(np.isfinite(row).all()) for row in self.array], dtype=bool)
 
     def row(self, round_index: int) -> npt.NDArray[np.float32] | None:
@@ -231,8 +230,8 @@ _COLUMNS = 1 << 14
 class DirectionLog(RoundArray):
     """Directions with their 4-norms, float32 of shape (rounds, 1 + width).
 
-    A row begins with the 4-norm of the direction, which is NaN until the row is written and 0 if
-    the vector has no direction; the image of the direction follows.
+    A row consists of the 4-norm of the direction, NaN until the row is written and 0 for a zero
+    vector, and of the image of the direction.
     """
 
     what = "directions"
@@ -257,7 +256,7 @@ class DirectionLog(RoundArray):
         self.array[round_index, 0] = np.nan
 
     def write_direction(self, round_index: int, fourth_norm: float, image: Float32Array) -> None:
-        """Writes a round's row, the mark of a written row last."""
+        """Writes a round's row, the 4-norm last, as it marks a written row."""
         self.forget(round_index)
         self.array[round_index, 1:] = image
         self.array[round_index, 0] = fourth_norm
@@ -273,13 +272,13 @@ class DirectionLog(RoundArray):
 
 
 class LoggedTotal:
-    """A vector that rounds add to, with the exact set of rounds that are in it.
+    """A sum of vectors over rounds, with the exact set of its rounds.
 
-    A round that is scored again cannot be subtracted, as what it added is gone. The file is
-    replaced whole after each round.
+    A round that is scored again cannot be subtracted, because its old vector is lost. The file is
+    replaced atomically after each round.
 
     Attributes:
-      rounds: The rounds that are in the sum, counted from 0; None if the sum is unknown.
+      rounds: The rounds in the sum, counted from 0; None if the sum is unknown.
       total: The sum, float64 of shape (dim,).
     """
 
@@ -297,13 +296,13 @@ class LoggedTotal:
         _write(path, set(), None)
 
     def forget(self, round_index: int) -> None:
-        """Makes the sum unknown if a round is in it, before the round is scored again."""
+        """Makes the sum unknown if it contains a round that is about to be scored again."""
         if self.rounds is not None and round_index in self.rounds:
             self.rounds = None
             self._path.unlink()
 
     def add(self, round_index: int, change: Callable[[FloatArray], None]) -> None:
-        """Lets a round change the sum in place, unless it is in it, and writes the sum."""
+        """Adds a round to the sum in place, unless it is in it, and writes the sum."""
         if self.rounds is None or round_index in self.rounds:
             return
         change(self.total)

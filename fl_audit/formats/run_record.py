@@ -1,4 +1,4 @@
-"""run.json: what a run did, which training writes last and every report begins with."""
+"""run.json: the facts of a run. Training writes it last, and every report begins with it."""
 
 import dataclasses
 import json
@@ -16,42 +16,42 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class LiveRecord:
-    """What own-round scores proved while the run trained, valid at all rounds together."""
+    """Lower bounds from own-round scores during training, valid at all rounds together."""
 
     epsilon: float  # the lower bound at the audit's confidence
     claim_p_value: float | None = None  # the p-value of the claimed epsilon; None without a claim
-    # the lower bound of the claim's test at the verdict's confidence; 0 if the claim is not
-    # contradicted, or none is made
+    # the lower bound of the claim's test at the verdict's confidence; 0 without a contradicted
+    # claim
     claim_epsilon: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """The facts of one training run that the report needs beyond scores and metrics.
+    """The facts of one training run, besides scores and metrics.
 
     Attributes:
       dim: The number of trainable parameters.
       num_clients: The number of real clients in the population.
-      num_included: The number of canaries that the coins included.
-      delta: The delta that estimates are computed at.
-      release: What the run released; of a run that was stopped, what it would have released.
+      num_included: The number of canaries whose coin included them.
+      delta: The delta of estimates.
+      release: The release of the run; for a stopped run, that of all planned rounds.
       accuracy: The accuracy on held-out data after the last round.
       accuracy_description: The meaning of accuracy for the task, in words.
       training_seconds: The time spent in rounds of the engine, in seconds.
       scoring_seconds: The time spent on canary cosines, in seconds.
-      versions: The versions of the packages that matter.
+      versions: The versions of the packages that affect results.
       variable_sizes: The number of parameters in each variable of the model.
-      stopped_after: The number of rounds after which the run stopped, as its claim was
-        contradicted; None where all rounds were done.
+      stopped_after: The number of rounds after which the run stopped because its claim was
+        contradicted; None if all rounds were trained.
       live: The lower bounds of each round; None if rounds cannot be tested.
-      finished: The time when the training was over, in UTC as ISO 8601 to the second.
-      compile_seconds: The seconds that the engine spent on compiling in its last session, part of
-        the above; None, and left out of the file, where the engine does not tell.
-      labels: The kind of the labels: classes, of which a guess hits one in so many, or numbers, as
-        in a regression, for which the accuracy has no chance level.
+      finished: The end of training, in UTC as ISO 8601 to the second.
+      compile_seconds: The seconds that the engine spent on compiling in its last session, included
+        in the above; None, and omitted in the file, if the engine does not measure it.
+      labels: The kind of the labels: classes, whose number gives the chance level of accuracy, or
+        numbers, as in a regression, without a chance level.
       model_sha256: The digest of the model after the last round, see `formats.model_file`.
-      schedule_secret: Whose secret the schedule was drawn from, the run's own or one that the
-        config names; None, and left out of the file, where the seed draws it.
+      schedule_secret: The origin of the schedule's secret, the run or the config; None, and omitted
+        in the file, if the seed draws the schedule.
       format_version: The version of the file's format.
     """
 

@@ -1,10 +1,10 @@
 """Score files, one row per canary, and count files, one row per challenge base.
 
 A score file is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and
-`score` (finite; a LARGER score looks MORE like a member). A column `inclusion` says how included
-canaries were chosen, the same in every row; without it, fair coins are assumed. With
-`unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
-column `pair` names the pair of each canary. Other columns are ignored.
+`score` (finite; a LARGER score looks MORE like a member). A column `inclusion` states how included
+canaries were chosen, the same in every row; by default by fair coins. With `unequal_coins` a column
+`inclusion_probability` has the coins' probability, and with `pairs` a column `pair` names the pair
+of each canary. Other columns are ignored.
 
 A count file is CSV with the columns `fp` (false positives), `n0` (challenges without the point),
 `fn` (false negatives) and `n1` (challenges with it), all whole numbers, and no other columns.
@@ -41,7 +41,7 @@ from fl_audit.progress import warned_if_read
 
 
 class _BadRowError(Exception):
-    """What is wrong with a row, counted from 0: the first bad one of a column."""
+    """The fault of a column's first bad row, counted from 0."""
 
     def __init__(self, row: int, text: str) -> None:
         super().__init__(text)
@@ -88,7 +88,7 @@ class ScoreFile:
         return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
-        """The scores, split into included and excluded canaries, pairs in one order."""
+        """The scores, split into included and excluded canaries, with pairs in the same order."""
         included, excluded = np.flatnonzero(self.included), np.flatnonzero(~self.included)
         if self.pair:
             names = np.array(self.pair)
@@ -98,7 +98,7 @@ class ScoreFile:
         )
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> "ScoreFile":
-        """Some of the canaries, which are in no pairs."""
+        """The file with only some of the canaries; not for pairs."""
         ids = tuple(itertools.compress(self.canary_id, chosen))
         return ScoreFile(
             ids,
@@ -112,7 +112,7 @@ class ScoreFile:
 def read_score_file(path: str | os.PathLike[str]) -> ScoreFile:
     """Reads and checks a score file, CSV or (by its suffix) Parquet.
 
-    `included` may also be False and True, as data frames write it.
+    `included` may also be False and True, as written by data frames.
 
     Raises:
       InputError: The file cannot be read, a column is missing, or a row is not valid; the message
@@ -155,7 +155,7 @@ def _scores(path: Path, table: "ScoreTable") -> ScoreFile:
 
 
 def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int = 0o666) -> None:
-    """Writes a score file, CSV or (by its suffix) Parquet, whole or not at all.
+    """Writes a score file atomically, CSV or (by its suffix) Parquet.
 
     Scores are written with all their digits, so that reading returns the same numbers.
     """
@@ -196,7 +196,7 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
 
 
 def _inclusion_columns(scores: ScoreFile) -> dict[str, list[str]]:
-    """The columns that say how included canaries were chosen; empty for fair coins."""
+    """The columns on the choice of included canaries; empty for fair coins."""
     k = len(scores.score)
     columns: dict[str, list[str]] = {}
     if scores.inclusion != "coins":
@@ -251,7 +251,7 @@ def _check_ids(ids: Sequence[str]) -> None:
             raise _BadRowError(row, f"canary_id must be unique, got {canary_id!r} again")
 
 
-# The columns of a score file as their author wrote them.
+# The columns of a score file before they are parsed.
 
 
 COLUMNS = ("canary_id", "included", "score")
@@ -262,7 +262,7 @@ _MOST_ROWS = 10**7
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """The columns as text (CSV) or values (Parquet), and how to name a row in a message."""
+    """The columns as text (CSV) or values (Parquet), and a function that names rows in messages."""
 
     columns: Mapping[str, Sequence[object]]
     name_row: Callable[[int], str]
@@ -301,8 +301,8 @@ def _read_parquet(path: Path) -> ScoreTable:
 
 
 def _used_columns(path: Path, header: Sequence[str]) -> tuple[str, ...]:
-    """The required columns, and the inclusion columns that are present, each there once."""
-    # A column `pair` is ours only if the file also says how its canaries were chosen.
+    """The required columns, and existing inclusion columns; refuses duplicates."""
+    # A column `pair` counts only if the file has a column `inclusion`.
     names = INCLUSION_COLUMNS if INCLUSION in header else (PROBABILITY,)
     columns = (*COLUMNS, *(name for name in names if name in header))
     text_files.check_header(path, header, columns, INCLUSION_COLUMNS[:2])
@@ -317,7 +317,7 @@ INCLUSION_COLUMNS = (INCLUSION, PROBABILITY, PAIR)
 
 _KINDS: Mapping[str, Inclusion] = {kind: kind for kind in get_args(Inclusion)}
 _NEEDED: Mapping[Inclusion, str] = {"unequal_coins": PROBABILITY, "pairs": PAIR}
-"""The further column that a choice of included canaries needs."""
+"""The further column for a choice of included canaries."""
 
 
 def _read_inclusion(
@@ -389,7 +389,7 @@ COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
 _MOST_DIGITS = 10
 _LARGEST = 10**9
-"""Beyond this the posterior is narrower than the resolution of its integrals."""
+"""Larger counts have a posterior narrower than the resolution of its integrals."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
@@ -420,7 +420,7 @@ def _counts(path: Path) -> ChallengeCounts:
 
 
 def _count(where: str, text: str) -> int:
-    digits = re.sub(r"\.0+$", "", text.strip())  # as data frames write whole numbers
+    digits = re.sub(r"\.0+$", "", text.strip())  # as written by data frames
     is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
     if not (is_short and int(digits) < _LARGEST):
         raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST - 1}, got {text!r}")

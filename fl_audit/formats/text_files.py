@@ -1,9 +1,9 @@
-r"""Text files: which files are read at all, and files that appear whole.
+r"""Text files: opening untrusted files, parsing, and atomic writes.
 
-A folder from an untrusted source may hold pipes, whose reading never ends, and links to devices, to
-other files of the reader's, or to nothing. Everything that fl_audit reads is opened by
-`open_foreign`, which takes regular files only. CSV, JSON and TOML are read strictly: what does not
-fit raises an `InputError` of one line that names the file. What fl_audit writes appears whole.
+A folder from an untrusted source may hold pipes, which block a reader, and links to devices, to the
+reader's other files, or to nothing. fl_audit opens every file by `open_foreign`, which accepts only
+regular files. CSV, JSON and TOML are read strictly: errors raise an `InputError` of one line that
+names the file. Files are written atomically.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -23,7 +23,9 @@ import itertools
 import os
 import re
 import secrets
+import shutil
 import stat
+import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,10 +40,13 @@ if TYPE_CHECKING:
     from _csv import _reader
 
 _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
-"""The folders of the pipes that a shell names in a call, such as /dev/stdin or `<(zcat …)`."""
+"""The folders of pipes named by a shell, such as /dev/stdin or `<(zcat …)`."""
 
 _MOST_BYTES = 1 << 28
-"""The largest size of a file that is read as a whole, such as the report of a run."""
+"""The largest size of a file that is read completely, such as the report of a run."""
+
+_MOST_BYTES_OF_HOLES = 1 << 36
+"""The largest size of a file that is read although nearly all of it is zeros that no disk holds."""
 
 _LONGEST_LINE = 1 << 24
 
@@ -50,7 +55,7 @@ _NOT_TEXT = {
     b"PAR1": "Parquet, not text; save it as CSV (scores and tables: or with a name in .parquet)",
     b"\x1f\x8b": "compressed, not text; unpack it",
 }
-"""Kinds of files by how they begin, and what would be right."""
+"""Kinds of files by their first bytes, with advice."""
 
 _KINDS = (
     (stat.S_ISFIFO, "is a pipe"),
@@ -60,13 +65,19 @@ _KINDS = (
 
 
 def open_foreign(path: Path) -> io.BufferedReader:
-    """Opens a regular file to read from, or a pipe that the call itself names.
+    """Opens a regular file for reading, or a pipe named in the call.
 
-    Raises OSError if the file cannot be opened, or is a folder, pipe or device.
+    Raises OSError if the file cannot be opened, is a folder, pipe or device, or has next to nothing
+    on the disk of many gigabytes that it claims.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
     try:
-        _check_kind(path, os.fstat(descriptor).st_mode)
+        found = os.fstat(descriptor)
+        _check_kind(path, found.st_mode)
+        taken = 512 * found.st_blocks
+        if found.st_size > _MOST_BYTES_OF_HOLES and taken < found.st_size // 1000:
+            claim = f"claims {found.st_size:,} bytes and takes {taken:,} on the disk"
+            raise OSError(errno.EFBIG, claim, str(path))
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb")
     except BaseException:
@@ -84,7 +95,7 @@ def _check_kind(path: Path, mode: int) -> None:
 
 
 def read_foreign(path: Path, most_bytes: int = _MOST_BYTES) -> bytes:
-    """Reads a whole file; raises OSError as `open_foreign` does, and for too large a file."""
+    """Reads a complete file; raises OSError like `open_foreign`, and for too large a file."""
     with open_foreign(path) as file:
         too_large = os.fstat(file.fileno()).st_size > most_bytes
         content = b"" if too_large else file.read(most_bytes + 1)
@@ -96,8 +107,8 @@ def read_foreign(path: Path, most_bytes: int = _MOST_BYTES) -> bytes:
 def text_lines(path: Path) -> Iterator[str]:
     """The lines of a text with their ends, without a byte order mark.
 
-    The text is UTF-8, or UTF-16 with its mark, as Excel's "Unicode text". Raises OSError as
-    `open_foreign` does, for another kind of file, and for a line that is too long.
+    The text is UTF-8, or UTF-16 with its mark, as Excel's "Unicode text". Raises OSError like
+    `open_foreign`, for another kind of file, and for a line that is too long.
     """
     with open_foreign(path) as opened:
         start = opened.peek(4)[:4]
@@ -116,7 +127,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Says in a line that the block could not read a file, or that it is not UTF-8."""
+    """Turns errors on an unreadable file, or on one not in UTF-8, into an InputError."""
     try:
         yield
     except OSError as error:
@@ -127,10 +138,10 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def linked_unquoted(path: Path, what: str) -> Iterator[None]:
-    """Lets errors of the block quote a file, but not the target of a link.
+    """Prevents errors of the block from quoting the target of a link.
 
-    A folder from an untrusted source may link to a key of the reader's, whose first line an error
-    would show.
+    A folder from an untrusted source may link to the reader's private key, whose first line an
+    error would show.
     """
     try:
         yield
@@ -146,8 +157,8 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
 # Writing: a file is written under another name, then renamed.
 
 
-_UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8}\.part|[a-z0-9_]{8})")
-"""Names of files that a killed program was writing."""
+_UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
+"""Names of files and folders that a killed program was writing."""
 
 
 @contextlib.contextmanager
@@ -155,23 +166,82 @@ def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A binary file that replaces `path` when the block ends, or leaves no trace on an error.
 
     A new file's permissions follow the umask. A device or a pipe, such as /dev/stdout, is written
-    to as it is.
+    to as it is. What killed programs left while they wrote `path` is deleted.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as stream:
             yield stream
         return
-    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    delete_unfinished(path)
+    temporary, descriptor = _new_file(path, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """An empty folder that appears as `path` when the block ends, or leaves no trace on an error.
+
+    What killed programs left while they made `path` is deleted. Raises OSError if `path` is a file
+    or a folder that is not empty.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    delete_unfinished(path)
+    start = f".{path.name[:40]}."
+    with tempfile.TemporaryDirectory(prefix=start, suffix=".part", dir=path.parent) as parent:
+        descriptor = os.open(parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _lock(descriptor)
+            new = Path(parent) / path.name
+            new.mkdir()
+            yield new
+            new.rename(path)
+        finally:
+            os.close(descriptor)
+
+
+def check_writable(path: Path) -> None:
+    """Raises OSError if the folder of `path` does not take files; leaves nothing there."""
+    temporary, descriptor = _new_file(path, OWNER_ALONE)
+    temporary.unlink()
+    os.close(descriptor)
+
+
+def delete_unfinished(path: Path) -> None:
+    """Deletes what killed programs left as they wrote `path`; what is still written is locked."""
+    for left in unfinished_files(path.parent):
+        if not left.name.startswith(f".{path.name[:40]}.") or left.is_symlink():
+            continue
+        with contextlib.suppress(OSError):  # it is locked, or gone
+            descriptor = os.open(left, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _new_file(path: Path, mode: int) -> tuple[Path, int]:
+    """A new file next to `path`, and its descriptor, which holds its lock."""
+    while True:
+        temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        _lock(descriptor)
+        if os.fstat(descriptor).st_nlink:  # else it was deleted before it was locked
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    with contextlib.suppress(OSError):  # a file system without locks, where nothing is deleted
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 OWNER_ALONE = 0o600
@@ -179,23 +249,23 @@ OWNER_ALONE = 0o600
 
 
 def keep_to_owner(paths: Iterable[Path]) -> None:
-    """Takes from everyone but the owner the right to read files; those that are there."""
+    """Makes existing files readable by their owner only."""
     for path in paths:
         if path.exists():
             path.chmod(OWNER_ALONE)
 
 
 def write_text(path: Path, text: str, mode: int = 0o666) -> None:
-    r"""Writes UTF-8 text so that `path` holds either all of it or what it held before.
+    r"""Writes UTF-8 text atomically.
 
-    Bytes that a file's name has and UTF-8 does not are written as escapes such as \udcff.
+    Bytes of file names that are not UTF-8 are written as escapes such as \udcff.
     """
     with atomic_writer(path, mode) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
 
 def append_whole(path: Path, content: bytes) -> None:
-    """Appends to a file, which is left as it was on an error, such as a full disk."""
+    """Appends to a file, which is unchanged after an error, such as a full disk."""
     with path.open("ab", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -210,16 +280,16 @@ def append_whole(path: Path, content: bytes) -> None:
 def in_turn(path: Path) -> Iterator[None]:
     """Waits for the lock of a file, which is created and stays, and holds it in the block."""
     with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # given up as the file is closed
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
         yield
 
 
 def unfinished_files(folder: Path) -> list[Path]:
-    """The files in a folder that a killed program was writing."""
+    """The files and folders in a folder that a program was writing, mostly one that was killed."""
     return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
 
 
-# CSV, as Python, pandas and Excel write it.
+# CSV, as written by Python, pandas and Excel.
 
 
 @dataclass(frozen=True)
@@ -234,8 +304,8 @@ class CsvTable:
 def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> CsvTable:
     """Reads a CSV with at least these columns, each row complete.
 
-    Columns may also be separated by semicolons or tabs, with decimal commas, which is said on
-    standard error. Refuses a column that is missing, misspelt (if optional) or there twice.
+    Columns may also be separated by semicolons or tabs, with decimal commas, which is reported on
+    standard error. Refuses a column that is missing, misspelt (if optional) or duplicated.
     """
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -258,7 +328,7 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
 def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
     """The names of the columns, and a reader of the rows below them.
 
-    Raises InputError for a header of numbers alone: the first row of a file that has none.
+    Raises InputError for a header of numbers only, in a file without a header.
     """
     first = next(lines, "")
     if first.startswith("sep="):
@@ -280,7 +350,7 @@ def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
 
 
 def separator_of(first_line: str) -> str:
-    """The sign between columns: a comma, or the semicolon or tab of a header without commas.
+    """The separator of columns: a comma, or the semicolon or tab of a header without commas.
 
     >>> separator_of("canary_id;included;score")
     ';'
@@ -290,7 +360,7 @@ def separator_of(first_line: str) -> str:
 
 
 def say_separator(path: Path, more: str = "") -> None:
-    """Says that a CSV is not separated by commas, once it has been read."""
+    """Reports that a CSV is not separated by commas, after it was read."""
     warn(f"{path}: columns are read as separated by semicolons or tabs{more}")
 
 
@@ -306,7 +376,7 @@ def is_number(text: str) -> bool:
 def is_plain_csv(path: Path) -> bool:
     """Whether a CSV with a header is UTF-8 with commas between columns.
 
-    Raises InputError if there is no header, OSError as `text_lines` does.
+    Raises InputError if there is no header, OSError like `text_lines`.
     """
     with open_foreign(path) as file:
         is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -340,15 +410,15 @@ def _with_point(text: str) -> str:
 def read_csv(
     path: Path, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> list[dict[str, str]]:
-    """The rows of a CSV by column, read as by `read_csv_table`."""
+    """The rows of a CSV by column, read by `read_csv_table`."""
     table = read_csv_table(path, columns, optional)
     return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
 def read_flag(text: str) -> bool | None:
-    """The flag that a CSV writes as 0 or 1, also 0.0 or 1.0, or as False or True in any case.
+    """A flag from a CSV: 0 or 1, also 0.0 or 1.0, or False or True in any case.
 
-    It is None for other texts.
+    None for other texts.
 
     >>> [read_flag(text) for text in ("1", "0.0", "True", "FALSE", "yes")]
     [True, False, True, False, None]
@@ -360,7 +430,7 @@ def read_flag(text: str) -> bool | None:
 def check_header(
     path: Path, header: Sequence[str], columns: Sequence[str], optional: Sequence[str] = ()
 ) -> None:
-    """Raises InputError for a column that is missing, misspelt (if optional) or there twice."""
+    """Raises InputError for a column that is missing, misspelt (if optional) or duplicated."""
     if not header:
         raise InputError(f"{path}: must start with a header naming {', '.join(columns)}")
     refuse_misspelt(f"{path}: column", header, optional)
@@ -379,7 +449,7 @@ Read = TypeVar("Read")
 
 
 def read_json(path: Path, kind: type[Read], what: str) -> Read:
-    """Reads a JSON file as an object of a type; an error message says that it is not `what`."""
+    """Reads a JSON file as an object of a type; `what` names it in error messages."""
     with reading(path):
         content = read_foreign(path)
     return decode_json(content, kind, str(path), what)
@@ -387,7 +457,7 @@ def read_json(path: Path, kind: type[Read], what: str) -> Read:
 
 def decode_json(content: bytes, kind: type[Read], name: str, what: str) -> Read:
     """Reads JSON text as an object of a type; error messages begin with `name`."""
-    import msgspec  # `benchmarks/gpu.py` reads this module where TensorFlow alone is installed
+    import msgspec  # imported here because `benchmarks/gpu.py` uses this module without msgspec
 
     try:
         return msgspec.json.decode(content, type=kind)
@@ -420,7 +490,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Reads TOML text as `read_toml` does; error messages begin with `name`."""
+    """Reads TOML text like `read_toml`; error messages begin with `name`."""
     try:
         table = tomllib.loads(text)
     except RecursionError as error:
@@ -432,7 +502,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 
 def check_values(table: dict[str, Any], name: str) -> None:
-    """Refuses values that no key can use, at any depth of a table."""
+    """Refuses values that no key can have, at any depth of a table."""
     _check(table, name, (), 0)
 
 

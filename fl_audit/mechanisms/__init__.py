@@ -1,4 +1,4 @@
-"""Mechanisms, one module each: clipping and noise between the clients and the released aggregate.
+"""Mechanisms, one module each: clipping and noise of the released aggregate.
 
 To add one, write a module like `matrix.py` and register its `MechanismKind` in `MECHANISMS`, here
 or in another package. Only `make_aggregator` imports TensorFlow.

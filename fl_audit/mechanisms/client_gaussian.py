@@ -32,8 +32,8 @@ class ClientGaussian(
 
     Attributes:
       noise_multiplier: Standard deviation of the noise on each upload, in clip norms.
-      epsilon: Target epsilon of a client from accounting, against attackers who see aggregates
-        alone, in place of `noise_multiplier`.
+      epsilon: Target epsilon of a client from accounting, against attackers who see only
+        aggregates, instead of `noise_multiplier`.
       clip_norm: L2 norm to which updates are clipped.
     """
 
@@ -51,8 +51,8 @@ def _aggregator(
 def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
     """The keys of the noise of a round's participants, int64 of shape (participants, 2).
 
-    They follow from the key in the state of `MeanOfNoisedUploads` when the round begins and from
-    the number of earlier rounds, so that a resumed run has the noise of an uninterrupted one.
+    They follow from the key in the round's initial state of `MeanOfNoisedUploads` and from the
+    number of earlier rounds, so a resumed run has the same noise as an uninterrupted one.
     """
     state = aggregator_state.query_state.numerator_state
     entropy = [int(part) % 2**64 for part in np.asarray(state.key)]

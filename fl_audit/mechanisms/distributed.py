@@ -1,4 +1,4 @@
-"""Skellam noise that clients add themselves, under secure aggregation (Agarwal et al. 2021)."""
+"""Skellam noise from clients, under secure aggregation (Agarwal et al. 2021)."""
 
 import dataclasses
 import math
@@ -35,8 +35,8 @@ if typing.TYPE_CHECKING:
 class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="distributed"):
     """Skellam noise added by the clients, under secure aggregation (Agarwal et al. 2021).
 
-    The aggregation is that of `tff.learning.ddp_secure_aggregator`, with a fixed `clip_norm` if one
-    is set. Then accounting knows the grid of integers, and an epsilon.
+    The aggregation is that of `tff.learning.ddp_secure_aggregator`, with a fixed clip norm if
+    `clip_norm` is set. Only then can accounting give an epsilon.
 
     Attributes:
       noise_multiplier: As `gaussian_fixed` with `clip_norm`, else as `gaussian_adaptive`.
@@ -68,7 +68,7 @@ LARGEST_SCALE = 1e6
 """The largest factor of updates before they are rounded, as in TFF."""
 
 _WRAPPING = 1e-4
-"""The probability that a coordinate wraps around, from which TFF chooses that factor."""
+"""The probability that a coordinate wraps around, by which TFF chooses that factor."""
 
 _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
 """A normal variable exceeds this many standard deviations with that probability."""
@@ -102,7 +102,7 @@ def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) ->
 def most_cells(bits: int, sum_noise_multiplier: float, cohort: int, dim: int) -> float:
     """The clip norm in steps of the finest grid whose sums fit into `bits`.
 
-    With it 2^bits is 2 k standard deviations of a coordinate of the sum, where k belongs to
+    At this size 2^bits is 2 k standard deviations of a coordinate of the sum, with k from
     `_WRAPPING` (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, section 4.4). `dim` is the number of
     coordinates of a rotated update.
     """
@@ -118,7 +118,7 @@ def padded_size(dim: int) -> int:
 def check_grid(table: Distributed, cohort: int, dim: int) -> None:
     """Raises InputError if the grid is too coarse for a model of `dim` parameters.
 
-    An adaptive clip norm has no accounting that rounding could invalidate.
+    With an adaptive clip norm there is no accounting that rounding could invalidate.
     """
     if table.clip_norm is None:
         return
@@ -163,7 +163,7 @@ def _aggregator(
 def _secure_aggregator(
     table: Distributed, cohort: int
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    """TFF's aggregation with secure sums, at a fixed or an adaptive clip norm."""
+    """TFF's aggregation with secure sums, with a fixed or an adaptive clip norm."""
     import tensorflow_federated as tff
 
     if table.clip_norm is None:
@@ -191,7 +191,7 @@ def _secure_aggregator(
 
 
 def whole(expected_cohort: float) -> int:
-    """The cohort as a whole number, that of the shares of the noise."""
+    """The number of shares of the noise: the cohort as an integer."""
     return max(1, round(expected_cohort))
 
 

@@ -158,9 +158,10 @@ def noise_with_count(
 ) -> Noise:
     """The noise of a round with a noised count that moves the clip norm.
 
-    The count moves by one half with a client, so that both noises together are worth (z^-2 + (2
-    b)^-2)^-1/2 for noise multiplier z on the sum and standard deviation b on the count, in clients;
-    this has to be `noise_multiplier` (Andrew et al. 2021, arXiv:1905.03871, theorem 1, as in TFF).
+    A client moves the count by one half, so both noises together have the effective noise
+    multiplier (z^-2 + (2 b)^-2)^-1/2 for noise multiplier z on the sum and standard deviation b on
+    the count, in clients; this has to equal `noise_multiplier` (Andrew et al. 2021,
+    arXiv:1905.03871, theorem 1, as in TFF).
     """
     if noise_multiplier == 0:
         return distribution.noise(noise_multiplier, 0.0, count_stddev or 0.0)
@@ -201,7 +202,7 @@ class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
     """A run without clipping and without noise.
 
     Attributes:
-      canary_norm: Norm of a canary's update; take a real update's.
+      canary_norm: Norm of a canary's update; use that of a real update.
       zeroing: The zeroing of updates; none by default.
     """
 

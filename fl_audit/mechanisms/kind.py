@@ -1,4 +1,4 @@
-"""What defines a mechanism: its config table and the functions that implement it."""
+"""The definition of a mechanism: its config table and the functions that implement it."""
 
 import math
 import typing
@@ -23,13 +23,13 @@ if typing.TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveClip:
-    """How a clip norm moves after a round.
+    """The update rule of an adaptive clip norm.
 
     Attributes:
       target_quantile: The target share gamma of updates below the clip norm.
       learning_rate: The rate eta of the geometric update, at least 0.
       count_stddev: The standard deviation sigma_b of the noise on the count, in clients.
-      denominator: The number n of clients that the count is divided by, whatever the cohort.
+      denominator: The number n of clients by which the count is divided, for any cohort.
 
     Raises:
       InputError: A number is out of its range.
@@ -75,7 +75,7 @@ class Mechanism:
 
     Attributes:
       zeroing: The zeroing of updates before the mechanism; None for none.
-      epsilon: A target epsilon for which noise has still to be found; None otherwise.
+      epsilon: A target epsilon from which noise has yet to be calculated; None otherwise.
     """
 
     zeroing: Zeroing | None = None
@@ -90,9 +90,9 @@ class ClipAndNoise:
     """The clip norm and the noise of one round.
 
     Attributes:
-      clip_norm: The norm that updates are clipped to; infinite without clipping.
-      stddev: The standard deviation of the noise on each coordinate of the sum of updates; of a
-        node under tree aggregation, and of the independent noise that a matrix correlates.
+      clip_norm: The norm to which updates are clipped; infinite without clipping.
+      stddev: The standard deviation of the noise on each coordinate of the sum of updates; under
+        tree aggregation of a node, under a matrix of the independent noise before it is correlated.
     """
 
     clip_norm: float
@@ -101,7 +101,7 @@ class ClipAndNoise:
 
 @dataclass(frozen=True)
 class NoiseStream:
-    """How the noise of a round is computed from fresh noise and kept vectors.
+    """Computes the noise of a round from fresh noise and kept vectors.
 
     The noise is `fresh` times the fresh noise plus `weights` times the kept vectors, which start at
     zero. Then the kept vectors are updated: with `decays` each is decayed and the noise is added to
@@ -125,7 +125,7 @@ def _made_to_be_clipped(table: object) -> None:
 
 
 def by_multiplier(distribution: NoiseDistribution) -> Callable[[Any, float], Noise]:
-    """The noise of a round that has the table's multiplier, all of it on the sum."""
+    """The noise of a round with the table's multiplier, all of it on the sum."""
     return lambda table, cohort: distribution.noise(table.multiplier, table.multiplier)
 
 
@@ -145,14 +145,14 @@ def _fixed_clip_words(table: Any) -> str:
 class MechanismKind(Generic[MechanismTable]):
     """The definition of one mechanism.
 
-    Zeroing comes before every mechanism, so that these functions do not deal with it.
+    Zeroing precedes every mechanism and is not part of these functions.
 
     Attributes:
       table: The config table.
       make_aggregator: TFF's aggregation, for a table, the expected number of participants and the
         number of rounds; imports TFF when called.
-      clip_and_noise: The clip norm and noise of a round, for a table and the state of the
-        aggregator's process when the round begins; by default those of a fixed clip norm.
+      clip_and_noise: The clip norm and noise of a round, for a table and the aggregator's state
+        before the round; by default for a fixed clip norm.
       noise_distribution: The registered distribution of the noise.
       round_noise: The noise of a round, for a table and the expected number of participants; may
         raise `InputError` for numbers that do not fit together.
@@ -164,15 +164,15 @@ class MechanismKind(Generic[MechanismTable]):
         aggregate is then a sum of updates of at most the clip norm, with Gaussian noise on each
         coordinate, independent or as `correlation` says, over the expected number of participants.
       why_not_replayed: Why a round cannot be repeated with one seed, in words; None if it can.
-      noise_words: The continuation of `clip_words` on the noise of a run that has any.
+      noise_words: Words that continue `clip_words`, on the noise of a run with noise.
       clip_words: A main clause on clipping, for people, without a full stop.
-      canary_norm: The norm of a canary's update, for a table; None if updates are clipped, so that
-        a canary is made long enough to be clipped.
+      canary_norm: The norm of a canary's update, for a table; None if updates are clipped; a canary
+        is then long enough to be clipped.
       noise_stream: How correlated noise is computed from few vectors, for a table and a number of
         rounds; None without a matrix.
-      adaptive_clip: How the clip norm moves, for a table, the noise of a round and what sums are
-        divided by; None, or a function that returns None, if it is fixed. The check of clip norms
-        reads counts off it where mechanism checks apply.
+      adaptive_clip: The update rule of the clip norm, for a table, the noise of a round and the
+        divisor of sums; None, or a function that returns None, if it is fixed. The check of clip
+        norms uses it if mechanism checks apply.
 
     Raises:
       ValueError: The noise distribution is not registered.
@@ -196,7 +196,7 @@ class MechanismKind(Generic[MechanismTable]):
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 
     def __post_init__(self) -> None:
-        """Looks up the distribution by name, as a report of a finished run does."""
+        """Looks up the distribution by name, like the report of a finished run."""
         known = self.noise_distribution.name
         if noise_distribution_named(known) is not self.noise_distribution:
             raise ValueError(f"another noise distribution {known!r} is registered")
@@ -207,7 +207,7 @@ WITH_FIXED_CLIP = dict.fromkeys(
     "is of a clip norm that moves; noise that later rounds cancel is in units of one clip norm, "
     "and would stay if it moved; set a fixed clip_norm, or take 'gaussian_adaptive'",
 )
-"""The keys of an adaptive clip norm, which mechanisms with correlated noise refuse."""
+"""The keys of an adaptive clip norm, refused by mechanisms with correlated noise."""
 
 
 # Keys of all mechanisms with noise.
@@ -218,7 +218,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
 
     Attributes:
       noise_multiplier: Noise multiplier; 0 means no noise.
-      epsilon: Target upper bound for a client, in place of `noise_multiplier`.
+      epsilon: Target upper bound for a client, instead of `noise_multiplier`.
     """
 
     noise_multiplier: NonNegativeFloat | None = None
@@ -238,5 +238,5 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
         return self.noise_multiplier
 
     def with_multiplier(self, multiplier: float) -> Self:
-        """This mechanism with a noise multiplier in place of a target epsilon."""
+        """This mechanism with a noise multiplier instead of a target epsilon."""
         return msgspec.structs.replace(self, noise_multiplier=multiplier, epsilon=None)

@@ -1,9 +1,9 @@
-"""Matrix mechanisms, as production runs use them: noise correlated over rounds by a matrix.
+"""Matrix mechanisms, as used in production: noise correlated over rounds by a matrix.
 
 Round t is released with row t of C^-1 z, where z is independent Gaussian noise and C a
 lower-triangular Toeplitz matrix, the strategy (`accounting.toeplitz`). The noise of later rounds
-cancels part of that of earlier ones, so that the model, which adds up rounds, has less noise at the
-same epsilon. A `NoiseStream` computes the noise round by round.
+cancels part of that of earlier ones, so the model, a sum over rounds, has less noise at the same
+epsilon. A `NoiseStream` computes the noise round by round.
 """
 
 import functools
@@ -47,7 +47,7 @@ _KEY_OF = {
     "blt": "buffers",
     "file": "coefficients",
 }
-"""The key that each strategy needs."""
+"""The required key of each strategy."""
 
 _MOST_GROWTH = 1e3
 """The largest standard deviation of a round's noise, over that of the first round."""

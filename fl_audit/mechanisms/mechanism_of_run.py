@@ -1,12 +1,12 @@
 """The mechanism of a run: its noise, TFF's aggregator, and the clip norm in the aggregator's state.
 
-Three noise multipliers are easy to confuse. The *effective* one describes everything that a round
-releases. Under an adaptive clip norm a round releases two things, the noised sum of updates and the
-noised count that moves the clip norm. The noise multiplier *of the sum* is then larger than the
-effective one, so that both releases together are as private as one release at the effective
-multiplier (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard
-deviation s). Under tree aggregation each of them describes a node of the tree, and under matrix
-factorisation the independent noise that the matrix correlates.
+Two noise multipliers are easy to confuse. The *effective* one describes everything that a round
+releases. Under an adaptive clip norm a round releases the noised sum of updates and the noised
+count that moves the clip norm. The noise multiplier *of the sum* is then larger than the effective
+one, so that both releases together have the guarantee of one release at the effective multiplier
+(Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard deviation s).
+Under tree aggregation both describe a node of the tree, and under matrix factorisation the
+independent noise before it is correlated.
 """
 
 import math
@@ -51,7 +51,7 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
 
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
-    """The noise that a mechanism adds in a round."""
+    """The noise of a mechanism in a round."""
     multiplier = getattr(table, "noise_multiplier", 0.0)
     if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
         raise InputError(
@@ -75,7 +75,7 @@ def make_aggregator(
     Args:
       table: The mechanism table of a config, one that `round_noise` accepts.
       expected_cohort: The expected number of clients and canaries in a round. The sum is divided by
-        it whatever the actual number is, so that the divisor reveals nothing; only `distributed`
+        it, not by the actual number, so that the divisor reveals nothing; only `distributed`
         divides by the actual number.
       num_rounds: The number of rounds of training, which determines a matrix.
     """
@@ -91,13 +91,13 @@ _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
-    """The clip norm and the noise of the round that starts from a state."""
+    """The clip norm and the noise of the round after a state."""
     state = inside_zeroing(table.zeroing, aggregator_state)
     return MECHANISMS.kind_of(table).clip_and_noise(table, state)
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
-    """The norm of a canary's update in the round that starts from a state."""
+    """The norm of a canary's update in the round after a state."""
     if table.zeroing is None:
         return canary_length(table, math.inf, math.inf)
     clip_norm = clip_and_noise(table, aggregator_state).clip_norm
@@ -123,10 +123,9 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
     """The norm of a canary's update before a round zeroes and clips it.
 
     The update is long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1,
-    PROJ). Zeroing looks at the largest coordinate, which is at most the norm. A canary is
-    therefore no longer than the zeroing norm if that is above the clip norm, and otherwise a
-    thousandth longer than the clip norm. Without clipping its norm is that of the config. Without
-    zeroing, neither norm is used.
+    PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So a canary is at
+    most as long as the zeroing norm if that is above the clip norm, and otherwise a thousandth
+    longer than the clip norm. Without clipping its norm is that of the config.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:
@@ -139,7 +138,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
 def mechanism_for_epsilon(
     mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
 ) -> NoisyMechanism:
-    """The mechanism with the least noise whose upper bound for clients is its stated epsilon."""
+    """The mechanism with the least noise for its target epsilon of a client."""
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
     distribution = MECHANISMS.kind_of(mechanism).noise_distribution
@@ -148,7 +147,7 @@ def mechanism_for_epsilon(
         try:
             noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
         except InputError:
-            # The kind cannot add so much noise; its error message says how much is needed.
+            # The kind cannot add this much noise; its error message states the requirement.
             noise = distribution.noise(multiplier, multiplier)
         noised = release.with_noise(noise)
         guarantee = guarantee_to(noised, noised.client, delta)
@@ -169,7 +168,7 @@ def mechanism_for_epsilon(
 
 
 def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canaries: int) -> Release:
-    """What a run releases; without canaries the canary of the release is a client."""
+    """The release of a run; without canaries its canary is a client."""
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
     distribution = noise_distribution_named(noise.distribution)
@@ -201,8 +200,8 @@ def _cohort_sizes(schedule: Schedule) -> IndexArray:
 def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     """A party whose update moves a round's sum under noise that each participant adds.
 
-    The squared sensitivity is the sum of 1 / participants over the rounds of the worst member, or,
-    if rounds are secret, over the smallest rounds that it may be in.
+    The squared sensitivity is the sum of 1 / participants over the rounds of the worst member or,
+    if rounds are secret, over the smallest possible rounds.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -222,8 +221,8 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
     """The squared sensitivity to the worst rounds of one member, in squared clip norms.
 
-    The largest of any member, or an upper bound where `correlation` gives no more, as if all coins
-    said yes; None if each round samples from all members, or there is no method for trees.
+    The largest of any member, or an upper bound as if all coins included a member; None if each
+    round samples from all members, or there is no method for trees.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):

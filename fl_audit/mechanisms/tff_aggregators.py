@@ -1,9 +1,9 @@
-"""Aggregations that TFF and tensorflow-privacy do not offer; imports both.
+"""Aggregations that are missing in TFF and tensorflow-privacy; imports both.
 
-Queries over the expected cohort, trees with restarts, noise that a matrix correlates, and sums in
-the clear, which simulate secure aggregation: TFF describes a secure sum and leaves the protocol to
-the platform, and neither of its runtimes in the Python package has one. Secure aggregation releases
-only the sum, so an attacker who sees results sees the same in both cases.
+These are queries over the expected cohort, trees with restarts, noise correlated by a matrix, and
+plain sums that simulate secure aggregation: TFF leaves the protocol of a secure sum to the
+platform, and its runtimes in the Python package have none. Secure aggregation releases only the
+sum, so an attacker who sees results sees the same in both cases.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,20 +22,20 @@ NO_SECURE_SUMS = (
     "its aggregation asks for secure sums, which TFF leaves to the platform; wrap its factory in "
     "fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
 )
-"""Why a runtime refuses a process, and what to do."""
+"""Why a runtime refuses a process, with advice."""
 
 
 def mean_over_expected_cohort(
     query: tfp.SumAggregationDPQuery, expected_cohort: float
 ) -> tff.aggregators.UnweightedAggregationFactory:
-    """A query's sum over the expected cohort, whatever the actual one is."""
+    """A query's sum divided by the expected cohort, not by the actual one."""
     return tff.aggregators.DifferentiallyPrivateFactory(
         tfp.NormalizedQuery(query, denominator=expected_cohort)
     )
 
 
 class MeanOverExpectedCohort(tff.aggregators.UnweightedAggregationFactory):
-    """The same for a query that needs the shapes of updates, which TFF knows when it creates it."""
+    """The same for a query that needs the shapes of updates, known only when TFF creates it."""
 
     def __init__(
         self, make_query: Callable[[Any], tfp.SumAggregationDPQuery], expected_cohort: float
@@ -54,8 +54,8 @@ def tree_query(
 ) -> tfp.SumAggregationDPQuery:
     """Tree aggregation (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
 
-    `stddev` is of the noise on each node; a tree has `restart_every` rounds, or all of them for
-    None, as TFF's `DifferentiallyPrivateFactory.tree_aggregation` has it.
+    `stddev` is that of the noise on each node. A tree has `restart_every` rounds; None for all
+    rounds, as in TFF's `DifferentiallyPrivateFactory.tree_aggregation`.
     """
     query = tfp.TreeResidualSumQuery(
         record_specs,
@@ -69,7 +69,7 @@ def tree_query(
 
 
 class MatrixSumQuery(tfp.SumAggregationDPQuery):
-    """A sum of clipped records with noise C^-1 z, where each call is one row.
+    """A sum of clipped records with noise C^-1 z, one row per call.
 
     The key of fresh noise is drawn with the initial state. So a state fixes all future noise, on
     any runtime and after any restart, and anyone who sees it can remove the noise.
@@ -81,13 +81,13 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         key: Any  # the key of the generator, int64 of shape (2,)
         calls: Any  # the number of calls so far, int64
         # the kept vectors of the stream in blocks, each a tensor of shape (rows, parameters).
-        # Blocks without a new row are passed on, where one stacked tensor would be copied
+        # Blocks without a new row are passed on; a single stacked tensor would be copied
         past: Any
 
     def __init__(
         self, clip_norm: float, stddev: float, stream: NoiseStream, record_specs: Any
     ) -> None:
-        """`stddev` is of a coordinate of z; `record_specs` are `tf.TensorSpec`s of a record."""
+        """`stddev` is that of z's coordinates; `record_specs` are `tf.TensorSpec`s of a record."""
         self._clip_norm = clip_norm
         self._stddev = stddev
         self._stream = stream
@@ -151,14 +151,14 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
 
 
 _MOST_BLOCKS = 32
-"""The largest number of tensors of kept vectors: a thousand would compile for a minute."""
+"""The largest number of tensors of kept vectors; a thousand would take a minute to compile."""
 
 _AT_ONCE = 1 << 21
 """The number of entries of kept vectors added at a time."""
 
 
 def _blocks(stream: NoiseStream) -> tuple[int, int]:
-    """The number of blocks for a stream's kept vectors, and of rows of each."""
+    """The number of blocks for a stream's kept vectors, and the rows of each."""
     number = len(stream.weights)
     rows = max(1, -(-number // _MOST_BLOCKS))
     return -(-number // rows), rows
@@ -193,14 +193,14 @@ def _parted(vector: tf.Tensor, like: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
-    """An aggregation whose secure sums are replaced by sums in the clear."""
+    """An aggregation with plain sums instead of secure ones."""
 
     def __init__(self, factory: tff.aggregators.UnweightedAggregationFactory) -> None:
         self._factory = factory
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         process = self._factory.create(value_type)
-        # Flattened before it is composed further: protobuf reads at most a hundred nested messages,
+        # Flattened before further composition: protobuf reads at most a hundred nested messages,
         # and a distributed mechanism inside zeroing has more.
         flat = tff.backends.native.desugar_and_transform_to_native(process.next)
         summed = tff.backends.test.replace_secure_intrinsics_with_bodies(flat)
@@ -209,7 +209,7 @@ class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
 
 
 class WithCheckedSize(tff.aggregators.UnweightedAggregationFactory):
-    """An aggregation for which `check` accepts the number of parameters, or raises InputError."""
+    """An aggregation; `check` raises InputError for an unsuitable number of parameters."""
 
     def __init__(
         self, factory: tff.aggregators.UnweightedAggregationFactory, check: Callable[[int], None]
@@ -247,16 +247,16 @@ def _with_containers(computation: tff.Computation, signature: tff.FunctionType) 
     return next_fn
 
 
-# Noise that each client adds to its own upload. Each participant gets a key, from which a
-# counter-based generator draws its noise. The key follows from one in the state of the aggregation,
-# drawn from the operating system's entropy: a state fixes all future noise on any runtime, and
-# anyone who sees it can remove the noise. In production a device draws its own key.
+# Noise that each client adds to its own upload. Each participant has a key for a counter-based
+# generator. It is derived from a key in the aggregation's state, which was drawn from the operating
+# system's entropy: a state fixes all future noise on any runtime, and anyone who sees it can remove
+# the noise. In production a device draws its own key.
 
 
 def noised_upload(
     update: Sequence[tf.Tensor], key: tf.Tensor, clip_norm: float, noise_multiplier: float
 ) -> list[tf.Tensor]:
-    """What a client uploads: its clipped update plus Gaussian noise.
+    """A client's upload: its clipped update plus Gaussian noise.
 
     `key` is the client's key in this round, int64 of shape (2,).
     """
@@ -267,7 +267,7 @@ def noised_upload(
 
 
 class SumOfUploads(tfp.SumAggregationDPQuery):
-    """A sum of uploads that clients have clipped and noised; it adds nothing."""
+    """A sum of clipped and noised uploads; it adds no noise."""
 
     class GlobalState(NamedTuple):
         """The key of all clients' noise, int64 of shape (2,), and the number of calls, int64."""
@@ -294,7 +294,7 @@ class MeanOfNoisedUploads(tff.aggregators.UnweightedAggregationFactory):
         self._expected_cohort = expected_cohort
 
     def upload(self, update: Any, key: tf.Tensor) -> Any:
-        """The upload in place of an update, a structure of tensors."""
+        """The upload for an update, a structure of tensors."""
         parts = tf.nest.flatten(update)
         uploaded = noised_upload(parts, key, self.clip_norm, self.noise_multiplier)
         return tf.nest.pack_sequence_as(update, uploaded)

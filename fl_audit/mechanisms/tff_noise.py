@@ -1,10 +1,10 @@
-"""Noise of TensorFlow graphs by keys of 128 bits from the operating system, and queries with it.
+"""Noise in TensorFlow graphs by keys of 128 bits from the operating system, and queries with it.
 
-TensorFlow's random operations without a seed, `tf.random.Generator` included, take their keys from
-one generator per process with a seed of four bytes: there are only 2^32 different runs.
-tensorflow-privacy seeds trees and Skellam noise with the clock. Here a graph reads `/dev/urandom`
-itself, wherever it runs, also in the worker of TFF's own runtime. The generator of a key is
-TensorFlow's counter-based one, Philox4x32-10 (Salmon et al. 2011), which is not cryptographic.
+TensorFlow's unseeded random operations, `tf.random.Generator` included, get their keys from one
+generator per process with a seed of four bytes: there are only 2^32 different runs.
+tensorflow-privacy seeds trees and Skellam noise with the clock. Here the graph reads
+`/dev/urandom`, also in the worker of TFF's own runtime. The generator of a key is TensorFlow's
+counter-based one, Philox4x32-10 (Salmon et al. 2011), which is not cryptographic.
 """
 
 import math
@@ -21,14 +21,13 @@ ENTROPY_FILE = "/dev/urandom"
 """The source of keys; a replay uses a file of known bytes."""
 
 ENTROPY_BYTES = 32
-"""Bytes read for a key: those of two keys, as reading by lines drops carriage returns."""
+"""Bytes read for a key: enough for two, because reading by lines drops carriage returns."""
 
 
 def fresh_key() -> tf.Tensor:
-    """A key from the operating system, int64 of shape (2,), drawn again whenever the graph runs.
+    """A key from the operating system, int64 of shape (2,), fresh in each run of the graph.
 
-    TensorFlow reads a file of unknown size only by lines: ENTROPY_BYTES + 1 lines hold at least the
-    bytes that are used.
+    TensorFlow reads a file of unknown size only by lines; ENTROPY_BYTES + 1 lines are enough.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -41,10 +40,10 @@ def fresh_key() -> tf.Tensor:
 
 
 def numbered_key(key: tf.Tensor, number: Any, part: int) -> tf.Tensor:
-    """The key of one part of the noise of one call, with all 128 bits of a key.
+    """The key of one part of one call's noise, derived from all 128 bits of a key.
 
-    TensorFlow takes key and counter of a stream from an invertible function of these 128 bits, so
-    that streams of different keys do not overlap. `stateless_fold_in` keeps 64 bits.
+    TensorFlow derives a stream's key and counter by an invertible function of these 128 bits, so
+    streams of different keys do not overlap. `stateless_fold_in` would keep only 64 bits.
     """
     return tf.bitwise.bitwise_xor(key, tf.stack([tf.cast(number, tf.int64), part]))
 
@@ -52,8 +51,8 @@ def numbered_key(key: tf.Tensor, number: Any, part: int) -> tf.Tensor:
 def standard_normal(key: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
     """Independent standard normal numbers by Box and Muller's method, in float32, then cast.
 
-    TensorFlow's own stop at 5.68 in every precision, where P(|N| > 5.68) is 1.3e-8. Here a radius
-    has 64 bits, and ends at 9.49, as in `engines/jax/noise_processes.py`. `key` is int64 of
+    TensorFlow's normal numbers end at 5.68 in every precision, where P(|N| > 5.68) is 1.3e-8. Here
+    a radius has 64 bits and ends at 9.49, as in `engines/jax/noise_processes.py`. `key` is int64 of
     shape (2,).
     """
     size = math.prod(shape)
@@ -80,7 +79,7 @@ def normal_like(key: tf.Tensor, number: Any, specs: Any) -> Any:
 
 
 class GaussianSum(tfp.GaussianSumQuery):
-    """A sum of clipped records with noise by a fresh key in every call."""
+    """A sum of clipped records with noise from a fresh key in every call."""
 
     def get_noised_result(self, sample_state: Any, global_state: Any) -> Any:
         noise = normal_like(fresh_key(), 0, sample_state)
@@ -94,7 +93,7 @@ class GaussianSum(tfp.GaussianSumQuery):
 
 
 class QuantileEstimator(tfp.QuantileEstimatorQuery):
-    """A quantile that moves by a noised count, with noise by fresh keys."""
+    """A quantile that moves by a noised count, with noise from fresh keys."""
 
     def _construct_below_estimate_query(self, below_estimate_stddev: Any, expected: Any) -> Any:
         count = GaussianSum(l2_norm_clip=0.5, stddev=below_estimate_stddev)
@@ -102,7 +101,7 @@ class QuantileEstimator(tfp.QuantileEstimatorQuery):
 
 
 class AdaptiveClipSum(tfp.QuantileAdaptiveClipSumQuery):
-    """A sum with a clip norm that follows a quantile; all noise by fresh keys."""
+    """A sum with a clip norm that follows a quantile; all noise is from fresh keys."""
 
     def __init__(self, **numbers: Any) -> None:
         super().__init__(**numbers)
@@ -119,7 +118,7 @@ class AdaptiveClipSum(tfp.QuantileAdaptiveClipSumQuery):
 
 
 class NodeNoise(tfp.tree_aggregation.GaussianNoiseGenerator):
-    """The noise of the nodes of trees, by one key drawn with the first state."""
+    """The noise of trees' nodes, from one key drawn with the first state."""
 
     def initialize(self) -> Any:
         return self.make_state(fresh_key(), self._noise_std)
@@ -133,7 +132,7 @@ class NodeNoise(tfp.tree_aggregation.GaussianNoiseGenerator):
 
 
 class SkellamSum(tfp.DistributedSkellamSumQuery):
-    """A sum of integers to which each client adds Skellam noise by a fresh key."""
+    """A sum of integers to which each client adds Skellam noise from a fresh key."""
 
     def add_noise_to_sample(self, local_stddev: Any, record: Any) -> Any:
         """Adds a client's share of the noise to its record."""
@@ -154,13 +153,13 @@ class SkellamSum(tfp.DistributedSkellamSumQuery):
 
 
 class WithFreshKeys(tff.aggregators.UnweightedAggregationFactory):
-    """An aggregation of TFF's whose Skellam noise, and whose clip's count, have fresh keys."""
+    """A TFF aggregation with fresh keys for Skellam noise and for the count of the clip norm."""
 
     def __init__(self, make: Callable[[], tff.aggregators.UnweightedAggregationFactory]) -> None:
         self._make = make
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """Replaces queries in tensorflow-privacy, as TFF has no argument for them."""
+        """Replaces queries in tensorflow-privacy, because TFF has no argument for them."""
         with mock.patch.multiple(
             tfp, DistributedSkellamSumQuery=SkellamSum, QuantileEstimatorQuery=QuantileEstimator
         ):

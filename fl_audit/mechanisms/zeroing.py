@@ -1,4 +1,4 @@
-"""Zeroing: updates with a too large coordinate count as zero before clipping."""
+"""Zeroing: updates with too large a coordinate count as zero before clipping."""
 
 import math
 import typing
@@ -28,8 +28,8 @@ class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
 class AdaptiveZeroing(Table, frozen=True, tag_field="kind", tag="adaptive"):
     """Zeroing above a quantile of the updates' largest coordinates.
 
-    The defaults are those of `tff.learning.dp_aggregator`. The quantile is *not* noised, so that no
-    analytical epsilon is known for a mechanism with it. The zeroing norm is `multiplier` times the
+    The defaults are those of `tff.learning.dp_aggregator`. The quantile is *not* noised, so no
+    analytical epsilon is known for such a mechanism. The zeroing norm is `multiplier` times the
     estimate, plus `increment`.
 
     Attributes:
@@ -78,7 +78,7 @@ def inside_zeroing(zeroing: Zeroing | None, aggregator_state: Any) -> Any:
 
 
 def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
-    """The largest coordinate allowed in the round that starts from a state."""
+    """The largest allowed coordinate in the round after a state."""
     match zeroing:
         case FixedZeroing(norm=norm):
             return norm

@@ -7,9 +7,9 @@
 >>> online_lira([[3.0], [5.0]], shadow).ravel().round(9).tolist()  # of two attacked models
 [0.0, 4.0]
 
-A model's output for a point is its loss or its margin (`outputs`). Shadow models, whose training
-points are known, give the expected outputs (`ShadowOutputs`). Attacks turn outputs into scores,
+A model's output for a point is its loss or its margin (`outputs`). Shadow models with known
+training points give the expected outputs (`ShadowOutputs`). Attacks turn outputs into scores,
 larger for likelier members (`lira`, `population`), or into counts of errors (`measure_mia`).
-`games` draws the points on which each model is trained, and `select_worst` finds the points with
-the strongest attacks. The models are trained elsewhere (`fl_audit.engines.tff.shadow_models`).
+`games` draws the training points of each model, and `select_worst` finds the points with the
+strongest attacks. The models are trained elsewhere (`fl_audit.engines.tff.shadow_models`).
 """

@@ -1,4 +1,4 @@
-"""The membership games: which points each challenged model is trained on.
+"""The membership games: the training points of each challenged model.
 
 Zanella-Béguelin et al. (2022), Experiments 1 and 2.
 """
@@ -14,11 +14,11 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Challenges:
-    """The challenges of a game, each a model to train and a point whose membership is guessed.
+    """The challenges of a game: a model to train, and a point whose membership is guessed.
 
     Attributes:
       training: The points on which each model is trained, bool of shape (challenges, population).
-      point: The point that the adversary is given, int64 of shape (challenges,).
+      point: The adversary's point, int64 of shape (challenges,).
       member: Whether the model is trained on that point, bool of shape (challenges,).
     """
 
@@ -33,9 +33,9 @@ def fair_coins(num: int, rng: np.random.Generator) -> BoolArray:
 
 
 def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
-    """Coins of which half are true (for an odd number one fewer), in random order.
+    """Coins, half of them true (rounded down), in random order.
 
-    Each is fair, but they are not independent.
+    Each coin is fair, but they are not independent.
     """
     return np.asarray(rng.permutation(np.arange(num) < num // 2))
 
@@ -43,10 +43,10 @@ def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def membership_game(
     population: int, n: int, bits: npt.ArrayLike, rng: np.random.Generator
 ) -> Challenges:
-    """Experiment 1 (MIA): n - 1 random points, and one of two more, of which the first is guessed.
+    """Experiment 1 (MIA): n - 1 random points and one of two more; the first of the two is guessed.
 
-    With bit b the model is trained on S and z_b, and the adversary is given z_0: a member if b
-    is 0. All n + 1 points are drawn without repetition from the population.
+    With bit b the model is trained on S and z_b, and the adversary's point is z_0, a member if b is
+    0. All n + 1 points are drawn from the population without replacement.
 
     Args:
       population: Number of points to draw from, at least n + 1.

@@ -3,7 +3,7 @@
 `member_p_values` is the test between two normal distributions of the loss (Yıldırım et al. 2025,
 Algorithm 3), `online_lira` and `offline_lira` are the attack, and `select_worst` finds the points
 with the strongest attacks. Scores are logarithms and never saturate: probabilities would round to 0
-or 1 exactly where an attack is strongest, and make the best scores of an audit equal.
+or 1 where an attack is strongest, so that an audit's best scores would tie.
 """
 
 import math
@@ -41,9 +41,9 @@ def decide_member(
 
         R = (m0 / s0^2 - m1 / s1^2) / (1 / s1^2 - 1 / s0^2),
 
-    and under H0 ((loss + R) / s0)^2 is chi-square with one degree of freedom and noncentrality
-    ((m0 + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large ones if s0 < s1; equal
-    standard deviations leave a test of the loss itself. Algorithm 3.
+    and under H0 ((loss + R) / s0)^2 is chi-square with one degree of freedom and noncentrality ((m0
+    + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large ones if s0 < s1; with equal
+    standard deviations the loss itself is tested. Algorithm 3.
 
     Algorithm 3 as printed exchanges the two terms of R's denominator but still adds m0 / s0 to
     R / s0. That is not a likelihood ratio test: with m0 = 0, s0 = 2, m1 = 3, s1 = 1 the printed
@@ -70,7 +70,7 @@ def decide_member(
 
 
 def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> FloatArray:
-    """The smallest false positive rate at which `decide_member` takes each loss for a member's.
+    """The smallest false positive rate at which `decide_member` classifies each loss as a member's.
 
     It is the probability under H0 of a likelihood ratio at least as large, 1 if both distributions
     are equal. So one array gives the decisions at all alpha*.
@@ -95,7 +95,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
     by_shift = np.where(shift == 0, 1.0, special.ndtr(np.where(shift < 0, z, -z)))
     equal = ratio == 1
     vertex = shift / np.where(equal, 1.0, (1 - ratio) * (1 + ratio))
-    # The two losses of this likelihood ratio: this one, and its mirror image at the vertex.
+    # The two losses with this likelihood ratio: this one, and its mirror image at the vertex.
     low, high = np.minimum(z, 2 * vertex - z), np.maximum(z, 2 * vertex - z)
     upper_tail = special.ndtr(-low) - special.ndtr(-high)
     nearer = np.where(low > 0, upper_tail, special.ndtr(high) - special.ndtr(low))
@@ -106,8 +106,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
 
 Spread = Literal["each_point", "all_points"]
 """Whether each point's distribution has its own standard deviation, or all points share one.
-
-Carlini et al. (2022) find that with few shadow models (some 64) a shared one does better.
+Carlini et al. (2022) find a shared one better with few shadow models (some 64).
 """
 
 
@@ -213,15 +212,15 @@ def online_lira(
 def offline_lira(
     targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
 ) -> FloatArray:
-    """How far an output is above those of models trained without the point, as -log P(Z > x).
+    """The distance of an output above those of models without the point, as -log P(Z > x).
 
     Z has the distribution of models without the point; the attacker has no models trained on it.
-    The score orders outputs as the paper's offline variant 1 - P(Z > x) does. Outputs must be
-    larger for points better learned (margins, not losses).
+    The score ranks outputs like the paper's offline variant 1 - P(Z > x). Outputs must be larger
+    for better learned points (margins, not losses).
 
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
-      shadow: Outputs of shadow models; only those of models without a point are used for it.
+      shadow: Outputs of shadow models; only models without a point are used for it.
       spread: Whether each point has its own standard deviation, or all points share one.
 
     Returns:
@@ -255,7 +254,7 @@ def _log_density(x: FloatArray, fit: NormalFit) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class WorstPoints:
-    """The points at which LiRA is strongest, strongest first.
+    """The points at which LiRA is strongest, in descending order.
 
     Attributes:
       points: Indices of the points, int64 of shape (k,).
@@ -274,8 +273,7 @@ def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> Wo
 
     The weight is LiRA's accuracy (a log likelihood ratio above 0 means member) on models to which
     its distributions were not fitted: section 4.1 fits to 80 % of the shadow models and tests on
-    the rest. With few models many points have the same accuracy; of these the better separated come
-    first, and then those of lower index.
+    the rest. Ties in accuracy, common with few models, are broken by separation, and then by index.
 
     Args:
       shadow: Outputs of models, each trained on a random part of the points.

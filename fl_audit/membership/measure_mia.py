@@ -24,8 +24,8 @@ class MeasuredMia:
     """The decisions of an attack at every target false positive rate alpha*.
 
     Attributes:
-      without: The smallest alpha* at which each challenge without the point is called a member,
-        float64 of shape (bases, N0).
+      without: The smallest alpha* at which each challenge without the point is classified as a
+        member, float64 of shape (bases, N0).
       having: The same for challenges with the point, float64 of shape (bases, N1).
     """
 
@@ -64,11 +64,11 @@ def measure_mia(
     shadow_without: npt.ArrayLike,
     shadow_having: npt.ArrayLike,
 ) -> MeasuredMia:
-    """The attack on challenges that are none of its shadow models. Algorithms 2 and 4.
+    """The attack on challenges that are not shadow models. Algorithms 2 and 4.
 
     Algorithm 4 trains fresh shadow models for every challenge. Here all challenges on a base share
-    the same ones: given these the test is fixed and the challenges are independent, so counts are
-    binomial (equation 1) with the error rates of the learned test.
+    the same shadow models: given these, the test is fixed and the challenges are independent, so
+    counts are binomial (equation 1) with the error rates of the learned test.
 
     Args:
       challenges_without: Losses (or negative margins) of each base's point under challenged models
@@ -141,9 +141,9 @@ def _check_bases(sides: list[FloatArray]) -> None:
 def _warn_if_skewed(sides: list[FloatArray]) -> None:
     """Warns if losses to which normal distributions are fitted are far from normal.
 
-    Of 30 normal losses the skewness exceeds 2 with probability 1e-5. That of raw cross-entropy,
-    which is at least 0 and near it for a trained model, often does, and the test then misses its
-    target false positive rate.
+    The skewness of 30 normal losses exceeds 2 with probability 1e-5. Raw cross-entropy, at least 0
+    and near it for a trained model, often exceeds it, and the test then misses its target false
+    positive rate.
     """
     for losses in sides:
         if losses.shape[1] < _ENOUGH_FOR_SKEWNESS:

@@ -1,4 +1,4 @@
-"""The outputs of a model that attacks use, the loss and margin of a label, and its Epsilon*."""
+"""The outputs of a model for attacks, the loss and margin of a label, and Epsilon* of the model."""
 
 from dataclasses import dataclass
 
@@ -18,21 +18,21 @@ from fl_audit.estimators.epsilon_star import (
 
 
 def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
-    """The logit of the label's probability, log(p / (1 - p)), larger for points better learned.
+    """The logit of the label's probability, log(p / (1 - p)), larger for better learned points.
 
-    It is z_y - logsumexp of the other z: near normal where the loss is far from it, and finite
-    where the loss underflows to 0. Carlini et al. (2022) call it phi. Attacks that are written for
-    losses take its negative.
+    It is z_y - logsumexp of the other z. It is nearly normal where the loss is far from it, and
+    finite where the loss underflows to 0. Carlini et al. (2022) call it phi. Attacks on losses use
+    its negative.
 
     Args:
       logits: Logits z, finite floats of shape (..., points, classes), of at least 2 classes.
-      labels: Label y of each point, whole numbers of shape (points,).
+      labels: Label y of each point, integers of shape (points,).
 
     Returns:
       Margins in nats, float64 of shape (..., points).
 
     Raises:
-      InputError: The shapes disagree, a logit is not finite or a label is no class.
+      InputError: The shapes disagree, a logit is not finite or a label is not a class.
 
     >>> margin([[0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], [0, 0]).round(3).tolist()
     [-0.693, 800.0]
@@ -51,7 +51,7 @@ def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
 def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
     """The cross-entropy -log p of points with these margins, in nats: log(1 + exp(-margin)).
 
-    A large margin keeps all its digits: at 40 the loss is exp(-40), where 1 - p is already 0.
+    It is accurate for a large margin: at 40 the loss is exp(-40), while 1 - p rounds to 0.
 
     >>> loss_of_margin([0.0, 40.0]).tolist()
     [0.6931471805599453, 4.248354255291589e-18]
@@ -73,17 +73,17 @@ def margin_of_loss(losses: npt.ArrayLike) -> FloatArray:
 
 
 def loss(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
-    """The cross-entropy of each point; arguments, shape and errors are those of `margin`."""
+    """The cross-entropy of each point; arguments, shape and errors as in `margin`."""
     return loss_of_margin(margin(logits, labels))
 
 
 # Epsilon* of one model, for its whole training set against a population: Negoescu et al. (2024),
-# Definition 2, of margins instead of their transformed losses.
+# Definition 2, with margins instead of transformed losses.
 
 
 @dataclass(frozen=True)
 class ModelPrivacy:
-    """How well the margins of one model distinguish its training points from others.
+    """Epsilon* of one model: how well its margins distinguish training points from others.
 
     Attributes:
       gaussian: Epsilon* of Gaussians fitted to the margins of members and of others.
@@ -99,8 +99,8 @@ def epsilon_star_of_model(
 ) -> ModelPrivacy:
     """Epsilon* of a model from its margins, which are near normal where losses are not.
 
-    Section 3.1 with the margin in place of the four steps of appendix B, 8.1. It is a point
-    estimate of this one model, no bound on the epsilon of the training.
+    Section 3.1 with the margin instead of the four steps of appendix B, 8.1. It is a point estimate
+    for this model, not a bound on the epsilon of the training.
 
     Args:
       member_margins: Margins of all training points, float of shape (n1,).

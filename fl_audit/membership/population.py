@@ -1,9 +1,9 @@
-"""Attacks that compare a point's output with those of population points: RMIA and quantiles.
+"""Attacks that compare a point's output with outputs of population points: RMIA and quantiles.
 
 RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) counts the points z of the population whose
 likelihood under the attacked model, relative to reference models, is below that of the point x.
-Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) take the quantile of the output among those
-of similar points under the same model, and need no other model.
+Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) use the quantile of the output among
+similar points under the same model, and need no other model.
 """
 
 import math
@@ -42,8 +42,8 @@ def rmia(
       Scores in [0, 1], float64 of shape (models,); larger for likelier members.
 
     Raises:
-      InputError: The shapes disagree, there is no population point, a margin is not finite, or no
-        reference model has the point or none is without it.
+      InputError: The shapes disagree, there is no population point, a margin is not finite, or all
+        or none of the reference models have the point.
     """
     of_x, of_z = _pair(targets, population)
     known_z = np.asarray(population_reference, np.float64)
@@ -76,12 +76,11 @@ def calibrated_margins(
     population: npt.ArrayLike,
     population_features: npt.ArrayLike,
 ) -> FloatArray:
-    """How far a point's margin is above the expectation from its features, in standard deviations.
+    """The margin of a point minus its expectation from features, in standard deviations.
 
     For each attacked model a ridge regression on population points gives the mean of margins by
-    features; quantiles are parallel to it, those of a normal distribution (section 3 there, with
-    one standard deviation for all points). The score orders the outputs of one point by their
-    quantile, whatever the model.
+    features; around it margins are normal, with one standard deviation for all points (section 3
+    there). The score ranks the outputs of one point by quantile, for any model.
 
     Args:
       targets: Margins of the point under the attacked models, of shape (models,).

@@ -1,7 +1,7 @@
 """Participation: the real clients and the canaries of each round.
 
-A schedule is a function of a pattern's config table, the seed and the round alone; it needs no
-training to be examined:
+A schedule is a function of a pattern's config table, the seed and the round alone, so it can be
+examined without training:
 
 >>> import numpy as np
 >>> from fl_audit.canaries.tables import Canaries
@@ -117,7 +117,7 @@ def make_schedule(
       seed: The seed of the run.
       client_ids: The names of the real clients in the population.
       included: The coins of the pool, bool of shape (num_canaries,).
-      dropouts: Who does not report; None if all that are sampled do.
+      dropouts: The sampled members who do not report; None if all report.
 
     Raises:
       InputError: Keys contradict each other, a log cannot be used, the population cannot fill the

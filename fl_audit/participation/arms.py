@@ -1,8 +1,8 @@
 """Arms: several ways to place canaries, compared in one run.
 
-Canaries are assigned to arms at random, in equal numbers and before anything else is drawn of them.
-So what differs between arms, beyond chance, is due to how their canaries participate: everything
-else of the run is the same for all. An arm is a name, with a number if the name needs one:
+Canaries are assigned to arms at random, in equal numbers and before any other draw. Everything else
+in the run is the same for all, so differences between arms beyond chance are due to participation.
+An arm is a name, with a number if the name needs one:
 
 >>> [arm.words for arm in map(read_arm, ("once", "repeats:4", "late:10"))]
 ['once, at random', 'once in each of 4 equal parts of the run', 'once in the last 10 rounds']
@@ -46,7 +46,7 @@ _WORDS = {
     "late": "once in the last {} rounds",
     "every_round": "every round",
 }
-"""The rounds of an arm's canaries in words, by its name; braces are its number."""
+"""The rounds of an arm's canaries in words, by name; braces stand for the number."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Arm:
 
     Attributes:
       number: The number after its name; 0 if it has none.
-      parts: The number of equal parts of the first or last rounds, in each of which it has one.
+      parts: For `early` and `late`, the number of equal parts, with one round in each.
     """
 
     name: str
@@ -97,7 +97,7 @@ def _equal_parts(rounds: int, parts: int) -> list[int]:
 
 
 def read_arm(text: str) -> Arm:
-    """An arm as a config spells it; raises ValueError for an unknown name or a wrong number."""
+    """Parses an arm in a config; raises ValueError for an unknown name or a wrong number."""
     name, colon, number = text.partition(":")
     if name not in _WORDS:
         raise ValueError(f"arms: {name!r} is no arm; {nearest(name, _WORDS)}")
@@ -121,7 +121,7 @@ def read_arm(text: str) -> Arm:
 
 
 def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
-    """The arm that each canary of a pool is assigned to, from 0; of shape (num_canaries,)."""
+    """The arm of each canary of a pool, from 0; of shape (num_canaries,)."""
     order = generator(seed, Stream.CANARY_ARMS).permutation(num_canaries)
     arms = np.empty(num_canaries, np.int64)
     arms[order] = np.arange(num_canaries) % num_arms
@@ -129,7 +129,7 @@ def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
 
 
 def arm_names(texts: Sequence[str], num_canaries: int, seed: int) -> tuple[str, ...]:
-    """The arm of each canary as the config spells it; empty without arms."""
+    """The arm of each canary as in the config; empty without arms."""
     if not texts:
         return ()
     return tuple(texts[arm] for arm in arm_of_canaries(len(texts), num_canaries, seed))
@@ -138,10 +138,10 @@ def arm_names(texts: Sequence[str], num_canaries: int, seed: int) -> tuple[str, 
 def arms_attendance(
     texts: Sequence[str], seed: int, roster: Roster, num_rounds: int
 ) -> CanaryAttendance:
-    """The rounds of a pool whose canaries are assigned to arms.
+    """The rounds of a pool with arms.
 
-    Accounting bounds epsilon for a canary by that of one with the most rounds of any, and does not
-    count on sampling.
+    Accounting bounds epsilon for a canary by that of one with the most rounds, without
+    amplification.
     """
     arms = arm_of_canaries(len(texts), len(roster.pool), seed)
     canaries, rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]

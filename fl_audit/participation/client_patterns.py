@@ -1,12 +1,11 @@
-"""The participation patterns in which every client draws its rounds, independently of others.
+"""Participation patterns in which every client draws its rounds independently of others.
 
 - `cyclic_poisson`: groups take turns, and each client of a group joins by a coin;
 - `balls_in_bins`: groups take turns, and each client draws its group;
 - `random_allocation`: each client draws k of all rounds;
 - `b_min_sep`: each client joins by a coin, and rests after each participation.
 
-As draws are independent, a client's participation says nothing about others', and the size of a
-round is random. Canaries draw as clients do, or are placed:
+As draws are independent, the size of a round is random. Canaries draw like clients, or are placed:
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -58,7 +57,7 @@ from fl_audit.seeds import Stream, generator
 
 
 class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
-    """The keys of patterns in which every client draws its own rounds.
+    """The keys of patterns in which every client draws its rounds.
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
@@ -70,7 +69,7 @@ class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class _OwnDraw:
-    """How each of some members draws its rounds; `share` is the mean share of them in a round."""
+    """The draw of members' rounds; `share` is the mean share of members in a round."""
 
     draw: Callable[[IndexArray, Stream], Draw]
     sampling: Sampling
@@ -84,9 +83,9 @@ def _schedule(
     of_clients: _OwnDraw,
     with_mean: Callable[[float], _OwnDraw],
 ) -> Schedule:
-    """The schedule of clients and canaries that are sampled alike, or of placed canaries.
+    """The schedule of clients, and of canaries sampled like clients or placed.
 
-    `with_mean` makes the draw of canaries with another mean of rounds.
+    `with_mean` makes a draw for canaries with another mean number of rounds.
     """
     check_placement(config, config.canaries)
     clients = of_clients.draw(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
@@ -117,9 +116,9 @@ def _canary_rounds(config: OwnDraws) -> str:
 class CyclicPoisson(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="cyclic_poisson"):
     """Poisson sampling from one group of clients after another.
 
-    Clients are split at random into `separation` groups of one size or one less, once
-    (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2). Under a matrix with at most as many
-    bands as groups the coins count for privacy, as under independent noise.
+    Clients are split once, at random, into `separation` groups of nearly equal size (Choquette-Choo
+    et al. 2023, arXiv:2306.08153, algorithm 2). The coins amplify privacy under independent noise,
+    and under a matrix with at most as many bands as groups.
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
@@ -182,9 +181,9 @@ CYCLIC_POISSON = ParticipationPattern(
 class BallsInBins(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="balls_in_bins"):
     """Each client draws a group; groups participate in turn (Chua et al. 2024, arXiv:2412.16802).
 
-    There are as many groups as `clients_per_round` allows, of that many clients at most on average.
-    Each client is in every round of its group. Where the group hides it, it is hidden among all
-    groups, under independent noise and under a matrix with fewer bands.
+    There are as many groups as possible with at least `clients_per_round` clients each on average.
+    Each client is in every round of its group. The secret choice of the group amplifies privacy
+    under independent noise, and under a matrix with fewer bands than groups.
     """
 
 
@@ -238,13 +237,12 @@ class RandomAllocation(
 ):
     """Each client samples k of all rounds (Feldman & Shenfeld 2025, arXiv:2502.12773).
 
-    The number k is as near as a whole one gets to `clients_per_round` times `rounds` over the
-    number of real clients.
+    The number k is `clients_per_round` times `rounds` over the number of real clients, rounded.
     """
 
 
 def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Roster) -> Schedule:
-    """Schedules each client in the rounds that it drew, uniformly without replacement."""
+    """Schedules each client in its rounds, drawn uniformly without replacement."""
     check_cohort_size(config.clients_per_round, roster.num_clients)
     number = _rounds_per_client(config, roster.num_clients)
     if number == 0:
@@ -279,8 +277,8 @@ def without_replacement(
 ) -> IndexArray:
     """Uniform samples without replacement, one a row, int64 of shape (members, number).
 
-    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each next draw is from
-    one number more, and takes that number if it would repeat another.
+    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each draw is from a
+    range larger by one number, and takes that number instead of a repetition.
     """
     sampled = np.empty((members, number), np.int64)
     for done in range(number):
@@ -314,8 +312,8 @@ RANDOM_ALLOCATION = ParticipationPattern(
 class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_sep"):
     """Poisson sampling of clients that were in none of the last `separation` - 1 rounds.
 
-    So two rounds of a client are `separation` apart at least, and at random beyond that, where
-    groups of `cyclic_poisson` are fixed. Clients rest before the first round as often as later.
+    So two rounds of a client are at least `separation` apart, with a random excess; in
+    `cyclic_poisson` groups are fixed. Clients rest before the first round as often as later.
 
     Attributes:
       separation: Least distance of a client's rounds.
@@ -325,7 +323,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
 
 
 def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
-    """Schedules each client by coins whose probability gives rounds of the requested size."""
+    """Schedules each client by coins, with the probability for rounds of the requested size."""
     check_cohort_size(config.clients_per_round, roster.num_clients)
     largest = roster.num_clients // config.clients_per_round
     if config.separation > largest:
@@ -350,7 +348,7 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:
-    """The probability p of a client that does not rest; of all, p / (1 + (separation - 1) p)."""
+    """The probability p of a client that does not rest; on average p / (1 + (separation - 1) p)."""
     size = config.clients_per_round
     return size / (num_clients - (config.separation - 1) * size)
 

@@ -1,10 +1,10 @@
-"""Clients that are sampled and do not report, and the report goal of a round.
+"""Sampled clients that do not report, and the report goal of a round.
 
-A round of production samples more clients than it needs, and ends with the goal of reports: who is
-late, interrupted, or outside the hours in which its device is idle and charged is left out.
-Accounting counts the rounds in which a client reports, as production does after training. Where
-clients add the noise, the shares of those that drop out are missing in it, and the smallest round
-counts.
+In production a round samples more clients than it needs and ends when its goal of reports is
+reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
+charged are left out. Accounting counts the rounds in which a client reports, as in production after
+training. If clients add the noise, the shares of dropped clients are missing, and the smallest
+round determines the bound.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
       share: Probability that a sampled member drops out.
       available_share: Share of a day in which a device is available.
       rounds_per_day: Rounds of that day.
-      report_goal: Most reports of a round, which noise and denominator are for; excluded canaries
+      report_goal: Most reports of a round, which set noise and denominator; excluded canaries
         count.
     """
 
@@ -48,7 +48,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
         """Whether members are available in a round.
 
         Args:
-          offsets: When the hours of each member begin, as shares of a day, of shape (members,).
+          offsets: The start of each member's hours, as shares of a day, of shape (members,).
           round_index: The round, from 0.
         """
         time = round_index / (self.rounds_per_day or 1)
@@ -68,11 +68,11 @@ class Dropouts(Table, frozen=True, kw_only=True):
 
 
 def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Roster) -> Schedule:
-    """The schedule of those that report.
+    """The schedule of reporting clients and canaries.
 
     Raises:
-      InputError: Accounting counts on how the pattern samples, or the log of a pattern says who
-        reported.
+      InputError: Accounting relies on the pattern's sampling, or the pattern replays a log of
+        reports.
     """
     parties = (schedule.client_attendance, schedule.canary_attendance)
     for attendance in parties:
@@ -88,7 +88,7 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
 
     @functools.lru_cache(maxsize=2)
     def reporting(round_index: int) -> tuple[IndexArray, IndexArray]:
-        """The clients that report in a round, and the canaries of the pool that would."""
+        """The clients that report in a round, and the canaries of the pool that would report."""
         clients, canaries = schedule.clients(round_index), schedule.sampled_canaries(round_index)
         members = np.concatenate([clients, num_clients + canaries])
         coins = generator(seed, Stream.DROPOUTS, round_index).random(size)[members]

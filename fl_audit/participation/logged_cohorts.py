@@ -1,7 +1,7 @@
 """Replay of a production log, with canaries in the rounds of clients of the log.
 
-A log is a CSV file with one row per participation, `round,client_id`, in any order. A round to
-which no client came is one row without a client, as `17,`.
+A log is a CSV file with one row per participation, `round,client_id`, in any order. A round without
+clients is one row without a client, as `17,`.
 """
 
 import csv
@@ -41,7 +41,7 @@ _NO_CLIENT = -1
 
 @dataclass(frozen=True, eq=False)
 class ReplayLog:
-    """The participations of a production log, one array position each.
+    """The participations of a production log, as arrays.
 
     Attributes:
       clients: The positions in the task's client ids, int32 of shape (participations,).
@@ -55,9 +55,9 @@ class ReplayLog:
 
 
 def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
-    """Reads and checks a log, in 8 bytes of memory per participation apart from the clients' names.
+    """Reads and checks a log, with 8 bytes of memory per participation besides clients' names.
 
-    Refuses clients that the task does not have, one twice in a round, and a round without a row.
+    Refuses clients not in the task, a client twice in a round, and a round without a row.
     """
     position = {client_id: index for index, client_id in enumerate(client_ids)}
     rounds, clients = array("i"), array("i")
@@ -90,11 +90,7 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
 
 
 def logged_clients(path: Path) -> set[str]:
-    """The names of the clients in a log.
-
-    Raises:
-      InputError: The file cannot be read, or is no such log.
-    """
+    """The names of the clients in a log."""
     try:
         return {client_id for _, client_id in _rows(path, text_lines(path)) if client_id.strip()}
     except OSError as error:
@@ -133,7 +129,7 @@ def _round(path: Path, row: int, text: str) -> int:
 
 
 def _hint(client_id: str, client_ids: Sequence[str]) -> str:
-    """Words that suggest the name closest to an unknown one, else give an example."""
+    """Words that suggest the most similar name, else an example."""
     close = difflib.get_close_matches(client_id, client_ids, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
@@ -141,7 +137,7 @@ def _hint(client_id: str, client_ids: Sequence[str]) -> str:
 
 
 def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
-    """The first and the last round; refuses a log without a round between them."""
+    """The first and the last round; refuses a log with a gap between them."""
     present = np.unique(rounds)
     first, last = int(present[0]), int(present[-1])
     if first > 1:
@@ -158,7 +154,7 @@ def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
 def _check_once_a_round(
     path: Path, log: ReplayLog, rows: IndexArray, first: int, client_ids: Sequence[str]
 ) -> None:
-    """Refuses a client that is twice in a round; `rows` are the file's, from 1."""
+    """Refuses a client that is twice in a round; `rows` are rows of the file, from 1."""
     order = np.lexsort((log.clients, log.rounds))
     is_repeated = (np.diff(log.clients[order]) == 0) & (np.diff(log.rounds[order]) == 0)
     if not is_repeated.any():
@@ -189,7 +185,7 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
-    """Schedules real clients in their rounds of the log, each canary in those of one client."""
+    """Schedules real clients in their logged rounds, each canary in the rounds of a client."""
     with warned_if_read():
         log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:

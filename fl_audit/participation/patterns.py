@@ -1,4 +1,4 @@
-"""The participation patterns that draw cohorts, each with its table, schedule and words.
+"""Participation patterns that draw cohorts: tables, schedules and words.
 
 - `shuffle`: each client participates in exactly one round of each epoch;
 - `bernoulli`: Poisson sampling, by an independent coin for every client and round;
@@ -6,8 +6,8 @@
 - `min_separation`: groups take turns, so that a client rests after each participation;
 - `every_round`: full participation.
 
-Those in which clients draw their own rounds are in `client_patterns`. A pattern is a config table,
-a function from the table, a seed and a roster to a `Schedule`, and the words of the report;
+Patterns in which clients draw their rounds are in `client_patterns`. A pattern is a config table, a
+function from the table, a seed and a roster to a `Schedule`, and the words of the report;
 `fl_audit.participation` registers them.
 
 >>> from fl_audit.participation.schedule import Roster
@@ -79,12 +79,12 @@ from fl_audit.seeds import Stream, generator
 class Shuffle(PlacedCanaries, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
-    With `epochs` each client participates in exactly that many rounds: the rounds are divided into
-    that many parts, equal up to a round, and each part deals all clients evenly.
+    With `epochs` each client participates in exactly that many rounds: the run is divided into as
+    many nearly equal parts, and each part distributes all clients evenly.
 
     Attributes:
       clients_per_round: Largest cohort of real clients.
-      epochs: Rounds of each client, in place of `clients_per_round`.
+      epochs: Rounds of each client, instead of `clients_per_round`.
       canaries: Rounds of canaries (docs/participation.md).
     """
 
@@ -125,7 +125,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
 
 
 def _epochs(config: Shuffle, num_clients: int) -> list[range]:
-    """The rounds of each epoch, of which the last may be longer than the run."""
+    """The rounds of each epoch; the last may extend beyond the run."""
     if config.clients_per_round is not None:
         check_cohort_size(config.clients_per_round, num_clients)
         length = -(-num_clients // config.clients_per_round)
@@ -163,7 +163,7 @@ def _shuffle_canaries(
 def _shuffled_epochs(num_clients: int, epochs: list[range], seed: int) -> Draw:
     starts = [epoch.start for epoch in epochs]
 
-    # Rounds are mostly asked for in order, and a large permutation takes 10 ms.
+    # Cached, because rounds are mostly requested in order, and a large permutation takes 10 ms.
     @functools.lru_cache(maxsize=1)
     def split_epoch(epoch: int) -> list[IndexArray]:
         order = generator(seed, Stream.CLIENT_ROUNDS, epoch).permutation(num_clients)
@@ -218,8 +218,8 @@ class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind",
 def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule:
     """Schedules each real client in every round with the same probability.
 
-    Included canaries participate likewise, or as they are placed. A round may be empty: then only
-    noise is released.
+    Included canaries participate likewise, or as placed. A round may be empty, and then releases
+    only noise.
     """
     check_placement(config, config.canaries)
     check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -281,9 +281,9 @@ BERNOULLI = ParticipationPattern(
 )
 
 
-# Draws without replacement from an urn that holds real clients and canaries. The whole pool is in
-# the urn: an excluded canary that is sampled sends nothing. So a canary's coin decides only whether
-# it sends its update, and does not change any other rounds.
+# Draws without replacement from an urn with real clients and the whole pool of canaries. A sampled
+# excluded canary sends nothing. So a canary's coin only decides whether it sends its update, and
+# does not change the rounds of others.
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +300,7 @@ class Urn:
     def from_roster(cls, roster: Roster, clients_per_round: int) -> "Urn":
         """The urn whose draws hold about this many real clients on average.
 
-        Without canaries it is exactly that many, otherwise as near as a whole sample size allows.
+        Without canaries it is exactly that many, otherwise up to rounding of the sample size.
         """
         canaries_per_round = clients_per_round * len(roster.included) / roster.num_clients
         return cls(roster, clients_per_round + round(canaries_per_round))
@@ -310,7 +310,7 @@ class Urn:
         return self.roster.num_clients + len(self.roster.included)
 
     def client_attendance(self, draw: Draw, sampling: Sampling) -> Attendance:
-        """The real clients among those that `draw` draws from the urn in a round."""
+        """The real clients in each draw from the urn."""
         num_clients = self.roster.num_clients
 
         def sampled_clients(round_index: int) -> IndexArray:
@@ -320,7 +320,7 @@ class Urn:
         return Attendance(sampled_clients, self.sample_size * num_clients / self.size, sampling)
 
     def canary_attendance(self, draw: Draw, sampling: Sampling) -> CanaryAttendance:
-        """The canaries among those drawn."""
+        """The canaries in each draw."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
         def sampled_canaries(round_index: int) -> IndexArray:
@@ -334,7 +334,7 @@ class Urn:
 
 
 def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: int) -> Schedule:
-    """Schedules by coins, up to a limit, from the urn, or from clients if canaries are placed."""
+    """Schedules by truncated coins, from the urn, or from clients if canaries are placed."""
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
@@ -425,9 +425,9 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
 def _canaries_of_mean(
     config: "Uniform | MinSeparation", seed: int, roster: Roster, mean: float
 ) -> CanaryAttendance:
-    """Samples of fixed size from the pool alone, so that a canary has this mean of rounds.
+    """Samples of fixed size from the pool alone, with this mean number of rounds of a canary.
 
-    Under minimum separation the groups of the pool take turns.
+    Under minimum separation groups of the pool take turns.
     """
     separation = config.separation if isinstance(config, MinSeparation) else 1
     share = separation * share_of_rounds(mean, config.rounds, 1 / separation)
@@ -474,11 +474,11 @@ UNIFORM = ParticipationPattern(
 
 
 _ROUNDING = 1e-9
-"""Relative error of hours over hours that is no further round."""
+"""A relative excess up to this in a ratio of hours does not add a round."""
 
 
 class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="min_separation"):
-    """A client participates at most every `separation` rounds, as DP-FTRL assumes.
+    """A client participates at most every `separation` rounds, as assumed by DP-FTRL.
 
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
@@ -491,7 +491,7 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
       separation: Least distance of a client's rounds; or `cool_down_hours` over `round_hours`.
       cool_down_hours: Least hours from a client's round to its next.
       round_hours: Least hours from a round to the next.
-      client_rounds_at_most: Rounds after which a client is not sampled any more.
+      client_rounds_at_most: Rounds after which a client is no longer sampled.
       canaries: Rounds of canaries (docs/participation.md).
       canary_mean_repeats: Mean rounds of a canary under `like_clients`; by default a client's.
     """
@@ -506,7 +506,7 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
     canary_mean_repeats: MeanRounds | None = None
 
     def __post_init__(self) -> None:
-        """Sets the separation by hours; raises ValueError if it is missing or contradicted."""
+        """Sets the separation from hours; raises ValueError if it is missing or contradictory."""
         hours = (self.cool_down_hours, self.round_hours)
         if hours[0] is None and hours[1] is None:
             if self.separation == 0:
@@ -548,7 +548,7 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
 
 
 def check_groups(clients_per_round: int, separation: int, num_clients: int) -> None:
-    """Refuses more groups than the population can fill with this many clients each."""
+    """Refuses more groups of this size than the population can fill."""
     check_cohort_size(clients_per_round, num_clients)
     largest = num_clients // clients_per_round
     if separation > largest:
@@ -573,12 +573,12 @@ def _check_cap(config: MinSeparation, urn: Urn) -> None:
 
 def _urn(config: MinSeparation, roster: Roster) -> Urn:
     urn = Urn.from_roster(roster, config.clients_per_round)
-    # If the groups are just large enough, rounding must not ask for one too many.
+    # If groups are just large enough, rounding must not require one more.
     return Urn(roster, min(urn.sample_size, urn.size // config.separation))
 
 
 def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> Draw:
-    """Samples the group whose turn it is, without the members that have had all their rounds."""
+    """Samples the current group, without members that have had all their rounds."""
     order = generator(seed, Stream.CLIENT_ROUNDS).permutation(urn.size)
     groups = np.array_split(order, config.separation)
 
@@ -586,7 +586,7 @@ def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> Draw:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
         return sample(random, groups[round_index % config.separation], urn.sample_size)
 
-    # Who has had all of its rounds depends on the group's rounds before.
+    # A member's number of rounds depends on the group's earlier rounds.
     @functools.lru_cache(maxsize=config.separation)
     def capped_turns(number: int) -> list[npt.NDArray[np.int32]]:
         members, turns = groups[number], []
@@ -608,9 +608,9 @@ def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> Draw:
 
 
 def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> ParticipationTable:
-    """Places each canary in the rounds of one group, drawn among those that have a round.
+    """Places each canary in the rounds of one group, drawn among groups with a round.
 
-    They are all of them, or the first ones up to a client's cap.
+    It has all of these rounds, or the first ones up to a client's cap.
     """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))

@@ -1,4 +1,4 @@
-"""Placements of canaries in rounds of their own (Andrew et al. sections 4 and 5.3)."""
+"""Placements of canaries independent of clients (Andrew et al. sections 4 and 5.3)."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ MeanRounds = Annotated[float, Meta(gt=0, le=1_000_000)]
 
 
 class PlacedCanaries(Table, Participation, frozen=True, kw_only=True):
-    """The keys shared by patterns whose canaries may participate differently from real clients.
+    """The keys of patterns whose canaries may participate differently from real clients.
 
     Attributes:
       rounds: Number of training rounds.
@@ -58,7 +58,7 @@ _MOST_PARTICIPATIONS = 100_000_000
 
 
 def check_placement(config: PlacedCanaries, placement: str) -> None:
-    """Refuses keys about canaries that contradict each other; `placement` is the key `canaries`."""
+    """Refuses contradictory keys of canaries; `placement` is the key `canaries`."""
     if placement != "repeats":
         for key, default in (("canary_repeats", 1), ("canary_first_rounds", None)):
             if getattr(config, key) != default:
@@ -98,13 +98,13 @@ def belongs_to(key: str, needed: str, placement: str) -> str:
 
 
 _FINEST_SHARE = 10_000
-"""The largest denominator of a share of rounds that draws of fixed size have exactly."""
+"""The largest denominator of a share of rounds that is exact in draws of fixed size."""
 
 
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
-    """The mean itself if it is one of the possible means, of which these are the nearest.
+    """The mean itself if it equals one of the nearest possible means.
 
-    Raises InputError, with the nearest possible means, if it is none of them.
+    Raises InputError, with the nearest possible means, otherwise.
     """
     nearest = [possible for possible in (below, above) if possible > 0]
     for possible in nearest:
@@ -118,15 +118,15 @@ def possible_mean(mean: float, below: float, above: float, why: str) -> float:
 
 
 def whole_rounds(mean: float, rounds: int, why: str) -> int:
-    """The mean as a number of rounds that each canary has, from 1 to `rounds`."""
+    """The mean as each canary's number of rounds, from 1 to `rounds`."""
     below, above = min(max(math.floor(mean), 1), rounds), min(max(math.ceil(mean), 1), rounds)
     return round(possible_mean(mean, below, above, why))
 
 
 def urn_for(share: float, members: int) -> tuple[int, int]:
-    """The sample and the size of an urn of at least this many, of which a draw takes the share.
+    """The sample size and the size of an urn, with this share per draw and room for all members.
 
-    Members leave places of the urn empty where the share of their number is not whole.
+    The urn has empty places if the share of the members is not an integer.
 
     >>> urn_for(0.125, 101)
     (13, 104)
@@ -151,7 +151,7 @@ def place(
     roster: Roster,
     expected_clients: float,
 ) -> CanaryAttendance:
-    """Draws the canaries' rounds by one of the placements that suit any pattern.
+    """Draws the canaries' rounds by a placement that suits any pattern.
 
     Raises InputError if no canary would participate, or there are too many participations.
     """
@@ -238,9 +238,9 @@ def once_per_epoch(
 def shuffled(
     canaries: IndexArray, seed: int, num_rounds: int, epochs: Sequence[range]
 ) -> ParticipationTable:
-    """Draws a round for each canary in each epoch as clients are dealt.
+    """Draws a round for each canary in each epoch, like clients.
 
-    A round of a broken last epoch that the run does not reach is no round.
+    Rounds of an incomplete last epoch beyond the run are dropped.
     """
     if epochs[-1].stop <= num_rounds:
         return once_per_epoch(canaries, seed, num_rounds, epochs)
@@ -279,7 +279,7 @@ def in_last_rounds(
 def poisson_sampled(
     canaries: IndexArray, seed: int, num_rounds: int, probability: float
 ) -> ParticipationTable:
-    """Draws each canary into each round with one probability, as Poisson sampling draws clients."""
+    """Draws each canary into each round with one probability, like Poisson-sampled clients."""
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = random.binomial(num_rounds, probability, len(canaries))
     rounds = [random.choice(num_rounds, number, replace=False) for number in numbers]

@@ -1,7 +1,7 @@
 """Schedules, the interface of every participation pattern: the participants of each round.
 
-A `ParticipationPattern` is what a pattern registers. Its schedule is a function of the seed and the
-round alone, so that a resumed run has the cohorts of an uninterrupted one.
+A pattern registers a `ParticipationPattern`. Its schedule is a function of the seed and the round
+alone, so a resumed run has the cohorts of an uninterrupted one.
 """
 
 import dataclasses
@@ -65,7 +65,7 @@ class Attendance:
     Attributes:
       members_in: The function from a round to its participants, for any thread and order.
       expected: The expected number of participants in a round, on average over rounds.
-      sampling: The rounds that one of them may be in, and how they are drawn, for accounting.
+      sampling: The distribution of a member's rounds, for accounting.
     """
 
     members_in: Draw
@@ -75,7 +75,7 @@ class Attendance:
 
 @dataclass(frozen=True, eq=False)
 class CanaryAttendance(Attendance):
-    """The rounds of the included canaries, and those that the excluded ones would have had.
+    """The rounds of the included canaries, and of excluded ones if they were included.
 
     Rounds are sampled for the whole pool, from one distribution and independently of the coins,
     which decide afterwards which canaries send an update. So the rounds of excluded canaries have
@@ -89,7 +89,7 @@ class CanaryAttendance(Attendance):
 
 
 def included_among(sampled: Draw, included: npt.NDArray[np.bool_]) -> Draw:
-    """Keeps the included canaries among those that are sampled for a round."""
+    """Keeps the included canaries among those sampled for a round."""
 
     def attend(round_index: int) -> IndexArray:
         canaries = sampled(round_index)
@@ -103,8 +103,8 @@ def included_among(sampled: Draw, included: npt.NDArray[np.bool_]) -> Draw:
 class Schedule:
     """A participation pattern: a function of the seed and the round alone.
 
-    Rounds count from 0. No draw depends on earlier draws, so that a resumed run has the same
-    cohorts as an uninterrupted one.
+    Rounds count from 0. No draw depends on earlier draws, so a resumed run has the same cohorts as
+    an uninterrupted one.
 
     Attributes:
       num_rounds: The number of rounds of training.
@@ -133,12 +133,12 @@ class Schedule:
 
     @property
     def client_participations(self) -> int | None:
-        """The largest number of rounds of a real client; None if sampling decides it."""
+        """The largest number of rounds of a real client; None if it is random."""
         return self.client_attendance.sampling.most
 
     @property
     def canary_participations(self) -> int | None:
-        """The largest number of rounds of an included canary; None if sampling decides it."""
+        """The largest number of rounds of an included canary; None if it is random."""
         return self.canary_attendance.sampling.most
 
     def cohort(self, round_index: int) -> Cohort:
@@ -154,11 +154,11 @@ class Schedule:
         return self.canary_attendance.members_in(round_index)
 
     def sampled_canaries(self, round_index: int) -> IndexArray:
-        """The indices of the canaries that are sampled for one round, included or not."""
+        """The indices of the canaries sampled for one round, included or not."""
         return self.canary_attendance.sampled(round_index)
 
     def rounds_of_canaries(self, num_canaries: int) -> list[IndexArray]:
-        """The rounds that are sampled for each canary of the pool, included or not, ascending."""
+        """The sampled rounds of each canary of the pool, included or not, ascending."""
         sampled = [self.sampled_canaries(index) for index in range(self.num_rounds)]
         rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in sampled])
         canaries = np.concatenate(sampled)
@@ -186,7 +186,7 @@ def check_room_for_canaries(expected_canaries: float, max_canaries: int) -> None
         )
 
 
-# Participations that are drawn or read before the run, and looked up by round.
+# Participations drawn or read before the run, looked up by round.
 
 
 class ParticipationTable:
@@ -248,7 +248,7 @@ class ParticipationTable:
         return rounds
 
 
-# What a pattern registers.
+# The record of a pattern.
 
 
 TableType = TypeVar("TableType", bound=Table)
@@ -269,18 +269,18 @@ class Participation:
 class ParticipationPattern(Generic[TableType]):
     """The description of one participation pattern.
 
-    The rounds that one member may be in, which accounting needs, come with its schedule.
+    Its schedule states the distribution of a member's rounds, for accounting.
 
     Attributes:
       table: The class of the config table, a `Participation`.
-      schedule: The function from a table, the run's seed and the roster to a schedule. It raises an
+      schedule: The function from a table, the run's seed and the roster to a schedule. Raises
         `InputError` if keys contradict each other or do not fit the population.
       client_rounds: A sentence for the report on the rounds of real clients, from the record of a
         finished run and the table.
       canary_rounds: Words for the report on the rounds of an included canary, which end the
         sentence "Its rounds are ...".
-      names_clients: Whether the table names real clients, so that none of them may be removed from
-        the population to be a canary.
+      names_clients: Whether the table names real clients, which then cannot be turned into
+        canaries.
     """
 
     table: type[TableType]
@@ -298,7 +298,7 @@ PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participati
 
 
 def client_rounds(record: RunRecord, participation: Participation, dropouts: str = "") -> str:
-    """A sentence on the rounds of clients, with one on those that drop out, if any do."""
+    """A sentence on the rounds of clients, with one on dropouts, if any."""
     if isinstance(participation, RecordedTable):
         return f"Clients participate {recorded_words(participation)}. {dropouts}".rstrip()
     rounds = PATTERNS.kind_of(participation).client_rounds(record, participation)
@@ -312,5 +312,5 @@ def canary_rounds(participation: Participation) -> str:
 
 
 def most_rounds_of_a_client(record: RunRecord) -> str:
-    """The end of a sentence, for patterns that bound how often a client participates."""
+    """The end of a sentence, for patterns that limit a client's participations."""
     return f"each client in at most {count(record.release.client.participations or 0, 'round')}"

@@ -1,4 +1,4 @@
-"""The audited run from start to end: check, train with canaries, score, estimate, report.
+"""An audited run from start to end: check, train with canaries, score, estimate, report.
 
 from fl_audit import load_config, start_run
 

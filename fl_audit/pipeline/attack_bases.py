@@ -1,8 +1,8 @@
-"""The models of an attack: their challenges, and the results of their outputs.
+"""The models of an attack: their challenges, outputs and results.
 
-Models trained on random halves of the members show which members are easiest to distinguish; then
-models are trained on bases with and without each. Their outputs become scores, error counts, losses
-and a report.
+Models trained on random halves of the members show which members are easiest to distinguish. Then
+models are trained on bases with and without each of these. Their outputs become scores, error
+counts, losses and a report.
 """
 
 import abc
@@ -38,7 +38,7 @@ from fl_audit.seeds import Stream, generator
 BoolArray = npt.NDArray[np.bool_]
 
 _MODELS_OF_A_BASE = 1_000_000
-"""Base i, from 1, numbers its models from i times this."""
+"""The models of base i, from 1, are numbered from i times this."""
 
 _FIRST_CHALLENGE = _MODELS_OF_A_BASE // 2
 
@@ -49,7 +49,7 @@ class MemberOutputs:
 
     Attributes:
       margins: The margin of each member under each model, float64 of shape (models, members).
-      losses: Of the same shape.
+      losses: The loss of each member under each model, of the same shape.
       accuracy: The accuracy of each model on data outside its training set, float64 of shape
         (models,).
     """
@@ -63,7 +63,7 @@ class Target(abc.ABC):
     """The target of an attack: members, and the training of models on some of them.
 
     Attributes:
-      attack: How many models are trained, and how they are judged.
+      attack: The numbers of models, and the parameters for judging them.
       upper_bound: Accounting for a member.
       words: The report's nouns.
     """
@@ -77,7 +77,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """Trains models, or reads trained ones.
+        """Trains models, or reads cached ones.
 
         `training` are the members of each model, bool of shape (models, members); `first` numbers
         the first model.
@@ -98,7 +98,7 @@ class Target(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The attacked members, and one of the models that chose them."""
+    """The attacked members, and one of the models used for choosing them."""
 
     worst: WorstPoints
     training: BoolArray  # members of that model's training set, bool of shape (members,)
@@ -128,11 +128,10 @@ class AttackedBase:
 
 
 def choose_members(target: Target) -> Chosen:
-    """Trains models on random halves and takes the members distinguished best.
+    """Trains models on random halves and chooses the most exposed members.
 
     Zanella-Béguelin et al. (2022), Algorithm 3. Models come in pairs with complementary training
-    sets, so that every member has as many models with it as without (Carlini et al. 2022, section
-    IV).
+    sets, so every member is in exactly half of the training sets (Carlini et al. 2022, section IV).
     """
     training = np.zeros((target.attack.num_shadow, target.num_members), np.bool_)
     for model, mask in enumerate(training):
@@ -292,7 +291,7 @@ def make_report(
 def write_results(
     folder: Path, scores: Mapping[str, ScoreFile], chosen: Chosen, report: AttackReport
 ) -> None:
-    """Writes all files; report.json is the last, and its presence marks them as complete."""
+    """Writes all files; report.json is last and marks them as complete."""
     for name, file in scores.items():
         write_score_file(folder / f"scores_{name}.csv", file)
     counts = report.counts

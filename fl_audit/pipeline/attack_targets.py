@@ -54,7 +54,7 @@ class AttackedPoints(Target):
     def __init__(self, config: AttackConfig, folder: Path, after_block: AfterBlock) -> None:
         """Loads the task; writes nothing.
 
-        `folder` holds the models' files and exists when training starts; `after_block` reports
+        `folder`, for the models' files, must exist when training starts; `after_block` reports
         progress.
         """
         task = load_task(config.task, config.seed)
@@ -82,7 +82,7 @@ class AttackedPoints(Target):
         self._folder, self._after_block = folder, after_block
 
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """Accuracy is that on all points outside a model's training set."""
+        """Accuracy is measured on all points outside a model's training set."""
         outputs = train_models(
             self._job,
             training,
@@ -155,14 +155,14 @@ def _check_points(points: Examples, attack: Attack) -> None:
 class AttackedClients(Target):
     """A config's clients and its federated training.
 
-    The base of a client is all others: the attacked runs are those of the config itself, and of the
-    config without that client.
+    The base of a client is all others: attacked runs are of the config with all clients, or without
+    that client.
     """
 
     def __init__(self, config: FederatedAttackConfig, folder: Path, after_run: AfterBlock) -> None:
         """Loads the task, draws the schedule and accounts; writes nothing.
 
-        `folder` holds the runs' files and exists when training starts; `after_run` reports
+        `folder`, for the runs' files, must exist when training starts; `after_run` reports
         progress.
         """
         self.attack, self.seed = config.attack, config.seed
@@ -181,7 +181,7 @@ class AttackedClients(Target):
         self._folder, self._after_run = folder, after_run
 
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """Accuracy is that on held-out examples."""
+        """Accuracy is measured on held-out examples."""
         outputs = self._runs.train(training, first, self._folder, self._after_run)
         return MemberOutputs(outputs.margins, outputs.losses, outputs.accuracy)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fl_audit.report.headline import Headline
 
 NOISE_MULTIPLIERS = (0.0, 0.3)
-"""No noise, and enough noise to lower the estimates clearly."""
+"""Without noise, and with enough to lower the estimates clearly."""
 
 
 def free_folder(parent: Path) -> Path:
@@ -49,7 +49,7 @@ def _estimate(answer: "Headline") -> str:
 
 
 def comparison(reports: "Mapping[float, Report]") -> str:
-    """A table of the runs: accuracy, and the three numbers of their headlines."""
+    """A table of the runs: accuracy, and the numbers of their headlines."""
     from fl_audit.report.headline import headline
 
     answers = [headline(report) for report in reports.values()]

@@ -1,4 +1,4 @@
-"""The audited run from start to end: check, train with canaries, score, estimate, report."""
+"""An audited run from start to end: check, train with canaries, score, estimate, report."""
 
 import contextlib
 import shutil
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LOADING = "loading libraries and data"
 
 _MANY_ROUNDS = 100_000
-"""Number of rounds whose cohorts take seconds to draw."""
+"""From this number of rounds on, drawing cohorts takes seconds."""
 
 
 def start_run(
@@ -48,8 +48,8 @@ def start_run(
       commitment: The file of `fl-audit commit` for the run (docs/verify.md).
 
     Raises:
-      InputError: The folder is taken, the config or its data are invalid, or another config was
-        committed to; nothing is written then.
+      InputError: The folder is in use, the config or its data are invalid, or the commitment is to
+        another config; nothing is written then.
       Interrupted: A signal requested a stop; `continue_run` resumes.
     """
     from fl_audit.run.training_folder import check_new, secret_of, write_identity
@@ -70,7 +70,7 @@ def start_run(
             check_committed_inputs(commitment, opened, inputs)
         runtime = make_runtime(run, folder.worker_log)
     with at_work(folder):
-        check_new(out)  # another process may have taken it meanwhile
+        check_new(out)  # another process may have taken the folder meanwhile
         with _emptied_if_refused(folder):
             write_identity(folder, config, canaries_csv(run), run.secret)
             write_recorded_inputs(folder, inputs)
@@ -95,16 +95,16 @@ def continue_run(
 ) -> "Report":
     """Continues an interrupted run from its last checkpoint and returns the report.
 
-    A finished run is left as it is, so a job may be restarted until it has ended.
+    A finished run is left unchanged, so a job may be restarted at any time.
 
     Args:
-      config: The config that the run was started with.
+      config: The config with which the run was started.
       out: The run's folder.
-      observers: Called after every round from now on.
-      commitment: The commitment that the run was started under; None leaves it unchanged.
+      observers: Called after every further round.
+      commitment: The commitment under which the run was started; None for no check.
 
     Raises:
-      InputError: The folder holds no run of this config, or one that was not started under it.
+      InputError: The folder holds no run of this config, or one under another commitment.
       Interrupted: A signal requested a stop again.
     """
     from fl_audit.run.training_folder import (
@@ -155,7 +155,7 @@ def _hint_at_slow_steps(config: Config) -> None:
 
 
 def _report(folder: RunFolder) -> "Report":
-    """Writes the report of a run with a complete record, which needs no intermediate sums."""
+    """Writes the report of a run with a complete record, and deletes intermediate sums."""
     from fl_audit.report import write_report
 
     folder.round_directions.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-r"""Plans of audits before any training: what they would report, can detect and cost.
+r"""Plans of audits before any training: expected report, power and cost.
 
 >>> from pathlib import Path
 >>> import fl_audit
@@ -9,8 +9,8 @@ r"""Plans of audits before any training: what they would report, can detect and 
 plan of digits: 500 canaries, of which coins include 266; 100 rounds of about 20.0 clients ...
 lower bound   ε ≥ 1...
 
-Canaries' scores are drawn as the verdict's simulation draws them, by predicted lengths
-(`background`), without vectors or clients.
+Canaries' scores are simulated as for the verdict, from predicted norms (`background`), without
+vectors or clients.
 """
 
 from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan

@@ -1,17 +1,16 @@
-"""What will hide the canaries of a planned run: the verdict's simulation on predicted lengths.
+"""The predicted background of canaries in a planned run: noise, real updates, other canaries.
 
 In units of the round's clip norm S, the noised sum of round t is
 
     sum of its m canaries + real sum of norm r + z N(0, I)
 
-in d dimensions; its squared length is m + r^2 + d z^2 on average. What canaries show of it is what
-`verdict.exposure` says of measured lengths (Andrew et al. 2023, section 3).
+in d dimensions; its squared length is m + r^2 + d z^2 on average. From this, `verdict.exposure`
+gives the scores of canaries, as from measured norms (Andrew et al. 2023, section 3).
 
-What real clients do is unknown before training. The sum of n real updates at the clip norm is
-between sqrt(n) and n clip norms long: sqrt(n) if they are orthogonal, n if they are parallel. It is
-shorter where updates are shorter than the clip norm, and an adaptive clip norm follows the norms of
-updates. All unknowns are simulated at the ends of their range, so that a plan's interval covers
-them.
+Real updates are unknown before training. The sum of n real updates at the clip norm is between
+sqrt(n) clip norms (orthogonal updates) and n clip norms (parallel updates) long. It is shorter if
+updates are shorter than the clip norm, and an adaptive clip norm follows the norms of updates. All
+unknowns are simulated at the ends of their range, so that a plan's interval covers them.
 """
 
 import dataclasses
@@ -37,17 +36,17 @@ SPREAD = 0.5
 """Standard deviation of the logarithm of real updates' norms in one round; an assumption."""
 
 FACTOR = 10.0
-"""Factor by which the median norm of a real update may exceed or fall below the clip norm."""
+"""The largest factor between the median norm of a real update and the clip norm."""
 
 
 @dataclass(frozen=True)
 class Unknowns:
-    """One way in which real clients may behave.
+    """Assumptions on the behaviour of real clients.
 
     Attributes:
       alignment: Cosine between any two real updates of a round, in [0, 1].
-      drift: Cosine between the real sums of any two rounds, in [0, 1]; it is also the squared
-        cosine between a round's real sum and the part of it that all rounds share.
+      drift: Cosine between the real sums of any two rounds, in [0, 1]; also the squared cosine
+        between a round's real sum and its part common to all rounds.
       first_norm: Median norm of a real update in the first round, over the config's clip norm.
       last_norm: The same in the last round; the logarithm is linear in between.
     """
@@ -62,7 +61,7 @@ MIDDLE = Unknowns(alignment=0.1, drift=0.1, first_norm=1.0, last_norm=1.0)
 """The point for the tables' medians: nearly orthogonal updates, as in small models."""
 
 _DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
-"""Ends of alignment and drift, without drift for orthogonal updates, where it hardly occurs."""
+"""Ends of alignment and drift; orthogonal updates come without drift, which they hardly have."""
 
 _NORMS = tuple(itertools.product((1 / FACTOR, FACTOR), repeat=2))
 
@@ -77,11 +76,11 @@ ENDS = tuple(
 
 
 _MOST_CLIENTS = 1_000
-"""The largest number of clients simulated in a round; each represents several if there are more."""
+"""The largest number of simulated clients in a round; with more, each represents several."""
 
 
 _FARTHEST = 1e60
-"""The largest clip norm that is followed; the float32 of a run ends at 1e38, squares overflow."""
+"""The largest simulated clip norm; float32 ends at 1e38, and squares overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +88,7 @@ class ClipPath:
     """Clip norms and norms of real sums in the rounds of several trials.
 
     Attributes:
-      clip_norm: Norm S that the round's updates are clipped to, float64 of shape (trials, rounds).
+      clip_norm: Clip norm S of the round, float64 of shape (trials, rounds).
       real_norm: Norm of the sum of clipped real updates over S, float64 of shape (trials, rounds).
     """
 
@@ -100,11 +99,11 @@ class ClipPath:
 def simulate_clip_path(
     run: PlannedRun, unknowns: Unknowns, trials: int, random: np.random.Generator
 ) -> ClipPath:
-    """Simulates how the mechanism's own rule moves the clip norm.
+    """Simulates the mechanism's update rule of the clip norm.
 
-    Norms of a round's real updates are log-normal around a median that `unknowns` gives. A canary
-    is longer than any clip norm, so that it counts as clipped: where canaries are more than the
-    target quantile leaves, the clip norm grows without end.
+    Norms of a round's real updates are log-normal around a median from `unknowns`. A canary is
+    longer than any clip norm and counts as clipped: with more canaries than the target quantile
+    leaves room for, the clip norm grows without end.
     """
     shape = (trials, run.num_rounds)
     clip_norms, real_norms = np.empty(shape), np.empty(shape)
@@ -152,7 +151,7 @@ def _moved(
         noise = rule.count_stddev * random.standard_normal(len(clip_norm))
         share = 0.5 + (unclipped - cohort / 2 + noise) / rule.denominator
     error = np.clip(share, 0.0, 1.0) - rule.target_quantile
-    with np.errstate(over="ignore"):  # beyond every float is beyond the farthest, too
+    with np.errstate(over="ignore"):  # an overflow is also beyond the farthest
         moved = clip_norm * np.exp(-rule.learning_rate * error)
     return np.asarray(np.clip(moved, 1 / _FARTHEST, _FARTHEST))
 
@@ -161,11 +160,7 @@ def _moved(
 
 
 def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
-    """What hides canaries in the rounds of a run, in clip norms of each round.
-
-    Raises:
-      InputError: No round releases anything.
-    """
+    """The background of canaries in the rounds of a run, in clip norms of each round."""
     path = simulate_clip_path(run, unknowns, 1, np.random.default_rng(_SEED))
     clip_norm, real_norm = path.clip_norm[0], path.real_norm[0]
     release, cohorts = run.release, run.canaries + run.clients
@@ -199,13 +194,13 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
 
 
 def _overlap(run: PlannedRun) -> float:
-    """The share of a round's canaries that another round has too, on average."""
+    """The mean share of a round's canaries that are also in another round."""
     each = np.bincount(run.canary)
     pairs = float(np.sum(np.sqrt(run.canaries))) ** 2 - len(run.canary)
     return float(each @ (each - 1)) / pairs if pairs > 0 else 0.0
 
 
 def seen_of_plan(run: PlannedRun, unknowns: Unknowns) -> Seen:
-    """What the verdict's simulation will know of a planned run."""
+    """The input of the verdict's simulation, for a planned run."""
     scope = Scope(counts_on_sampling=run.release.client.participations is None)
     return Seen(predicted_background(run, unknowns), Lengths(), scope)

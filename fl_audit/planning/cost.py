@@ -1,4 +1,4 @@
-"""What an audit adds to the cost of training: updates, time to score, bytes, accuracy, hours."""
+"""The cost of an audit: updates, scoring time, bytes, accuracy, hours."""
 
 import contextlib
 import math
@@ -20,19 +20,19 @@ from fl_audit.resources import num_cores
 from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
-"""The longest time for one scoring; a pool that would take longer is timed on a part of it."""
+"""The longest time for one scoring; a larger pool is timed on a part."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What an audit adds to a run.
+    """The cost that an audit adds to a run.
 
     Attributes:
       scoring_seconds: Seconds for all cosines of one round, measured once on this machine.
-      canaries_timed: Number of canaries that were timed; where fewer than the pool,
-        `scoring_seconds` is scaled in proportion.
+      canaries_timed: Number of timed canaries; if fewer than the pool, `scoring_seconds` is scaled
+        proportionally.
       update_bytes: Size of a round's canary updates, at 4 bytes a parameter.
-      store_bytes: Size of the canary vectors that the config keeps; 0 where they are made anew.
+      store_bytes: Size of cached canary vectors; 0 if they are regenerated.
     """
 
     JSON_COMPUTED: ClassVar[tuple[str, ...]] = ("update_share", "total_scoring_seconds")
@@ -86,8 +86,8 @@ def _time_scoring(run: PlannedRun) -> tuple[float, int]:
 
 
 def _seconds(run: PlannedRun, count: int) -> float:
-    """Seconds of one scoring, after a first one that makes what is kept between calls."""
-    # The config's store file is of the whole pool, so that a part of the pool is kept in memory.
+    """Seconds of one scoring, after a first one that fills caches."""
+    # The config's store file is for the whole pool, so a part of the pool is cached in memory.
     store = "none" if run.pool.store == "none" else "memory"
     part = msgspec.structs.replace(run.pool, count=max(count, 2), store=store, store_path=None)
     family = make_family(part, run.config.seed, run.task.dim)
@@ -98,7 +98,7 @@ def _seconds(run: PlannedRun, count: int) -> float:
     return time.perf_counter() - started
 
 
-# The effect of canaries on the model, as far as it is known without training.
+# The effect of canaries on the model, as far as known without training.
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class AccuracyCost:
       noise_multiplier: Noise multiplier z of the noise on the sum.
       canary_noise: Standard deviation sqrt(m / d) that m unit vectors in random directions add
         to each coordinate, in clip norms.
-      canary_noise_of_run: The same over the run, sqrt(m p / d), as a canary that participates p
-        times adds up along its direction; p is averaged over participations.
+      canary_noise_of_run: The same over the run, sqrt(m p / d), because p participations of a
+        canary add up along its direction; p is averaged over participations.
       unclipped_quantile: Share gamma (n + m) / n of real updates below the clip norm at which an
-        adaptive clip norm settles, as no canary is below it; above 1 it grows without end. None
-        for a fixed clip norm, or without real clients.
+        adaptive clip norm settles, because no canary is below it; if above 1, the clip norm grows
+        without end. None for a fixed clip norm, or without real clients.
     """
 
     JSON_COMPUTED: ClassVar[tuple[str, ...]] = ("total_noise",)
@@ -145,19 +145,19 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
     )
 
 
-# The hours that a run takes on this machine, from about a minute of its own rounds.
+# The hours of a run on this machine, from about a minute of its rounds.
 
 
 _FEWEST_ROUNDS = 3
-"""The smallest number of rounds that are timed; the first one also builds what all others use."""
+"""The smallest number of timed rounds; the first one includes setup."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The time that the parts of a run take on the machine that it was measured on.
+    """The measured time of the parts of a run on this machine.
 
     Attributes:
-      start_seconds: The seconds from config to the end of the first round.
+      start_seconds: The seconds from loading the config to the end of the first round.
       round_seconds: The seconds of a later round with its scoring and logs, on average.
     """
 
@@ -167,12 +167,12 @@ class Calibration:
     rounds: int
 
     def seconds(self, runs: int = 1, machines: int = 1) -> float:
-        """The seconds of several such runs, without their reports, each run on one machine."""
+        """The seconds of several such runs, without reports, each on one machine."""
         one_run = self.start_seconds + (self.rounds - 1) * self.round_seconds
         return math.ceil(runs / machines) * one_run
 
     def to_json(self, runs: int = 1, machines: int = 1) -> dict[str, object]:
-        """The JSON object that a plan has under `hours`."""
+        """The JSON object under `hours` of a plan."""
         return {
             "start_seconds": self.start_seconds,
             "round_seconds": self.round_seconds,
@@ -184,7 +184,7 @@ class Calibration:
 
 
 class _EnoughError(Exception):
-    """The end of a calibration."""
+    """Raised to end a calibration."""
 
 
 class _Stopwatch(RoundObserver):
@@ -196,7 +196,7 @@ class _Stopwatch(RoundObserver):
         self._seconds = seconds
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Takes the time, and ends the run once that was long enough."""
+        """Records the time, and ends the run after enough rounds and seconds."""
         self.ends.append(time.perf_counter() - self._started)
         timed = self.ends[-1] - self.ends[0]
         if len(self.ends) >= _FEWEST_ROUNDS and timed >= self._seconds:
@@ -204,10 +204,9 @@ class _Stopwatch(RoundObserver):
 
 
 def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
-    """Trains the first rounds of a run in a folder that is thrown away, and times them.
+    """Trains the first rounds of a run in a temporary folder, and times them.
 
-    Imports TensorFlow. What the first round takes beyond a later one, and what is loaded before it,
-    counts once.
+    Imports TensorFlow. Loading, and the extra time of the first round, count once.
     """
     watch = _Stopwatch(seconds)
     from fl_audit.engines.prepare import canaries_csv, prepare

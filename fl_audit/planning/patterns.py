@@ -1,11 +1,11 @@
-"""How many canaries tell participation patterns apart, before training.
+"""The number of canaries needed to distinguish participation patterns, before training.
 
 Patterns are the arms of a config, or the config and others with another pattern. Each attacker's
-scores are simulated in the middle of the unknowns, of many more canaries than a run has: the AUC
-of each pattern, and by how much that of one canary's share varies. With k canaries each, two
-patterns differ beyond chance (`report.patterns`) in 80 % of audits if their AUC are z sqrt((s1^2 +
-s2^2) / k) apart, where s is the deviation of one canary, and z the sum of the normal quantiles of
-the simultaneous confidence and of 80 %.
+scores are simulated in the middle of the unknowns, for many more canaries than in a run, which
+gives the AUC of each pattern and the standard deviation s of one canary's contribution. With k
+canaries each, two patterns differ beyond chance (`report.patterns`) in 80 % of audits if their AUC
+differ by z sqrt((s1^2 + s2^2) / k), with z the sum of the normal quantiles of the simultaneous
+confidence and of 80 %.
 """
 
 import itertools
@@ -31,13 +31,13 @@ _CANARIES = 40_000
 """The number of canaries simulated for each pattern."""
 
 _SURE = 4.0
-"""Standard deviations by which simulated AUC differ at least where patterns do."""
+"""Simulated AUC that differ by fewer standard deviations count as equal."""
 
 _MOST = 10_000_000
-"""More canaries than this are as good as none."""
+"""A larger number of canaries is reported as none."""
 
 _CHUNK = 4_000_000
-"""The number of scores that are simulated at once: 32 MB."""
+"""The number of scores simulated at once: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class PatternPair:
     Attributes:
       attacker: The attacker in words.
       canaries: The canaries of each pattern with which they differ beyond chance in 80 % of audits;
-        None if they do not differ in the simulation, or with more than ten million.
-      share: The number over that of a run.
+        None if they do not differ in the simulation, or only with more than ten million.
+      share: The number of canaries over that of a run.
     """
 
     attacker: str
@@ -70,7 +70,7 @@ class _Pattern:
     is_of: BoolArray
 
     def detection(self, name: str) -> Detection | None:
-        """What one statistic finds, with the deviation of one canary; None if not simulated."""
+        """The detection by one statistic, with one canary's deviation; None if not simulated."""
         if name == LIKELIHOOD_RATIO.name:
             logged = statistics_of(self.run.config.canaries, self.run.config.audit)
             scores = self._likelihood_ratios() if LIKELIHOOD_RATIO in logged else None
@@ -84,7 +84,7 @@ class _Pattern:
         return Detection(self.label, None, None, middle, deviation * math.sqrt(number))
 
     def _likelihood_ratios(self) -> CanaryScores:
-        """Whitened scores, whose shift is that of a canary in the noise and clients of a round."""
+        """Likelihood ratios of whitened scores; noise and clients determine a canary's shift."""
         arm = self.label if self.run.arms else ""
         pattern = known_patterns(self.run.release, self.run.arms)[arm]
         lengths = self.background.aggregate_lengths / self.background.client_lengths
@@ -116,7 +116,7 @@ class _Pattern:
 def pattern_pairs(
     run: PlannedRun, others: Sequence[tuple[str, PlannedRun]]
 ) -> tuple[PatternPair, ...]:
-    """Each pattern against the least one, by attacker; empty without arms or other patterns."""
+    """Each pattern compared with the one that leaks least, by attacker; empty without others."""
     patterns = [
         pattern
         for label, planned in (("the config", run), *others)

@@ -39,40 +39,40 @@ LEAST_TRIALS = 3
 """The smallest number of simulated runs that gives an interval."""
 
 _TRIALS = 39
-"""The smallest number of trials whose extremes hold a new value with probability 95 %."""
+"""The smallest number of trials whose range contains a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""Trials of variants and claims, and of predictions where each trial takes long; 90 %."""
+"""Trials of variants and claims, and of slow predictions; 90 %."""
 
 _FEWEST_TRIALS = 9
-"""Trials of variants and claims where each trial takes long, and of the strongest statistic."""
+"""Trials of slow variants and claims, and of the strongest statistic."""
 
 _MANY_CANARIES = 10_000
-"""Number of canaries above which each trial takes long, as the estimators sort the scores."""
+"""With more canaries each trial is slow, because estimators sort the scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is known of a run before it is trained.
+    """The expected outcome of a run before it is trained.
 
-    What other statistics than the strongest show, predictions over the whole range of the unknowns
-    and variants are simulated where they are first asked for: the answer in a few lines takes one
-    prediction and no variant.
+    Other statistics than the strongest, predictions over the whole range of the unknowns, and
+    variants are simulated at first use: the short answer takes one prediction and no variant.
 
     Attributes:
-      run: The run as its config fixes it.
+      run: The run as determined by its config.
       trials: Number of simulated runs at every point of the range of the unknowns.
       variant_trials: Number of simulated runs of each variant.
       strongest: The statistic with the largest lower bound.
       middle: Its epsilons in simulated runs in the middle of the unknowns.
       not_predicted: Names of the run's statistics whose distribution is not simulated.
-      power: Power against the config's claim of an epsilon; None where it makes none.
-      detectable: What would be noticed of a claimed curve, or of the configured noise; None where
-        an epsilon is claimed, or that is not known.
-      cost: What the audit adds to the cost of training.
+      power: Power against the config's claimed epsilon; None without one.
+      detectable: The detectable violation of a claimed curve, or of the configured noise; None if
+        an epsilon is claimed, or if it is unknown.
+      cost: The cost of the audit.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
-      patterns: How many canaries tell arms, or other patterns, apart; empty without any.
+      patterns: The numbers of canaries needed to distinguish arms or other patterns; empty without
+        any.
     """
 
     run: PlannedRun
@@ -103,7 +103,7 @@ class Plan:
 
     @functools.cached_property
     def efficiency(self) -> tuple[PlannedEfficiency, ...]:
-        """The lower bounds and what limits them, one per statistic."""
+        """The lower bounds and their limits, one per statistic."""
         statistics, middle = self._every
         return planned_efficiency(self.run, middle, statistics)
 
@@ -113,7 +113,7 @@ class Plan:
         return variants(self.run, self.variant_trials)
 
     def of_strongest(self) -> tuple[StatisticPrediction, PlannedEfficiency]:
-        """The prediction and the efficiency of the strongest statistic, alone."""
+        """The prediction and the efficiency of the strongest statistic."""
         (prediction,) = predict(self.run, self.trials, self.middle, [self.strongest])
         (efficiency,) = planned_efficiency(self.run, self.middle, [self.strongest])
         return prediction, efficiency
@@ -159,7 +159,7 @@ def make_plan(
     Args:
       config: The config of the run.
       trials: Number of runs to simulate at every point of the range of the unknowns; by default 39,
-        and 19 where each takes long.
+        or 19 if trials are slow.
       others: Configs of the same task with other patterns, each with a label.
 
     Raises:

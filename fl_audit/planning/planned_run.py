@@ -1,4 +1,4 @@
-"""A planned run: what a config fixes of a run before it is trained."""
+"""A planned run, as determined by a config before training."""
 
 import functools
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ class PlannedRun(RunDesign):
     """A run as fixed by its config and seed: coins, cohorts and noise, but no real update.
 
     Attributes:
-      server: The config's server; None where its steps are no sums of aggregates with fixed
-        weights, so that the models' distribution is not simulated.
+      server: The config's server; None if its steps are not sums of aggregates with fixed weights,
+        in which case models are not simulated.
       clients: Number of real clients in each round, n, int64 of shape (rounds,).
       canary: The canary of each participation, an index in the pool, int64 of shape
         (participations,).
@@ -44,11 +44,10 @@ class PlannedRun(RunDesign):
     round: IndexArray
 
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
-        """What the null distributions of the statistics depend on.
+        """The input of the statistics' null distributions.
 
-        The distribution is that of `gaussian` canaries for every family: a plan treats its vectors
-        as dense, and for dense vectors the bound for random signs is within a few percent of that
-        distribution.
+        The distribution of `gaussian` canaries is used for every family: a plan treats compared
+        vectors as dense, for which the bound for random signs is within a few percent.
         """
         uploads = self.schedule.canary_attendance.sampling.most_drawn
         shift = upload_shift(self.noise, uploads)
@@ -56,19 +55,19 @@ class PlannedRun(RunDesign):
 
     @property
     def fixed_norm(self) -> float | None:
-        """The norm of canaries where nothing is clipped; None where updates are."""
+        """The norm of canaries without clipping; None with clipping."""
         mechanism = self.config.mechanism
         return MECHANISMS.kind_of(mechanism).canary_norm(mechanism)
 
     @property
     def first_norm(self) -> float:
-        """The norm of a canary in the first round: that of the config, or the first clip norm."""
+        """The norm of a canary in the first round: from the config, or the first clip norm."""
         clip_norm: float | None = getattr(self.config.mechanism, "clip_norm", None)
         return self.fixed_norm or clip_norm or FIRST_CLIP_NORM
 
     @functools.cached_property
     def clip_rule(self) -> AdaptiveClip | None:
-        """How the clip norm moves; None if it is fixed."""
+        """The update rule of the clip norm; None if it is fixed."""
         mechanism = self.config.mechanism
         rule = MECHANISMS.kind_of(mechanism).adaptive_clip
         return rule and rule(mechanism, self.noise, self.schedule.expected_cohort)

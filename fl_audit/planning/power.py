@@ -1,7 +1,7 @@
-"""How good a planned audit would be: its efficiency, and its power against the config's claim.
+"""The efficiency of a planned audit, and its power against the config's claim.
 
 Efficiency compares its lower bound with the largest reachable one and the upper bound. Power is the
-probability that it contradicts its claim with noise as configured, halved, or absent.
+probability that it contradicts its claim with the noise as configured, halved, or absent.
 """
 
 import dataclasses
@@ -61,12 +61,12 @@ class PlannedEfficiency:
     Attributes:
       lower_bound: The largest median of the bounds that hold for any mechanism, in the middle of
         the unknowns; None without any.
-      reachable: The median bound of the best single threshold, were it known in advance, with these
-        canaries; None where that is not known.
-      upper_bound: The upper bound for a canary against the statistic's attacker, possibly
-        infinite; None where nothing is known.
+      reachable: The median bound of the best single threshold, chosen in advance, with these
+        canaries; None if unknown.
+      upper_bound: The upper bound for a canary against the statistic's attacker, possibly infinite;
+        None if unknown.
       canaries_for_80_percent: Number of canaries, half of them included, with which the best test
-        reaches 80 % of the upper bound; None where no number is known.
+        reaches 80 % of the upper bound; None if unknown.
     """
 
     statistic: str = field(metadata=UNWRITTEN)
@@ -105,14 +105,14 @@ def planned_efficiency(
 
 
 _FAULTS = (1.0, 0.5, 0.0)
-"""Factors of the noise on the sum: what is really added, over what the config asks for."""
+"""The actual noise on the sum, over the configured one."""
 
 
 @dataclass(frozen=True)
 class FaultPower:
     """Share of simulated audits that contradict the claim, in the middle of the unknowns.
 
-    `noise_factor` is the noise on the sum that is really added, over what the config asks for.
+    `noise_factor` is the actual noise on the sum over the configured one.
     """
 
     noise_factor: float
@@ -126,15 +126,14 @@ class ClaimPower:
     """The power of an audit to contradict its config's claim.
 
     Attributes:
-      unfit: Why the canaries do not bear on the claim, whatever they show; None where they do.
-      faults: Power by the noise that is really added; one entry where the config adds no noise.
-      parts: What of its noise and rate is noticed, where a claim that counts on sampling is tested
-        by its parts; None elsewhere.
-      accounting: What accounting gives instead of the claim, which it contradicts, in words; None
-        where it does not.
-      canaries_needed: Number of canaries that gives ENOUGH_POWER at that epsilon, by the parts of
-        included ones: the config's own number where it is enough; None where no number that was
-        tried is enough.
+      unfit: Why the canaries say nothing about the claim; None if they do.
+      faults: Power by the actual noise; one entry if the config adds no noise.
+      parts: The power of the tests of noise and rate, for a claim that relies on sampling and is
+        tested by its parts; else None.
+      accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
+      canaries_needed: Number of canaries with ENOUGH_POWER at that epsilon (of included canaries,
+        if tested by the parts): the config's number if it is enough; None if no number tried is
+        enough.
     """
 
     claim: Claim
@@ -152,19 +151,19 @@ class ClaimPower:
 
     @property
     def ideal_power(self) -> float:
-        """Share of audits that contradict the claim where FACTOR times it is true."""
+        """Share of audits that contradict the claim if FACTOR times it is true."""
         return self.simulation.power.power
 
     @property
     def detectable_epsilon(self) -> float | None:
-        """The smallest epsilon of which ENOUGH_POWER of audits contradict the claim, if any."""
+        """The smallest true epsilon at which ENOUGH_POWER of audits contradict the claim."""
         by_scores = self.simulation.power.detectable_epsilon
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores
         return self.parts.epsilon if by_scores is None else min(by_scores, self.parts.epsilon)
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object that a plan has under `power`."""
+        """The JSON object under `power` of a plan."""
         return {
             "claim": fields_to_json(self.claim),
             "num_looks": self.num_tests,
@@ -178,7 +177,7 @@ class ClaimPower:
 
 
 def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
-    """Simulates the verdict on the config's claim; None where it claims nothing."""
+    """Simulates the verdict on the config's claim; None without one."""
     audit, release = run.config.audit, run.release
     if audit.claimed_epsilon is None:
         return None
@@ -188,7 +187,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     parts = _parts(run.config, seen)
     if parts is not None:
         chosen = dataclasses.replace(chosen, confidence=1 - (1 - SHARE) * (1 - chosen.confidence))
-    # The level is that of all tests, those on statistics that are not simulated too.
+    # The level is divided among all tests, also on statistics that are not simulated.
     confidence = 1 - chosen.level * len(chosen.methods) * len(statistics)
     tests = ClaimTests(_scored(run, statistics, seen), confidence, chosen.methods)
     simulation = simulate(claim, tests, seen)
@@ -227,13 +226,13 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
 
 
 def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
-    """A simulated audit with other clients."""
+    """The simulated audit with other clients."""
     exposure = background.exposure(simulation.statistic.name)
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 
 
 def _parts(config: Config, seen: Seen) -> Parts | None:
-    """The parts that the verdict on a config's claim will test; None where it tests none."""
+    """The parts tested by the verdict on a config's claim; None without any."""
     audit = config.audit
     is_asked = audit.verdict_statistic in ("all", OWN_ROUNDS.name)
     if seen.background is None or not is_asked or OWN_ROUNDS not in predicted_statistics(config):
@@ -243,7 +242,7 @@ def _parts(config: Config, seen: Seen) -> Parts | None:
 
 
 def _with_parts(fault: FaultPower, parts: Parts, claim: Claim) -> FaultPower:
-    """The power of scores or that of the parts, whichever is larger."""
+    """The larger of the powers of scores and of parts."""
     share = round(parts.power_at(fault.noise_factor, claim.epsilon, claim.delta), 4)
     shares = (fault.contradicted, fault.lowest, fault.highest)
     return FaultPower(fault.noise_factor, *(max(share, each) for each in shares))
@@ -258,7 +257,7 @@ def _fault_power(
 
 
 def _scored(run: PlannedRun, statistics: Sequence[Statistic], seen: Seen) -> list[ScoredStatistic]:
-    """The scores of one simulated run, such as the tests of a verdict are made for."""
+    """The scores of one simulated run, for constructing a verdict's tests."""
     background = seen.background
     if background is None:
         return []
@@ -275,13 +274,13 @@ def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
 
 @dataclass(frozen=True)
 class NeededCanaries:
-    """How many canaries it takes to notice a violation of a claimed curve.
+    """The number of canaries needed to detect a violation of a claimed curve.
 
     Attributes:
-      noise_factor: The noise over the least with which the claim is true; None where the violation
-        is FACTOR times the claimed epsilon.
-      canaries: The number with which 80 % of audits contradict the claim; None where no number that
-        was tried is enough.
+      noise_factor: The noise over the least for which the claim is true; None if the violation is
+        FACTOR times the claimed epsilon.
+      canaries: The number with which 80 % of audits contradict the claim; None if no number tried
+        is enough.
     """
 
     epsilon: float
@@ -298,9 +297,9 @@ class NeededCanaries:
 
 @dataclass(frozen=True)
 class CurvePower:
-    """What a planned audit of a claimed curve would notice: the smallest violation, if any.
+    """The smallest violation of a claimed curve that a planned audit would detect, if any.
 
-    `needed` says how many canaries some violations take, the largest violation first.
+    `needed` has the numbers of canaries for some violations, the largest violation first.
     """
 
     claim: CurveClaim
@@ -308,7 +307,7 @@ class CurvePower:
     needed: tuple[NeededCanaries, ...]
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object that a plan has under `detectable`."""
+        """The JSON object under `detectable` of a plan."""
         detectable = self.detectable
         of_mu = None if detectable is None else epsilon_of_mu(detectable.mu, self.claim.delta)
         return {
@@ -328,7 +327,7 @@ class CurvePower:
 
 
 def curve_power(run: PlannedRun) -> CurvePower | None:
-    """What the verdict would notice of a claimed curve or configured noise; None for a point."""
+    """The detectable violation of a claimed curve or of the configured noise; None for a point."""
     audit, statistics = run.config.audit, predicted_statistics(run.config)
     claim = claim_to_test(audit, run.release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
@@ -349,7 +348,7 @@ _NOISE_FACTORS = (0.9, 0.95)
 
 
 def _needed_for(claim: CurveClaim, audit: SimulatedAudit) -> Iterator[NeededCanaries]:
-    """How many canaries FACTOR times the claimed epsilon takes, and some less noise."""
+    """The numbers of canaries for FACTOR times the claimed epsilon, and for some reduced noise."""
     least = audit.less_noise.factor(claim.epsilon)
     yield NeededCanaries(FACTOR * claim.epsilon, None, audit.canaries_needed(audit.twice))
     for factor in _NOISE_FACTORS:

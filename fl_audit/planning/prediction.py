@@ -1,6 +1,6 @@
-"""The prediction of a planned run's estimates, by its estimators on simulated scores.
+"""The prediction of a planned run's estimates, from simulated scores.
 
-Also of its variants: other numbers of canaries, repeats, noise and clip norms.
+Also predicts variants: other numbers of canaries, repeats, noise and clip norms.
 """
 
 import itertools
@@ -46,12 +46,12 @@ class Interval:
 
 
 def _rank(trials: int) -> int:
-    """Rank of the sorted value that is the lower end: the largest that keeps _LEVEL, or 1."""
+    """Rank of the lower end among sorted values: the largest that keeps _LEVEL, or 1."""
     return max(int((trials + 1) * (1 - _LEVEL) / 2 + 1e-9), 1)
 
 
 def coverage(trials: int) -> float:
-    """Chance that a new value lies between the ends of `ends_of`: 1 - 2 r / (T + 1), always.
+    """Probability that a new value is between the ends of `ends_of`: 1 - 2 r / (T + 1).
 
     The new value is equally likely to have each of the T + 1 ranks, by symmetry.
 
@@ -69,7 +69,7 @@ def ends_of(values: FloatArray) -> tuple[float, float]:
 
 
 def median_of(values: FloatArray) -> float:
-    """The median; for an even number of values the lower middle one, as they may be infinite."""
+    """The median; the lower middle one of an even number of values, as they may be infinite."""
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
@@ -86,10 +86,10 @@ def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval
 _OF_ROUNDS = frozenset(statistic.name for statistic in (MAX, SUM, OWN_ROUNDS, ONE_UPLOAD))
 _OF_MODELS = frozenset(statistic.name for statistic in (FINAL, FINAL_MINUS_INITIAL))
 _OF_CORRELATED = frozenset((OWN_ROUNDS.name,))
-"""The statistics that are simulated under noise that is correlated over rounds."""
+"""The statistics simulated under correlated noise."""
 
 FIT = "gaussian_fit"
-"""The paper's estimate; it takes little time, so it is made at every end of the range."""
+"""The paper's estimate; it is fast, so it is computed at every end of the range."""
 
 _QUICK = "threshold_valid"
 
@@ -99,16 +99,16 @@ _AT_ONCE = 200_000
 """Number of simulated canaries in memory at a time."""
 
 Samples = Mapping[tuple[str, str], FloatArray]
-"""Epsilons by (statistic, method), each float64 with an entry for each trial that allows it."""
+"""Epsilons by (statistic, method), float64, for each trial to which the method applies."""
 
 
 def predicted_methods() -> tuple[str, ...]:
-    """The names of the estimates and of the bounds that hold for any mechanism."""
+    """The names of predicted methods: estimates, and bounds that hold for any mechanism."""
     return (ESTIMATE, *valid_methods(), FIT)
 
 
 def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
-    """The statistics of a run of this config whose distribution is simulated."""
+    """The statistics of a config whose distribution is simulated."""
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
     if MECHANISMS.kind_of(config.mechanism).noise_distribution in (TREE, MATRIX):
         known = _OF_CORRELATED
@@ -154,7 +154,7 @@ def sample(
     trials: int,
     pairs: Sequence[tuple[Statistic, str]],
 ) -> Samples:
-    """The epsilons of simulated runs whose scores allow the method, by statistic and method."""
+    """The epsilons of simulated runs to which a method applies, by statistic and method."""
     epsilons: dict[tuple[str, str], list[float]] = {}
     at_once = max(_AT_ONCE // run.num_canaries, 1)
     background = predicted_background(run, unknowns)
@@ -176,7 +176,7 @@ class StatisticPrediction:
     epsilons: Mapping[str, Interval]
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object, an interval by method; null where a method is left out."""
+        """The JSON object, an interval by method; null if a method is left out."""
         return {method: to_json(self.epsilons.get(method)) for method in predicted_methods()}
 
 
@@ -186,7 +186,7 @@ def sample_middle(run: PlannedRun, trials: int, statistics: Sequence[Statistic])
 
 
 def strongest(run: PlannedRun, trials: int) -> Statistic:
-    """The statistic with the largest median bound, by the method that takes least time."""
+    """The statistic with the largest median bound, by the fastest method."""
     statistics = predicted_statistics(run.config)
     bounds = sample(run, MIDDLE, trials, [(s, _QUICK) for s in statistics])
     medians = {name: median_of(values) for (name, _), values in bounds.items()}
@@ -196,10 +196,10 @@ def strongest(run: PlannedRun, trials: int) -> Statistic:
 def predict(
     run: PlannedRun, trials: int, middle: Samples, statistics: Sequence[Statistic]
 ) -> tuple[StatisticPrediction, ...]:
-    """Predicts estimates and bounds over the whole range of the unknowns about real clients.
+    """Predicts estimates and bounds over the whole range of the unknowns.
 
-    The paper's estimate is made at every end of the range. The others, which take longer, are made
-    where that estimate is lowest and where it is highest, statistic by statistic.
+    The paper's estimate is computed at every end of the range. Others are slower, and are computed
+    for each statistic where that estimate is lowest and where it is highest.
     """
     fits = [(s, FIT) for s in statistics]
     ends = {
@@ -232,7 +232,7 @@ def predict(
 def _extremes(
     ends: Mapping[Unknowns, Samples], statistics: Sequence[Statistic]
 ) -> dict[Unknowns, list[Statistic]]:
-    """The ends of the range at which the estimate is lowest and highest, with the statistics."""
+    """The ends of the range with the lowest and the highest estimate of some statistics."""
     chosen: dict[Unknowns, list[Statistic]] = {}
     for statistic in statistics:
         medians = {
@@ -256,7 +256,7 @@ _COUNT_FACTORS = (0.25, 0.5, 2, 4)
 _REPEATS = (1, 2, 4, 8)
 _NOISE_FACTORS = (0.5, 2)
 _NOISES = (0.1, 0.3, 1.0)
-"""The multipliers that are tried where a config has no noise."""
+"""The multipliers tried if a config has no noise."""
 
 _CLIP_FACTORS = (0.1, 10)
 
@@ -286,7 +286,7 @@ class Variant:
     """The prediction with one key of the config changed, in the middle of the unknowns.
 
     Attributes:
-      refused: Why the changed config cannot be run; None where it can.
+      refused: Why the changed config cannot be run; None if it can.
     """
 
     change: Change
@@ -310,7 +310,7 @@ class Variant:
 def changes(run: PlannedRun) -> list[Change]:
     """The changes to show; those of one key ascend and include the config's own value."""
     everything, count = predicted_statistics(run.config), run.pool.count
-    # Scores are cosines, so that a common factor of all clip norms changes only `final`.
+    # Scores are cosines, so a common factor of all clip norms changes only `final`.
     by_clip = [statistic for statistic in everything if statistic.name == FINAL.name]
     mechanism, pattern = run.config.mechanism, run.config.participation
     unit = 2 if run.pool.inclusion in ("fixed_half", "pairs") else 1
@@ -337,7 +337,7 @@ def changes(run: PlannedRun) -> list[Change]:
 
 
 def bound_trials(trials: int) -> int:
-    """Number of trials on which bounds are made: half, as they take longer than estimates."""
+    """Number of trials for bounds: half, because they are slower than estimates."""
     return -(-trials // 2)
 
 

@@ -1,4 +1,4 @@
-"""A plan as text for the terminal: all its tables, or the answer in a few lines."""
+"""A plan as text for the terminal: all tables, or the answer in a few lines."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ _WIDTH = 100
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """The tables of a plan, each below its explanation."""
+    """The tables of a plan, each with an explanation."""
     return [
         *head_lines(plan),
         *_prediction(plan),
@@ -122,7 +122,7 @@ _EFFICIENCY: dict[str, tuple[str, Callable[[Any], str]]] = {
     "canaries_for_80_percent": ("canaries for 80 %", "{:,}".format),
     "canaries_for_95_percent": ("for 95 %", "{:,}".format),
 }
-"""Heads and texts of the columns of a planned efficiency."""
+"""Headings and formats of the columns of a planned efficiency."""
 
 
 def _efficiency(plan: Plan) -> list[str]:
@@ -193,7 +193,7 @@ _NOISE = {
     0.5: ("half of it", "with half the noise"),
     0.0: ("none", "without noise"),
 }
-"""The noise that is really added, over the configured one: in a table, and in a sentence."""
+"""The actual noise, over the configured one, in a table and in a sentence."""
 
 
 def _power(plan: Plan) -> list[str]:
@@ -244,7 +244,7 @@ def _power(plan: Plan) -> list[str]:
 
 
 def _patterns(plan: Plan) -> list[str]:
-    """How many canaries tell each pattern from the one that leaks least, by attacker."""
+    """The numbers of canaries that distinguish each pattern from the least one, by attacker."""
     rows: list[Sequence[str] | str] = []
     for words, pairs in itertools.groupby(plan.patterns, key=lambda pair: pair.attacker):
         found = list(pairs)
@@ -376,7 +376,7 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 def _largest_lower_bound(plan: Plan) -> list[str]:
-    """The expected bound and fit of the statistic that shows most, in simulated runs."""
+    """The expected bound and fit of the strongest statistic, in simulated runs."""
     prediction, efficiency = plan.of_strongest()
     return [
         *_labelled("lower bound", f"ε ≥ {_best_bound(prediction)}{_efficiency_words(efficiency)}"),
@@ -394,7 +394,7 @@ def _best_bound(prediction: StatisticPrediction) -> str:
 
 
 def _efficiency_words(efficiency: PlannedEfficiency) -> str:
-    """What so many canaries can reach on the statistic, and the upper bound from accounting."""
+    """The reachable bound on the statistic, and the upper bound from accounting."""
     parts = [f" expected on {efficiency.statistic}"]
     if efficiency.reachable is not None:
         best = lower_bound_text(efficiency.reachable)
@@ -405,7 +405,7 @@ def _efficiency_words(efficiency: PlannedEfficiency) -> str:
 
 
 def _claim(plan: Plan) -> list[str]:
-    """How often the claim would be contradicted, by the noise that is really added."""
+    """The power against the claim, by the actual noise."""
     power = plan.power
     if plan.detectable is not None:
         return _labelled("claim", f"{plan.detectable.claim.short}: {plan.detectable.words}")

@@ -1,6 +1,6 @@
-"""Compares a written release sheet with the one that its run gives now.
+"""Compares a written release sheet with the one computed from its run.
 
-What the operator states is read off the page. The sheet with these statements must be the page.
+The operator's statements are read from the page; the sheet with these statements must equal it.
 """
 
 import difflib
@@ -24,7 +24,7 @@ Row = tuple[str, str, str]
 _STATED_IN = {label: key for key, label in LABELS.items()} | {
     LABELS[key]: name for name, key in KEY_OF_STATED.items()
 }
-"""The key of what an operator states in a field, by the field's label."""
+"""The key of an operator's statement, by the field's label."""
 
 
 class _Page(HTMLParser):
@@ -60,7 +60,7 @@ class _Page(HTMLParser):
             self._cells = None
 
     def statement(self) -> ReleaseStatement:
-        """What the operator states on the page."""
+        """The operator's statements on the page."""
         stated = {
             _STATED_IN.get(label, label): text
             for label, text, evidence in self.rows
@@ -75,9 +75,6 @@ def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
     """Adds the differences between a written sheet and its run to a verification.
 
     The sheet is not read if the verification has findings.
-
-    Raises:
-      InputError: The page cannot be read, or is no release sheet; or the folder is a log.
     """
     report = verified.report
     if verified.outcome == "broken":
@@ -96,7 +93,7 @@ def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
 
 
 def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:
-    """The differences between a page and the sheet that the run gives, in words."""
+    """The differences between a page and the computed sheet, in words."""
     rendered = render_sheet(sheet)
     written, follows = page.rows[1:], _Page(rendered).rows[1:]
     differences = [

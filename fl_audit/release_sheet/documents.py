@@ -1,8 +1,8 @@
 """A verified run for other programs: a section of a model card, and an in-toto statement.
 
-A statement about two subjects, a model and the last link of a run's chain, has claim, verdict and
-upper bounds. It is not signed: the pipeline that runs `fl-audit verify` signs and dates it (in-toto
-Statement v1, github.com/in-toto/attestation).
+The statement has two subjects, a model and the last link of a run's chain, and contains claim,
+verdict and upper bounds. It is not signed: the pipeline that runs `fl-audit verify` signs and dates
+it (in-toto Statement v1, github.com/in-toto/attestation).
 """
 
 import json
@@ -25,11 +25,7 @@ _OF_VERDICT = ("outcome", "epsilon_lower", "detectable_epsilon", "confidence")
 
 
 def in_toto_statement(link: str, verified: Verified) -> dict[str, Any]:
-    """The JSON object of a statement about a verified run, with the last link of its chain.
-
-    Raises:
-      InputError: The folder does not fit together, or its record does not name a model.
-    """
+    """The JSON object of a statement about a verified run, with the last link of its chain."""
     report = verified.report
     if report is None or report.run is None or not report.run.model_sha256:
         raise InputError("a statement needs the report of a run that fits and names its model")
@@ -98,7 +94,7 @@ def _cell(text: str) -> str:
 
 
 def _yaml(values: Mapping[str, Any], indent: str = "") -> list[str]:
-    """A mapping of plain values as YAML, whose scalars are those of JSON."""
+    """A mapping of plain values as YAML, with scalars as in JSON."""
     lines = []
     for key, value in values.items():
         if isinstance(value, Mapping):

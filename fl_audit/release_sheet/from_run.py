@@ -67,11 +67,7 @@ class Provenance:
 
 
 def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
-    """The evidence of a verified run.
-
-    Raises:
-      InputError: A file cannot be read.
-    """
+    """The evidence of a verified run."""
     commitment = None
     if folder.commitment.exists():
         commitment = read_try(folder).digest
@@ -86,11 +82,7 @@ class _StatementFile(Table, frozen=True):
 
 
 def read_statement(path: Path) -> ReleaseStatement:
-    """Reads an operator's statements, the table [release] of a TOML file.
-
-    Raises:
-      InputError: The file is not TOML, or has another table or key.
-    """
+    """Reads an operator's statements, the table [release] of a TOML file."""
     return parse_tables(read_toml(path), _StatementFile, str(path)).release
 
 
@@ -104,11 +96,7 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run; `sweep` is None if no sweep is known to contain it.
-
-    Raises:
-      InputError: The report is of scores alone.
-    """
+    """The release sheet of a finished run; `sweep` is None if no sweep is known to contain it."""
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
@@ -137,7 +125,7 @@ def sheet_of_run(
 
 
 def _by_operator(statement: ReleaseStatement) -> Iterator[Stated]:
-    """What the operator states, and what only the operator could and does not."""
+    """The operator's statements, and missing ones that only the operator could make."""
     missing = {
         "unit": "What a client is: not stated.",
         "metrics": "Which of these numbers leave the operator's hands: not stated.",
@@ -153,7 +141,7 @@ def _by_operator(statement: ReleaseStatement) -> Iterator[Stated]:
 
 
 def _release(run: RunRecord, config: Config, analytical: Accounting) -> Iterator[Stated]:
-    """What is released, whose data it is of, and how that is protected."""
+    """The fields on the release, its data, and their protection."""
     model = f"A model of {run.dim:,} parameters after {rounds_done(run)} ({run.task})."
     yield "released", model, RECORDED
     yield "data", f"{count(run.num_clients, 'client')}.", RECORDED
@@ -171,7 +159,7 @@ _GENERATORS = {"tensorflow-federated": "Philox4x32-10 (TFF)", "jax": "Threefry4x
 
 
 def _noise_generator(run: RunRecord) -> Iterator[Stated]:
-    """How noise was drawn, if there is any and the engine is known."""
+    """The generation of noise, if there is noise and the engine is known."""
     generator = next((text for name, text in _GENERATORS.items() if name in run.versions), None)
     noise = run.release.noise
     if generator is None or noise.noise_multiplier == 0:
@@ -193,7 +181,7 @@ def _noise_generator(run: RunRecord) -> Iterator[Stated]:
 
 
 def claim_words(verdict: Verdict | None) -> str:
-    """The claim that was tested, in words."""
+    """The tested claim, in words."""
     if verdict is None:
         return "None, and nothing was tested."
     if not verdict.claim.is_stated:
@@ -301,7 +289,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
-    """The runs of a sweep, their privacy cost, and that of private selection with their effort."""
+    """The runs of a sweep, their privacy cost, and that of as many runs by private selection."""
     if sweep is not None:
         unfinished = f", {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (
@@ -342,7 +330,7 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
 
 
 def _audit(report: Report) -> Iterator[Stated]:
-    """What was measured."""
+    """The measurements of the audit."""
     verdict, answer = report.verdict, headline(report)
     sure = f"{100 * report.confidence:g} %"
     if verdict is not None:

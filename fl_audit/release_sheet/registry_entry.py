@@ -1,8 +1,8 @@
 """A release sheet as an entry of a registry of differential privacy deployments: one JSON object.
 
 Its keys are those of the registry's schema of July 2026 (github.com/opendp/
-deployments-registry-data). The schema allows no null and no further key: unknown values are left
-out, and a required text that is unknown reads "not stated".
+deployments-registry-data). The schema allows neither null nor further keys: unknown values are left
+out, and an unknown required text is "not stated".
 """
 
 import math
@@ -56,7 +56,7 @@ def registry_entry(
 ) -> dict[str, Any]:
     """The JSON object of an entry.
 
-    `finished` is the day on which training ended, used if no day of publication is stated.
+    `finished` is the last day of training, used if no day of publication is stated.
     """
     deployment = {
         "basic": {
@@ -110,7 +110,7 @@ def registry_entry(
 
 
 def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
-    """The registry's tier of completeness, from the fields that not every sheet has."""
+    """The registry's tier of completeness, from optional fields."""
     if parameters.epsilon is None or statement.unit is None or statement.trust_model is None:
         return 1
     stated = (statement.data, statement.released_to, statement.earlier_runs)
@@ -118,7 +118,7 @@ def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
 
 
 def _known(value: Any) -> Any:
-    """A value without null, infinity and empty objects, which the registry leaves out."""
+    """A value without null, infinity and empty objects, which the schema does not allow."""
     if not isinstance(value, dict):
         return value
     known = {key: _known(item) for key, item in value.items()}
@@ -127,7 +127,7 @@ def _known(value: Any) -> Any:
 
 
 def _in_full(parameters: Parameters) -> str | None:
-    """What the keys of the registry cannot express: an infinite epsilon, and mu."""
+    """A text for an infinite epsilon and for mu, which the registry's keys cannot express."""
     if parameters.epsilon == math.inf:
         return "Epsilon is infinite: no noise is added."
     if parameters.mu is None or parameters.mu == math.inf:

@@ -17,8 +17,8 @@ class SweepRuns:
     Attributes:
       num_runs: The number of runs in sweep.json or among the folders of runs.
       num_recorded: The number of runs with a record.
-      num_begun: The number of runs that were begun and have none, as they are not finished or, by
-        sweep.json, were removed.
+      num_begun: The number of started runs without a record, unfinished or removed according to
+        sweep.json.
       price: The privacy cost of the finished runs for a client; None if there are none.
     """
 
@@ -29,11 +29,7 @@ class SweepRuns:
 
 
 def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
-    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none.
-
-    Raises:
-      InputError: sweep.json or the record of a run is damaged.
-    """
+    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none."""
     runs = folder.resolve().parent
     listed = runs.parent / "sweep.json"
     if runs.name != "runs" or not listed.exists():

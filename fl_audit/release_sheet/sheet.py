@@ -1,9 +1,9 @@
 """The layout of a release sheet; a field without a line says so.
 
-The fields are those that "How to DP-fy ML" (Ponomareva et al. 2023, arXiv:2303.00654, section 5.3)
-requires with a guarantee, those of the evaluation pyramid of NIST SP 800-226 (2025), and those of
-the registry of differential privacy deployments (github.com/opendp/deployments-registry-data).
-An audit adds verdict, detectable violation, checks, and the evidence of the sheet.
+The fields are from "How to DP-fy ML" (Ponomareva et al. 2023, arXiv:2303.00654, section 5.3), from
+the evaluation pyramid of NIST SP 800-226 (2025), and from the registry of differential privacy
+deployments (github.com/opendp/deployments-registry-data). An audit adds verdict, detectable
+violation, checks, and the evidence of the sheet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ReleaseSheet:
-    """A release sheet: what is released; who filled it, and when; at least one line a field."""
+    """A release sheet: name of the release, origin and date, and the lines of each field."""
 
     title: str
     subtitle: str
@@ -97,11 +97,7 @@ _AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 
 
 def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
-    """The sheet with all its fields, also those without a line; `lines` are by key.
-
-    Raises:
-      ValueError: There is no field with such a key.
-    """
+    """The sheet with all its fields, also those without a line; `lines` are by key."""
     if unknown := lines.keys() - LABELS:
         raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")
     missing = {key: NOT_AUDITED if key in _AUDITED else NOT_STATED for key in LABELS}

@@ -1,7 +1,7 @@
-"""Arms of canaries in a report: what each attacker finds of them, and the shift of each.
+"""Arms of canaries in a report: detection by attacker, and the shift of each arm.
 
-Arms whose canaries have about as many rounds are compared as patterns are (`report.patterns`). The
-shifts by known rounds, and the difference of any two, are of all arms.
+Arms with about equal numbers of rounds are compared like patterns (`report.patterns`). The shifts
+by known rounds, and their differences, cover all arms.
 """
 
 import math
@@ -52,24 +52,24 @@ class ReportedArms:
 
     comparison: ArmComparison
     delta: float  # the delta at which shifts are converted to epsilons
-    # by arm, the mean of the shifts that accounting allows its included canaries; empty if
-    # accounting does not cover the run
+    # by arm, the mean of the largest shifts of included canaries by accounting; empty if accounting
+    # does not cover the run
     allowed: Mapping[str, float]
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
-    # the rounds of a canary in words, and what each attacker finds, where rounds are about equal
+    # the rounds of a canary in words, and the detection by attacker, if rounds are about equal
     rounds: str = field(default="", metadata=WRITTEN_IF_SET)
     attackers: tuple[PatternAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
     def epsilons(self) -> dict[str, float]:
-        """The epsilon of each arm's shift, 0 where it is negative."""
+        """The epsilon of each arm's shift; 0 for a negative one."""
         return {
             arm.arm: epsilon_of_mu(max(arm.mu, 0.0), self.delta) for arm in self.comparison.arms
         }
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
-    """The arms of a run; None if it has none, was stopped, or has no scores of its rounds."""
+    """The arms of a run; None without arms, without own-round scores, or if it was stopped."""
     if not run.arms or STATISTIC not in run.scores or run.record.stopped_after is not None:
         return None
     scores, confidence = run.scores[STATISTIC], run.config.audit.confidence
@@ -101,11 +101,11 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """Scores by statistic, and what is known of them.
+    """Scores by statistic, and facts about them.
 
     Attributes:
-      release: What was released; None if not known.
-      is_drawn: Whether canaries' rounds have the distribution that their arm's name says.
+      release: The release; None if not known.
+      is_drawn: Whether canaries' rounds have the distribution named by their arm.
     """
 
     scores: Mapping[str, ScoreFile]
@@ -121,7 +121,7 @@ class _Scored:
         bounds: AttackerBounds | None,
         level: Level,
     ) -> Detection | None:
-        """What a statistic finds of one arm's canaries, of which `is_of` has True."""
+        """The detection of one arm's canaries, marked by `is_of`, with a statistic."""
         statistic, delta, confidence = STATISTICS.get(name), *level
         if statistic is None or name not in self.scores:
             return None
@@ -160,7 +160,7 @@ def _as_patterns(
     scored: _Scored,
     level: Level,
 ) -> tuple[str, tuple[PatternAttacker, ...]]:
-    """The rounds of a canary in words, and the attackers; nothing if arms differ in rounds."""
+    """The rounds of a canary in words, and the attackers; empty if arms differ in rounds."""
     is_of = [arms == name for name in names]
     own = [[rounds[canary] for canary in np.flatnonzero(members)] for members in is_of]
     means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
@@ -176,7 +176,7 @@ def _as_patterns(
 def unlike_canaries(
     arms: Iterable[str | None], rounds: Iterable[Sequence[int] | IndexArray]
 ) -> str | None:
-    """In what the included canaries differ, so that one epsilon is that of none; None if alike."""
+    """How included canaries differ, so that no single epsilon applies to them; None if alike."""
     named, numbers = {arm for arm in arms if arm}, {len(own) for own in rounds}
     if len(named) > 1:
         return f"canaries of {len(named)} arms"
@@ -192,7 +192,7 @@ def arms_of_log(
     delta: float,
     confidence: float,
 ) -> ReportedArms | None:
-    """The arms of a log whose canaries.csv names them, else None."""
+    """The arms of a log; None if its canaries.csv names none."""
     own = scores.get(STATISTIC)
     if own is None or facts.dim is None:
         return None
@@ -216,9 +216,9 @@ def arms_of_log(
 def _left_out(
     arms: Sequence[str], rounds: Sequence[IndexArray | None], scores: ScoreFile
 ) -> tuple[str, ...]:
-    """The arms of which fewer than `LEAST_CANARIES` included canaries are expected to participate.
+    """The arms with fewer than `LEAST_CANARIES` expected participating included canaries.
 
-    The share that participates is that of all canaries of the arm, excluded ones too.
+    The participating share is estimated from all canaries of the arm, also excluded ones.
     """
     of_arm = np.array(arms)
     participates = np.array([own is None or len(own) > 0 for own in rounds])
@@ -247,7 +247,7 @@ def _compared(
 
 
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
-    """The largest shift of each canary under the noise, of shape (num_canaries,), if known."""
+    """The largest shift of each canary given the noise, of shape (num_canaries,), if known."""
     z = release.noise.noise_multiplier
     if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):
         return None
@@ -293,12 +293,12 @@ def difference_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
 
 
 def arm_answers(arms: ReportedArms) -> list[str]:
-    """Which arm leaks least to each attacker."""
+    """The arm that leaks least to each attacker."""
     return pattern_answers(arms.attackers, arms.rounds, arms.comparison.confidence)
 
 
 def arms_words(arms: ReportedArms) -> str:
-    """How to read the intervals, and what separate runs would have cost."""
+    """The meaning of the intervals, and the cost of separate runs."""
     number = len(arms.comparison.arms)
     words = (
         f"Canaries were assigned to {number} arms at random. The shift is the mean of included "

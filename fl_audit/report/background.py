@@ -1,4 +1,4 @@
-"""What hides the canaries of a run or a log, as its rounds were measured."""
+"""The background of canaries in the measured rounds of a run or a log."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from fl_audit.verdict.exposure import Background
 
 
 def background_of_run(run: FinishedRun) -> Background | None:
-    """What hides the canaries of a run; None where they are no vectors, or no length is known."""
+    """The background of a run's canaries; None if they are not vectors or norms are unknown."""
     if not isinstance(run.config.canaries, Canaries):
         return None
     path, release = run.folder.round_cosines, run.record.release
@@ -52,7 +52,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
 
 
 def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatArray | None:
-    """The lengths of canaries' vectors, by their scores; None where these are of other rounds."""
+    """The norms of the sums over canaries' rounds, from scores; None if rounds differ."""
     own = run.scores.get(OWN_ROUNDS.name)
     if own is None or len(own.score) != len(run.included):
         return None
@@ -64,7 +64,7 @@ def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatAr
 
 
 def background_of_log(log: SeenLog) -> Background | None:
-    """What hides the canaries of a log; None where it does not say enough of its rounds."""
+    """The background of a log's canaries; None if the log does not state enough of its rounds."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None
@@ -94,7 +94,7 @@ def background_of_log(log: SeenLog) -> Background | None:
 
 
 def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> Background | None:
-    """The background with the rounds whose lengths are known; None where none are."""
+    """The background with the rounds of known norms; None if there are none."""
     of_aggregate, of_client = lengths.at(scored)
     known = np.isfinite(of_aggregate) & np.isfinite(of_client) & (of_aggregate > 0)
     rounds = scored[known & (of_client > 0)]
@@ -105,17 +105,17 @@ def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> B
 
 
 _ERRORS = 3.0
-"""Standard errors by which rounds have at least in common what they seem to."""
+"""A common part of rounds is reduced by this many standard errors."""
 
 
 def _with_common(
     found: Background, rows: Iterable[NumberedRow], sum_lengths: FloatArray | None
 ) -> Background:
-    """The background with what aggregates have in common from round to round, on average.
+    """The background with the mean correlation of aggregates between rounds.
 
-    The lengths of the sums of canaries' rounds say it; else excluded canaries, whose vectors are
-    independent of all rounds: over them the sum of a canary's cosines with T aggregates has the
-    variance (T + sum of the cosines of any two rounds) / dim.
+    It is estimated from the norms of the sums over canaries' rounds, or else from excluded
+    canaries, whose vectors are independent of all rounds: the sum of an excluded canary's cosines
+    with T aggregates has the variance (T + sum of the cosines of all pairs of rounds) / dim.
     """
     rounds, excluded = set(found.rounds.tolist()), ~found.included
     number, total = len(rounds), np.zeros(int(excluded.sum()))
@@ -140,7 +140,7 @@ def _with_common(
 
 
 def _server_weights(run: FinishedRun, rounds: IndexArray) -> FloatArray | None:
-    """The weights of rounds in the final model; None where steps are no sums of aggregates."""
+    """The weights of rounds in the final model; None if steps are not sums of aggregates."""
     server = run.config.server
     if not isinstance(server, ServerSgd):
         return None
@@ -149,14 +149,14 @@ def _server_weights(run: FinishedRun, rounds: IndexArray) -> FloatArray | None:
 
 
 def _as_canaries(release: Release) -> Release:
-    """The release, with clients that participate as canaries do where nothing is said of them."""
+    """The release; clients without stated participation participate like canaries."""
     if not isinstance(release.client.sampling, UnknownRounds):
         return release
     return dataclasses.replace(release, client=release.canary)
 
 
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
-    """The number of rounds of a client, as far as a log says; else the most of a canary."""
+    """The stated number of rounds of a client; else the largest of a canary."""
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds
     most = found.most_rounds
@@ -172,14 +172,14 @@ def _client_sensitivity(log: SeenLog, found: Background) -> float:
 
 
 def _weights(found: Background) -> RoundWeights:
-    """The weights of directions in canaries' scores, as `own_rounds` has them."""
+    """The weights of directions in canaries' scores, for `own_rounds`."""
     if found.correlation is None:
         return found.presences
     return found.presences.whitened(found.correlation, found.rounds, found.aggregate_lengths)
 
 
 def _scale(found: Background) -> FloatArray:
-    """The background's weights over those, by canary, float64 of shape (num_canaries,)."""
+    """The background's weights over those of scores, by canary, of shape (num_canaries,)."""
     if found.correlation is None:
         return np.ones(len(found.presences.set_of))
     largest = np.abs(found.own_weights * found.aggregate_lengths).max(axis=1)

@@ -1,4 +1,4 @@
-"""Building a report: from a finished run, or from the scores of any system.
+"""Builds a report from a finished run, or from the scores of any system.
 
 `build_report` uses all facts of a run; `report_on_folder`, `report_on_statistics` and
 `report_on_file` use a log, a folder or a file of scores, and an `EstimateRequest`.
@@ -20,7 +20,6 @@ from fl_audit.accounting import (
     noise_distribution_named,
     upper_bounds,
 )
-from fl_audit.accounting.gaussian_accountants import WITHOUT_ACCOUNTANT, check_is_accountant
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import SeenLog
@@ -95,7 +94,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """The report of a run; by default with estimates and verdict as its config asks."""
+    """The report of a run; by default with estimates and verdict as configured."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -234,7 +233,7 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
 
 
 def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
-    """A run's canaries by their own rounds; None where these are not scored, or not asked about."""
+    """A run's canaries by their own rounds; None if these are not scored or not requested."""
     asked = run.config.audit.verdict_statistic
     is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
     if background is None or not is_asked:
@@ -280,7 +279,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What to estimate from scores; InputError for what no scores allow."""
+    """The parameters of estimates from scores; InputError for invalid ones."""
 
     delta: float  # the delta of differential privacy, in [0, 1)
     confidence: float = 0.95  # confidence of every bound, in (0, 1)
@@ -373,18 +372,12 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
     release = uploads if rounds is None else rounds.release
     if release is None:
         return dataclasses.replace(report, why_not_accounted=why_nothing_stated(log))
-    try:
-        accounted = _accounted(
-            release, report.statistics, request.delta, request.confidence, uploads
-        )
-    except ModuleNotFoundError as error:
-        check_is_accountant(error)
-        return dataclasses.replace(report, why_not_accounted=WITHOUT_ACCOUNTANT)
+    accounted = _accounted(release, report.statistics, request.delta, request.confidence, uploads)
     return dataclasses.replace(report, **accounted, is_stated_by_log=True)
 
 
 def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
-    """The noise and rounds that a run has, or a log states; nothing of scores alone."""
+    """The accounting of a run, or of noise and rounds stated by a log; empty for scores alone."""
     run, scope = _run_of(folder), _folder_scope(folder)
     if run is not None:
         return accounted_of_run(_release(run), scope)
@@ -404,7 +397,7 @@ def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
 
 
 def report_on_folder(folder: AuditedFolder, request: EstimateRequest) -> Report:
-    """The report on all statistics that a folder holds or allows; writes nothing."""
+    """The report on all statistics of a folder; writes nothing."""
     return report_on_statistics(folder, folder_statistics(folder), request)
 
 
@@ -472,7 +465,7 @@ def _claim_verdict(
 def _sampled_canaries_of(
     folder: AuditedFolder, statistics: Sequence[ScoredStatistic], background: Background | None
 ) -> SampledCanaries | None:
-    """A folder's canaries by their own rounds; None where these are not scored, or not asked."""
+    """A folder's canaries by their own rounds; None if these are not scored or not requested."""
     own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
     if own is None or background is None:
         return None
@@ -517,18 +510,15 @@ def _claim_of_rounds(
     if stated is None:
         return None
     is_one_round = stated.release.canary.participations == 1
-    try:
-        if stated.says_all_rounds:
-            return sampled_claim(stated.release, delta, statistics)
-        if is_one_round and not log.folder.noise_correlation.exists():
-            return configured_claim(stated.release, delta, [OWN_ROUNDS], is_stated=False)
-    except ModuleNotFoundError as error:
-        check_is_accountant(error)
+    if stated.says_all_rounds:
+        return sampled_claim(stated.release, delta, statistics)
+    if is_one_round and not log.folder.noise_correlation.exists():
+        return configured_claim(stated.release, delta, [OWN_ROUNDS], is_stated=False)
     return None
 
 
 def _background(folder: AuditedFolder) -> Background | None:
-    """What hides the canaries of a folder; None of scores alone."""
+    """The background of a folder's canaries; None for scores alone."""
     if folder.log is not None:
         return background_of_log(folder.log)
     run = _run_of(folder)

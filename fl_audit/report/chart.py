@@ -62,7 +62,7 @@ _STYLE: dict[Any, Any] = {
     "axes.facecolor": "none",
 }
 
-# On a page a figure takes the page's colours, which differ in dark mode.
+# Figures use the page's colours, which differ in dark mode.
 _ON_PAGE = {BLUE: "--blue", ORANGE: "--orange", INK: "--ink", FAINT: "--faint"}
 
 _NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
@@ -87,7 +87,7 @@ _MOST_BINS = 90
 
 
 def has_range(scores: CanaryScores) -> bool:
-    """Whether the range of the scores is finite, as axes need."""
+    """Whether the range of the scores is finite, as required by axes."""
     both = np.concatenate([scores.included, scores.excluded])
     return math.isfinite(float(both.max()) - float(both.min()))
 
@@ -215,7 +215,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """A log axis spanning the finite values of at least `_LEAST`; smaller ones are at its low.
+        """A log axis spanning the finite values above `_LEAST`; smaller ones are at its low end.
 
         >>> LogAxis.around([5e-324])
         LogAxis(low=0.11499999999999999, high=1.15)

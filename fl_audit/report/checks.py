@@ -190,7 +190,7 @@ def _log_checks(log: SeenLog) -> Checks:
 
 
 def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
-    """What checks can test of a log without aggregates: their norms; None if it states none."""
+    """The input of checks from a log without aggregates, by their norms; None without norms."""
     lengths = logged_lengths(log.folder, np.zeros(0)).of_aggregate[: len(stated)]
     if not np.isfinite(lengths).any() or log.folder.noise_correlation.exists():
         return None
@@ -227,20 +227,20 @@ def _left_out(
 
 
 def _clip_norm_moves(log: SeenLog) -> bool:
-    """Whether clip norms of a log, by the norms it states, differ from round to round."""
+    """Whether a log's clip norms, from stated norms, differ between rounds."""
     stated = read_mechanism(log.folder)
     if stated is None or not log.folder.round_lengths.exists():
         return False
     of_client = logged_lengths(log.folder, np.zeros(0)).of_client[: len(stated)]
     bounds = stated[: len(of_client), 1]
     known = np.isfinite(of_client) & np.isfinite(bounds)
-    # Bounds are alike where a fixed clip norm is divided by each round's participants.
+    # With a fixed clip norm over each round's participants, norm bounds are equal.
     parts = (of_client[known], bounds[known])
     return known.any() and all(np.ptp(part) > _SAME_NORM * part.max() for part in parts)
 
 
 _SAME_NORM = 1e-3
-"""The relative difference of norms that are taken for one."""
+"""Norms with at most this relative difference count as equal."""
 
 
 def checks_of_run(run: FinishedRun) -> Checks:
@@ -354,7 +354,7 @@ def finding_words(check: Check) -> str:
         return check.measured
     if check.num_tests == 0:
         return "nothing to test"
-    if check.name not in _WORDS:  # of another version of fl_audit
+    if check.name not in _WORDS:  # a check of another version of fl_audit
         return f"ratio {significant(check.ratio)}"
     return _WORDS[check.name].worst(check)
 
@@ -445,7 +445,7 @@ def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
 def run_canary_check(run: FinishedRun) -> CanaryCheck:
     """The canary check of a run.
 
-    It uses every canary's cosine with every aggregate if these were logged, else scores alone (as
+    It uses every canary's cosine with every aggregate if these were logged, else only scores (as
     for canaries that hold examples).
     """
     path = run.folder.round_cosines

@@ -49,7 +49,7 @@ class FinishedRun:
         if the run was stopped.
       scores: Scores of all canaries by statistic.
       aggregates: Inputs of the mechanism checks; None if the mechanism is not checked.
-      compared: The null of the vectors that canaries were compared with, by statistic.
+      compared: The compared vectors, by statistic.
       included: Whether each canary was included, bool of shape (num_canaries,).
       rounds_of_canaries: Assigned rounds of every canary from 0, also of excluded ones.
       arms: The arm of every canary; empty without arms.
@@ -150,8 +150,7 @@ def assembled_run(
 ) -> FinishedRun:
     """A run from its parts, with the curves and the measured aggregates in its folder.
 
-    `pool` are the canaries, each with its rounds; `compared` the vectors of the scores, by
-    statistic.
+    `pool` are the canaries with their rounds, `compared` the compared vectors by statistic.
     """
     known = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
     if len(known) != len(pool):
@@ -181,11 +180,11 @@ def assembled_run(
 
 
 def _without_rounds(scores: Mapping[str, ScoreFile], config: Config) -> Mapping[str, ScoreFile]:
-    """The scores of a run with secret rounds, on a grid where they would tell a canary's rounds.
+    """The scores of a run with secret rounds; scores that reveal rounds are rounded to a grid.
 
-    Whoever sees all aggregates knows the score of a canary in any set of rounds, so that the digits
-    of a score, or of a bound or a bin that follows from it, name the set. Rounded down, no bound
-    rises; a step is a quarter to half of the standard error of the mean of all scores.
+    Anyone who sees all aggregates can compute a canary's score for any set of rounds, so the digits
+    of a score, or of a bound derived from it, reveal the set. Rounding down increases no bound; a
+    step is a quarter to half of the standard error of the mean of all scores.
     """
     rounded = dict(scores)
     for statistic in statistics_of(config.canaries, config.audit):
@@ -212,7 +211,7 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
-    """A run's aggregates as measured, with the noise and norm that each round should have."""
+    """A run's measured aggregates, with the expected noise and norm of each round."""
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
     except ValueError as error:  # a noise distribution that is not registered

@@ -97,7 +97,7 @@ def _nothing_scored(path: Path) -> InputError:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, with the vectors canaries were compared with."""
+    """Scores by statistic, with the compared vectors."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]
@@ -111,7 +111,7 @@ def folder_statistics(
     null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
-    """Reads a folder's score files, or scores a log without any; None is as the folder says."""
+    """Reads a folder's score files, or scores a log without any; None for the folder's value."""
     path = folder.path
     scored = _scores_of(folder)
     for option, given, recorded in (
@@ -134,7 +134,7 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """What null distributions of a folder's scores depend on."""
+    """The facts of a folder on which null distributions depend."""
     config = RunFolder(folder.path).config
     return RunFacts(
         load_recorded(config).audit if config.exists() else Audit(),
@@ -169,7 +169,7 @@ def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> Repor
 
 
 def folder_unlike(folder: AuditedFolder) -> str | None:
-    """In what the included canaries of a folder differ (`unlike_canaries`)."""
+    """How the included canaries of a folder differ (`unlike_canaries`)."""
     path = ScoredFolder(folder.path).canaries
     pool = read_canaries(path) if path.exists() else {}
     included = [row for row in pool.values() if row.included]
@@ -178,7 +178,7 @@ def folder_unlike(folder: AuditedFolder) -> str | None:
 
 
 def check_statistic(path: Path, name: str | None) -> None:
-    """Refuses, before a log is scored, a statistic that neither a file nor an attacker has."""
+    """Refuses, before a log is scored, a statistic without a score file or an attacker."""
     if name is not None:
         is_log = LogFolder(path).pool.exists()
         of_log = statistics_of_logs() if is_log else ()

@@ -82,14 +82,14 @@ class Headline:
     """The answer of an audit. Empty strings mean that there is nothing to say.
 
     Attributes:
-      upper_bound: Accounting for a canary against this attacker, possibly infinite; None if
-        unknown.
+      upper_bound: The accounted epsilon of a canary against this attacker, possibly infinite; None
+        if unknown.
       to_canary: The upper bound's party and source, in words that follow the number.
       to_client: The upper bound for a client, if it differs.
       why_unknown: Why the upper bound is unknown.
       lower_bound: A lower bound that holds for any mechanism at its confidence.
       estimated: The estimate of the epsilon that the attack attains.
-      sees: What the attacker sees, in words that follow "the attacker has".
+      sees: The attacker's view, in words that follow "the attacker has".
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with so many.
       estimate_is_over: The unlike canaries over which the estimate is a mean; None if alike.
@@ -221,12 +221,12 @@ class Headline:
 
     @property
     def is_estimate_below(self) -> bool:
-        """Whether the estimate is below the lower bound, which its interval contains."""
+        """Whether the estimate is below a lower bound within its interval."""
         estimate, least = self.estimate_within(), self.lower_bound_epsilon() or 0.0
         return estimate is not None and estimate < least <= self.most()
 
     def estimate_within(self) -> float | None:
-        """The estimate, truncated at an upper bound that its interval contains.
+        """The estimate, truncated at an upper bound within its interval.
 
         An excess over the upper bound is then chance, as the mechanism may be as configured. None
         without an estimate, and if the lower bound exceeds its interval: canaries' shifts then
@@ -336,7 +336,7 @@ def _to_client(against: Guarantees, report: Report) -> str:
 
 
 def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
-    """The guarantees without and with knowledge of who was sampled, where these are two."""
+    """The guarantees without and with knowledge of who was sampled, if they differ."""
     hidden = report.attackers.get("does_not_know_rounds")
     known = report.attackers.get("knows_rounds")
     if hidden is None or known is None:
@@ -346,7 +346,7 @@ def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
 
 
 def _by_attacker(against: Guarantees, report: Report) -> str:
-    """The guarantee to a client against who sees less, or more, where that is another one."""
+    """The guarantee to a client against a weaker or stronger attacker, if it differs."""
     uploads, sums = (report.attackers.get(name) for name in ("sees_uploads", "knows_rounds"))
     if against == uploads and sums is not None:
         of_sums = f"ε ≤ {upper_bound_text(sums.client.epsilon)} for a client"
@@ -356,7 +356,7 @@ def _by_attacker(against: Guarantees, report: Report) -> str:
 
 
 def _hidden(against: Guarantees, report: Report) -> str:
-    """The guarantee to a client whose rounds sampling hides, if `against` is of who knows them."""
+    """The guarantee to a client with secret rounds, if `against` is for known rounds."""
     both = _against_both(report)
     if both is None or against != both[1]:
         return ""
@@ -372,7 +372,7 @@ def _relation(analytical: Accounting | None) -> str:
 
 
 def _rounds(party: Guarantee) -> str:
-    """How often a party participates; empty if sampling decides."""
+    """The number of a party's rounds in words; empty if random."""
     if party.participations is None:
         return ""
     rounds = party.participations

@@ -1,7 +1,7 @@
-"""A report as JUnit XML, in which CI systems show tests: the claim, the canary check, the checks.
+"""A report as JUnit XML, for CI systems: the claim, the canary check and the checks as tests.
 
-JUnit's format and not SARIF: SARIF is about places in source code, of which an audit has none, and
-GitLab, Jenkins and Azure Pipelines show JUnit's by themselves, GitHub by an action.
+SARIF would not fit: it is about locations in source code. GitLab, Jenkins and Azure Pipelines
+display JUnit XML, and GitHub does with an action.
 """
 
 from collections import Counter
@@ -30,8 +30,8 @@ class Case:
 def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
     """The claim, the canary check, and each mechanism check.
 
-    `required` is what --require names: with "consistent" a claim fails that is not, with "checks" a
-    check that could not be made.
+    `required` are the values of --require: with "consistent" a claim that is not consistent fails,
+    with "checks" a check that could not be made.
     """
     yield _claim(report, required)
     if report.canary_check is not None:

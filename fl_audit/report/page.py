@@ -1,4 +1,4 @@
-"""The page report.html, which refers to no other file, and the writing of both reports."""
+"""The page report.html, a single file, and the writing of both reports."""
 
 import dataclasses
 import functools
@@ -131,7 +131,7 @@ def _patterns(report: Report) -> dict[str, Any]:
 
 
 def _heading(report: Report, run: FinishedRun | None) -> dict[str, Any]:
-    """What was audited, in a few words and in sentences."""
+    """The audited training, in a few words and in sentences."""
     if run is None:
         source = report.source or ScoreSource("scores")
         return {"task": source.name, "name": "", "date": "", "facts": scores_facts(report, source)}

@@ -1,10 +1,10 @@
-"""Participation patterns against attackers: what a pattern hides, from which attacker.
+"""Comparison of participation patterns by attacker.
 
-Patterns are compared by the area under the ROC curve (AUC): the chance that an included canary has
-a larger score than an excluded one. It needs no model of the scores, and no shape of them. Canaries
-of different patterns, of separate runs or of the arms of one, are independent, so that an interval
-of a difference follows from the intervals of both (Newcombe 1998, on the logit scale); all
-differences of all attackers hold together (Bonferroni).
+Patterns are compared by the area under the ROC curve (AUC): the probability that an included canary
+has a larger score than an excluded one. It needs no model of the scores. Canaries of different
+patterns, in separate runs or in the arms of one, are independent, so an interval for a difference
+follows from both intervals (Newcombe 1998, on the logit scale). The intervals for all differences
+and attackers hold simultaneously (Bonferroni).
 """
 
 import itertools
@@ -27,30 +27,33 @@ _ATTACKERS = (
     ("with the schedule", ("own_rounds",)),
     ("with the final model", ("final_minus_initial", "final")),
 )
-"""Attackers in words, each with the statistics that score it, the best one first."""
+"""Attackers in words, each with its statistics, the best one first."""
 
 BOUND = "threshold_valid"
 """The method of the lower bounds."""
 
 _AS_OFTEN = 1.1
-"""Mean participations that differ by at most this factor count as equal: chance alone moves the
-mean of 200 canaries with seven rounds each by 3 %."""
+"""Mean participations that differ by at most this factor count as equal: by chance alone the mean
+of 200 canaries with seven rounds each moves by 3 %.
+"""
 
 _EDGE = 1e-6
-"""The distance of an AUC from 0 and 1 at which its logit is taken."""
+"""The least distance of an AUC from 0 and 1 for its logit."""
 
 
 @dataclass(frozen=True)
 class Detection:
-    """How well one attacker finds the canaries of one pattern.
+    """The detection of one pattern's canaries by one attacker.
 
     Attributes:
       label: The setting or arm.
-      upper_bound: The upper bound on epsilon against it, from accounting; None if none is known.
+      upper_bound: The upper bound on epsilon against the attacker, from accounting; None if
+        unknown.
       lower_bound: The smallest lower bound of the pattern's runs; None if left out.
       auc: The mean AUC of the runs.
-      deviation: The standard deviation of its logit.
-      noise_multiplier: That of its runs; only patterns of equal noise are compared.
+      deviation: The standard deviation of the AUC's logit.
+      noise_multiplier: The noise multiplier of the runs; only patterns with equal noise are
+        compared.
     """
 
     label: str
@@ -69,7 +72,7 @@ class Detection:
 
 @dataclass(frozen=True)
 class PatternAttacker:
-    """One attacker, and how well it finds the canaries of each pattern."""
+    """One attacker, and its detection of each pattern's canaries."""
 
     words: str
     statistic: str
@@ -90,10 +93,10 @@ class Difference:
 def pattern_attackers(
     patterns: int, detection_of: Callable[[int, str], Detection | None]
 ) -> tuple[PatternAttacker, ...]:
-    """The attackers that all of some patterns have, each by its best statistic.
+    """The attackers common to all patterns, each with its best statistic.
 
-    `detection_of` makes the detection of a pattern, counted from 0, by a statistic; None if the
-    pattern lacks it.
+    `detection_of` gives the detection of a pattern, from 0, by a statistic; None if the pattern
+    does not have it.
     """
     found = []
     for words, statistics in _ATTACKERS:
@@ -106,7 +109,7 @@ def pattern_attackers(
 
 
 def rounds_text(number: float) -> str:
-    """A mean number of rounds, without decimals if it is whole.
+    """A mean number of rounds, without decimals for an integer.
 
     >>> [rounds_text(number) for number in (1.0, 6.667, 12.3, 340.0)]
     ['1', '6.7', '12', '340']
@@ -116,7 +119,7 @@ def rounds_text(number: float) -> str:
 
 
 def rounds_words(number: float | None) -> str:
-    """How often a canary participates on average, in words; empty if unknown."""
+    """The mean number of a canary's rounds, in words; empty if unknown."""
     text = "" if number is None else rounds_text(number)
     return text and f"{text} round{'' if text == '1' else 's'} per canary"
 
@@ -184,7 +187,7 @@ def _difference(first: Detection, second: Detection, confidence: float) -> Diffe
 def pattern_answers(
     attackers: Sequence[PatternAttacker], rounds: str, confidence: float
 ) -> list[str]:
-    """Which pattern leaks least and most to each attacker, in a sentence each, below a heading.
+    """The patterns that leak least and most to each attacker, a sentence each, below a heading.
 
     `rounds` are the rounds of a canary in words; empty if unknown. Empty without attackers.
     """
@@ -215,7 +218,7 @@ def _answer(attacker: PatternAttacker, found: Sequence[Difference]) -> str:
 
 
 def _group(detections: Sequence[Detection]) -> str:
-    """Patterns that are not told apart, and their AUC."""
+    """Patterns that are not distinguished, and their AUC."""
     names = [f"“{d.label}”" for d in sorted(detections, key=lambda d: d.auc)]
     listed = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     chance = "; chance may explain the difference" if len(names) > 1 else ""
@@ -228,7 +231,7 @@ def _auc_range(detections: Sequence[Detection]) -> str:
 
 
 def _certain(attacker: PatternAttacker) -> Iterator[str]:
-    """What bounds on epsilon show for certain: a lower bound above others' upper bounds."""
+    """Differences shown by bounds on epsilon: a lower bound above others' upper bounds."""
     for more in attacker.detections:
         limits = {
             less.label: less.upper_bound
@@ -258,7 +261,7 @@ PatternRows = list[tuple[str, list[tuple[str, ...]]]]
 
 
 def pattern_rows(attackers: Sequence[PatternAttacker], confidence: float) -> PatternRows:
-    """The table pattern x attacker: for each attacker a row of cells for each pattern."""
+    """The table of patterns by attacker: for each attacker a row for each pattern."""
     return [
         (
             f"an attacker {attacker.words} ({attacker.statistic})",
@@ -282,7 +285,7 @@ def _cells(found: Detection, confidence: float) -> tuple[str, ...]:
 def pattern_context(
     attackers: Sequence[PatternAttacker], answers: Sequence[str], confidence: float
 ) -> dict[str, Any]:
-    """The values of patterns.html, which shows nothing without attackers."""
+    """The values of patterns.html, which is empty without attackers."""
     return {
         "pattern_answers": answers,
         "pattern_head": [(head, "number" * bool(at)) for at, head in enumerate(PATTERN_HEAD)],

@@ -1,4 +1,4 @@
-"""The page of `fl-audit mcmc`, and its plots, which the page of an attack shares.
+"""The page of `fl-audit mcmc`, and its plots, also used by the page of an attack.
 
 The posterior of epsilon and strength as in Yıldırım et al. (2025), Figures 3, 4 and 6.
 """
@@ -210,7 +210,7 @@ def plot_autocorrelation(axes: Axes, chains_by_name: dict[str, FloatArray]) -> N
 
 
 def free_chains(draws: MhaarDraws) -> dict[str, FloatArray]:
-    """The parameters that the chains move, by name, each float64 of shape (chains, draws)."""
+    """The parameters that vary in the chains, by name, each float64 of shape (chains, draws)."""
     named = {"ε": draws.epsilon, "s": draws.strength, "τ": draws.tau, "ρ": draws.rho}
     return {n: v for n, v in named.items() if v is not None and np.ptp(v) > 0}
 

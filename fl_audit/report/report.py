@@ -1,4 +1,4 @@
-"""The report of an audit: the one record that is built, rendered, written and read back.
+"""The report of an audit, as one record that is built, rendered, written and read back.
 
 It combines the records of other packages: estimates and ROC curves of `estimators`, checks and the
 canary check of `checks`, upper bounds of `accounting`, the verdict of `verdict`, and the run's
@@ -63,7 +63,7 @@ class NullCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticReport(AuditResult):
-    """The estimates on one statistic, and how well its scores fit what the methods assume.
+    """The estimates on one statistic, and checks of the methods' assumptions on its scores.
 
     Attributes:
       roc: How well scores separate included from excluded canaries; None if a group is empty.
@@ -74,10 +74,10 @@ class StatisticReport(AuditResult):
         "closed_form" if known exactly or by a bound on its tail, which an estimate's detail
         `null_law` names; else "empirical".
       null_check: None if the null distribution has no closed form.
-      found: True positive rates at the false positive rates of published attacks, by thresholds of
-        the null distribution; empty if that is not known by design.
-      knows: Rank of the attacker's knowledge; only in a run with plugins, whose threat models a
-        reader may not have installed.
+      found: True positive rates at the false positive rates of published attacks, with thresholds
+        from the null distribution; empty if it is not known by design.
+      knows: Rank of the attacker's knowledge; only for a run with plugins, which a reader may not
+        have installed.
       turned_round: The lower bound on epsilon of the negated scores, if included canaries score
         significantly below excluded ones.
     """
@@ -109,9 +109,9 @@ class SeenByAttacker:
 
     Attributes:
       title: A few words for a heading.
-      sees: What the attacker sees, in words that follow "an attacker who sees".
-      first_round: First attacked round, from 1; None (as the numbers below) if canaries' rounds are
-        not known.
+      sees: The attacker's view, in words that follow "an attacker who sees".
+      first_round: First attacked round, from 1; this and the following are None if canaries' rounds
+        are unknown.
       last_round: Last attacked round, from 1.
       num_included_in_rounds: Included canaries that participated in any of these rounds.
     """
@@ -149,14 +149,14 @@ class Checks:
 
     @property
     def passed(self) -> bool | None:
-        """Whether no check failed; None where none was made."""
+        """Whether no check failed; None if none was made."""
         if any(check.failed for check in self.results):
             return False
         return True if any(check.was_made for check in self.results) else None
 
     @property
     def is_complete(self) -> bool:
-        """Whether every check was made, and on all that there is to check."""
+        """Whether every check was made, on all aggregates."""
         is_made = all(check.was_made for check in self.results)
         return bool(self.results) and is_made and self.not_checked is None
 
@@ -182,14 +182,14 @@ class Efficiency:
     Attributes:
       lower_bound: The largest lower bound that holds for any mechanism, at the run's confidence;
         None without any.
-      reachable: The median bound of the best single threshold, had it been known in advance, with
-        these included canaries at this confidence; None if unknown.
-      upper_bound: Accounting for a canary against the statistic's attacker, possibly infinite; None
-        if unknown.
+      reachable: The median bound of the best single threshold, chosen in advance, with these
+        included canaries at this confidence; None if unknown.
+      upper_bound: The accounted epsilon of a canary against the statistic's attacker, possibly
+        infinite; None if unknown.
       upper_bound_by: The accountant of the upper bound.
-      knows_rounds: Whether the attacker knows in which rounds a canary is online.
-      gaussian: The same by bounds for Gaussian mechanisms; None if the attacker's view is not one,
-        as these bounds would then be about a stronger attacker.
+      knows_rounds: Whether the attacker knows the rounds of a canary.
+      gaussian: The same for bounds that assume a Gaussian mechanism; None if the attacker's view is
+        not one.
       sees_uploads: True if the attacker sees single uploads, else None.
     """
 
@@ -244,8 +244,8 @@ class Report:
       why_not_accounted: Why there is no accounting, in words.
       is_stated_by_log: Whether accounting uses noise and rounds as stated by a log.
       arms: Shifts of the arms of canaries; None without arms.
-      estimate_is_over: The canaries over which an estimate is a mean, where they are so unlike that
-        it is the epsilon of none of them; None where they are alike.
+      estimate_is_over: The canaries over which an estimate is a mean, if they are so unlike that it
+        is the epsilon of none of them; None if they are alike.
       fl_audit_version: Version that made the report.
     """
 
@@ -276,7 +276,7 @@ class Report:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a run's sampling decides in which rounds a canary participates."""
+        """Whether the rounds of a canary are sampled."""
         if self.is_stated_by_log or self.analytical is None:
             return False
         return self.analytical.canary.participations is None
@@ -343,7 +343,7 @@ _html: list[Callable[[Report], str]] = []
 
 
 def register_html(render: Callable[[Report], str]) -> None:
-    """Sets how notebooks show a report; records do not import what renders them."""
+    """Sets the renderer of reports in notebooks, which this module does not import."""
     _html[:] = [render]
 
 

@@ -60,10 +60,10 @@ def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
 
 
 def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
-    """The estimates of a run that its scores ended, with the bound that holds at every round.
+    """The estimates of a run that was stopped by its scores, with the bound valid at every round.
 
-    Other bounds are for a number of rounds fixed beforehand. When the run stops depends on coins
-    and scores, so none of them holds at its confidence, and none claims to.
+    Other bounds are for a number of rounds fixed beforehand. The stopping time depends on coins and
+    scores, so none of them holds at its confidence, and none is reported as valid.
     """
     others = tuple(
         dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
@@ -108,7 +108,7 @@ def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str)
 
 
 def _turned_round(result: AuditResult, scored: ScoredStatistic) -> float | None:
-    """The lower bound of the negated scores, where those as they are have the wrong sign."""
+    """The lower bound of the negated scores, if the scores have the wrong sign."""
     if result.roc is None or result.roc.auc >= 0.5 or separation([scored]).state != "not_arrived":
         return None
     scores = scored.scores
@@ -171,7 +171,7 @@ def efficiency_of(
 
 
 def knows_rounds(threat_model: str) -> bool:
-    """Whether a threat model's attacker knows a canary's rounds; an unknown one may."""
+    """Whether a threat model's attacker knows a canary's rounds; True for an unknown one."""
     model = THREAT_MODELS.get(threat_model)
     return model is None or not model.is_about_sampling
 

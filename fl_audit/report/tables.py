@@ -1,8 +1,8 @@
-"""The tables of a report's page: rows of cells, which the template's macro `table` lays out.
+"""The tables of a report's page: rows of cells, for the template's macro `table`.
 
 A privacy curve bounds the true positive rate of any attacker at a given false positive rate, such
-as 0.1 %. The attack's rate at the same false positive rate, by the known null distribution or by
-the excluded canaries, exceeds that bound by chance only.
+as 0.1 %. The attack's rate at the same false positive rate, from the known null distribution or
+from excluded canaries, exceeds that bound only by chance.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -108,7 +108,7 @@ def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int
 
 
 class ThreatModelRow(NamedTuple):
-    """What one attacker sees; included canaries count if they participated in these rounds."""
+    """The view of one attacker, with the included canaries that participated in these rounds."""
 
     title: str
     sees: str
@@ -153,7 +153,7 @@ def _upper_bound(epsilon: float | None) -> str:
 
 
 def refuted_rows(statistics: Mapping[str, StatisticReport]) -> list[tuple[str, str]]:
-    """The statistics whose scores reject their closed-form null, by name, and why."""
+    """The statistics whose scores reject their closed-form null, and why."""
     return [
         (name, reason)
         for name, statistic in statistics.items()
@@ -238,7 +238,7 @@ def accounting_rows(report: Report) -> list[Row]:
 
 
 def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str:
-    """The accounting's lower bound on epsilon, shown with the tightest upper one; else empty."""
+    """Accounting's lower bound on epsilon, next to the tightest upper bound; else empty."""
     if guarantee.at_least is None or epsilon is None or epsilon != guarantee.epsilon:
         return ""
     return f"at least {lower_bound_text(guarantee.at_least)} by what one attacker learns"
@@ -344,7 +344,7 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
 
 
 def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
-    """The first statistic of the strongest such attacker, whatever the scores, if any."""
+    """The first statistic of the strongest such attacker, independent of the scores, if any."""
     efficiency = report.efficiency
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in attackers), None)
@@ -363,7 +363,7 @@ def _curve(party: str, full: FullGuarantee) -> CurveRow:
 
 
 def mu_words(full: FullGuarantee) -> str:
-    """The mu of an upper bound, with the smaller one that holds up to a part of delta."""
+    """The mu of an upper bound, with the smaller one that holds except with a small probability."""
     if full.mu is None:
         return "none known"
     mu = upper_bound_text(full.mu)

@@ -30,7 +30,7 @@ def answer_lines(headline: Headline, width: int = 100) -> list[str]:
 def _wrapped(
     texts: Iterable[str], width: int | None = None, *, first: str = "", then: str = ""
 ) -> list[str]:
-    """Texts in lines of a width, by default the terminal's, with indents of each text's lines."""
+    """Texts wrapped to a width, by default the terminal's, with indents."""
     if width is None:
         width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     return [
@@ -48,7 +48,7 @@ def _wrapped(
 
 
 def leading_lines(report: Report, width: int = 100) -> list[str]:
-    """What each attacker finds of arms with equal rounds, if there are any; then the answer."""
+    """The comparison of arms with equal rounds, if there are any; then the answer."""
     arms = report.arms
     patterns: list[str] = []
     if arms is not None and arms.attackers:
@@ -70,7 +70,7 @@ def brief_lines(report: Report) -> list[str]:
 
 
 def summary_lines(report: Report, width: int = 100) -> list[str]:
-    """All estimates as tables, as many as the width in characters needs, then further facts."""
+    """All estimates, in as many tables as the width requires, then further facts."""
     run = report.run
     if run is None:
         return [
@@ -144,7 +144,7 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
 
 
 def _notes(name: str, statistic: StatisticReport) -> list[str]:
-    """How well a statistic separates canaries, and why a null or a method is not used."""
+    """The separation of canaries by a statistic, and why a null or a method is not used."""
     bounds = (estimate for estimate in statistic.estimates if estimate.valid_for is not None)
     known = dict.fromkeys(str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
     texts = [

@@ -155,7 +155,7 @@ def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
 
 
 def _not_known(report: Report, *, is_checked: bool) -> str:
-    """The facts that a log or scores lack."""
+    """The facts missing in a log or in scores."""
     if not report.is_stated_by_log:
         return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
     checks = "" if is_checked else ", no checks of the mechanism"

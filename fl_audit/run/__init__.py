@@ -1,1 +1,1 @@
-"""A training run: it is trained round by round, observed, checkpointed and written to a folder."""
+"""A training run: trained round by round, observed, checkpointed and written to a folder."""

@@ -1,10 +1,10 @@
-"""The attackers of a run that trains, among them those on canaries that hold examples.
+"""The attackers of a run during training, including those on canaries that hold examples.
 
-Scores on examples follow Steinke et al. 2023, Algorithm 3. Each is a function of what the run
-released, of the canary's examples and of the seed; the same code scores included and excluded
-canaries. So, given what was released, only the coins have to be guessed, as one-run bounds require.
-If the run leaks nothing, the scores of included and excluded canaries are exchangeable, because
-coins are fair and independent of examples; the empirical null needs this.
+Scores on examples follow Steinke et al. 2023, Algorithm 3. Each is a function of the release, of
+the canary's examples and of the seed, for included and excluded canaries alike. So, given the
+release, only the coins have to be guessed, as one-run bounds require. If the run leaks nothing, the
+scores of included and excluded canaries are exchangeable, because coins are fair and independent of
+examples; the empirical null needs this.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import Examples
 
-# Stand-ins for a round’s participants, made of similar data, which show what others may send.
+# Stand-ins for a round’s participants, with similar data, which model the updates of others.
 # Nothing here depends on a canary’s coin.
 
 
@@ -47,7 +47,7 @@ class StandIns:
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:
-    """Stand-ins for a run's clients and canaries; of a kind no more than there are canaries."""
+    """Stand-ins for a run's clients and canaries, of each kind at most as many as canaries."""
     random = generator(run.config.seed, Stream.STAND_INS)
     schedule, pool = run.schedule, run.num_canaries
     most = max(1, min(_MOST_OF_A_KIND, pool, _MOST_NUMBERS // (2 * run.task.classifier.dim)))
@@ -59,7 +59,7 @@ def make_stand_ins(run: PreparedRun) -> StandIns:
     like_canaries = alike_canaries(run.config.canaries, run.task, most, random)
     like_clients = _like_clients(run, most, random)
     clients_of_round = schedule.expected_clients
-    if not like_canaries:  # canaries are like clients, or cannot be imitated
+    if not like_canaries:  # canaries are like clients, or cannot be modelled
         clients_of_round += canaries_of_round
     counts = (
         np.full(len(like_clients), clients_of_round / len(like_clients)),
@@ -136,16 +136,15 @@ class LossDifferenceAttacker(LossAttacker):
 
 
 class UpdateAttacker(Attacker):
-    """An attacker that sees every round and knows what each canary would send (white box).
+    """An attacker that sees every round and knows each canary's would-be update (white box).
 
-    In every round, every canary trains as a client does, from the model that the round began with,
-    and its update is clipped to the round's clip norm, for all canaries in all rounds, whether they
-    participated or not. Logged are the inner product with the round's noised aggregate
-    (Algorithm 3, lines 13 to 17, with the update in place of the gradient and the aggregate in
-    place of the difference of models), and the likelihood ratio given what other clients may send
-    (`attacks.example_statistics`), for which stand-ins train too. The score in a canary's own
-    rounds belongs to a stronger threat model (`known_rounds`), in which the attacker knows these
-    rounds and an upper bound must not count on sampling.
+    In every round, every canary trains like a client from the round's initial model, and its update
+    is clipped to the round's clip norm, whether it participates or not. The log holds the inner
+    product with the round's noised aggregate (Algorithm 3, lines 13 to 17, with the update instead
+    of the gradient and the aggregate instead of the difference of models), and the likelihood ratio
+    given a model of other clients' updates (`attacks.update_ratio`), for which stand-ins train too.
+    The score in a canary's own rounds belongs to a stronger threat model (`known_rounds`), in which
+    the attacker knows these rounds and amplification by sampling does not apply.
     """
 
     statistics = (

@@ -1,7 +1,7 @@
 """The loop over the rounds of a run: train, score, test, log, checkpoint.
 
-It stops at a checkpoint after SIGTERM or Ctrl-C, and, if the config says so, as soon as the rounds
-so far contradict the claim.
+It stops at a checkpoint after SIGTERM or Ctrl-C and, if configured, as soon as the rounds so far
+contradict the claim.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
 
 
 class StopRequest:
-    """The signal that asked for a stop; `signal_number` is None if there was none."""
+    """The signal that requested a stop; `signal_number` is None without one."""
 
     signal_number: int | None = None
 
@@ -73,7 +73,7 @@ def stop_request() -> Iterator[StopRequest]:
 class LiveAudit:
     """Tests the rounds of a run one by one; does nothing if rounds cannot be tested.
 
-    It reads the log of cosines, so that a resumed run has the same numbers.
+    It reads the log of cosines, so a resumed run has the same numbers.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class LiveAudit:
     ) -> Self:
         """The live audit of a design, before its first round.
 
-        `family` is None for canaries of no family; `rounds` opens the log of the rounds, if they
-        can be tested.
+        `family` is None for canaries without one; `rounds` opens the log of the rounds if they can
+        be tested.
         """
         audit, own = design.config.audit, design.own_rounds
         why_not = why_no_live_test(own, family)
@@ -122,7 +122,7 @@ class LiveAudit:
         return cls(audit, claim, LiveTest(canaries, design.delta, point, curve), rounds())
 
     def see_round(self, index: int) -> None:
-        """Tests a round, counted from 0, that attackers have scored."""
+        """Tests a scored round, counted from 0."""
         if self._test is not None and self._rounds is not None:
             self._test.add(self._rounds, range(index, index + 1))
 
@@ -137,7 +137,7 @@ class LiveAudit:
 
     @property
     def contradicted_at(self) -> float:
-        """The lower bound that contradicts the claim of a run that then stops; else 0."""
+        """The lower bound that contradicts the claim and stops the run; else 0."""
         return self._claim_epsilon if self._audit.stop_when_contradicted else 0.0
 
     @property
@@ -175,7 +175,7 @@ class LiveAudit:
 
 
 class SharedCosines:
-    """The cosines in the log that attackers share; None for every round if there is no log."""
+    """The cosines in the attackers' shared log; None for every round without a log."""
 
     def __init__(self, context: TrainingContext) -> None:
         has_log = context.run_folder.round_cosines.exists()
@@ -195,7 +195,7 @@ class AggregateWatch:
     """Passes every round to a `MechanismWatch`; does nothing if the mechanism is not checked."""
 
     def __init__(self, run: PreparedRun, folder: RunFolder, completed: int) -> None:
-        """Raises InputError if the log is to be continued, but is missing or damaged."""
+        """Raises InputError if a log to continue is missing or damaged."""
         self._run = run
         self._log: AggregateLog | None = None
         if why_not_checked(run.config.mechanism) is None:
@@ -234,7 +234,7 @@ class AggregateWatch:
 
 @dataclass(frozen=True, eq=False)
 class ReachedRound:
-    """A run between two rounds, with the state of the engine."""
+    """A run between two rounds, with the engine's state."""
 
     completed_rounds: int
     state: Any
@@ -257,7 +257,7 @@ class RoundLoop:
         start: ReachedRound,
         stop: StopRequest,
     ) -> None:
-        """Opens the logs of a run folder, which are new or continue after a checkpoint."""
+        """Opens the logs of a run folder, new or after a checkpoint."""
         self._run = run
         self._folder = folder
         self._engine = engine
@@ -295,7 +295,7 @@ class RoundLoop:
         return ReachedRound(end, state)
 
     def _save(self, completed: int, state: Any) -> None:
-        """Saves a checkpoint after all of its logs have reached the disk."""
+        """Saves a checkpoint after all logs have reached the disk."""
         self._watch.flush()
         for attacker in self._attackers:
             attacker.flush()
@@ -308,7 +308,7 @@ class RoundLoop:
         save_checkpoint(self._folder.checkpoint, checkpoint)
 
     def _log(self, completed: int) -> None:
-        """Adds the rows of a round, which are all written, to the chain."""
+        """Adds the written rows of a round to the chain."""
         every = self._run.config.audit.release_every
         is_released = every is not None and (completed % every == 0 or completed == self._last)
         self._chain.log_round(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartedRun:
-    """A run as it starts or is resumed.
+    """A run at its start or when it is resumed.
 
     `completed_rounds` is above 0 if an interrupted run is resumed.
     """
@@ -73,15 +73,15 @@ class CanaryCosines:
     """The cosines of canaries with the noised aggregate of one round.
 
     Attributes:
-      in_round: Those of canaries that participated in the round, float64 of shape (k,).
-      excluded: Those of canaries that participate in no round by their coin, float64 of shape (l,).
+      in_round: Cosines of canaries that participated in the round, float64 of shape (k,).
+      excluded: Cosines of excluded canaries, float64 of shape (l,).
     """
 
     in_round: FloatArray
     excluded: FloatArray
 
     def means(self) -> dict[str, float]:
-        """The means of both by name, without that of an empty set."""
+        """The means of both by name, omitting empty sets."""
         named = {"cosine_in_round": self.in_round, "cosine_excluded": self.excluded}
         return {name: float(cosines.mean()) for name, cosines in named.items() if cosines.size}
 
@@ -92,10 +92,10 @@ class FinishedRound:
 
     Attributes:
       metrics: The metrics of the round.
-      cosines: The cosines of canaries with its aggregate; None if no attacker computes them, and if
-        it is secret who was in the round.
+      cosines: The cosines of canaries with its aggregate; None if no attacker computes them, or if
+        participation is secret.
       contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
-      is_secret: Whether it is secret who was in the round.
+      is_secret: Whether participation in the round is secret.
     """
 
     metrics: RoundMetrics
@@ -106,8 +106,8 @@ class FinishedRound:
     def numbers(self) -> dict[str, float]:
         """The round's numbers by name, for an experiment tracker.
 
-        Of secret rounds there are those alone that follow from what the run releases: participants'
-        losses, which have no noise, their number and their time say who they are.
+        For secret rounds only numbers that follow from the release: participants' unnoised losses,
+        their number and their time would reveal who they are.
         """
         named = dataclasses.asdict(self.metrics)
         known = {
@@ -121,8 +121,8 @@ class FinishedRound:
 class RoundObserver:
     """Receives every round of a run, such as a progress bar or a log.
 
-    A subclass defines the methods that it needs. An error that one of them raises ends the run,
-    which can be resumed.
+    A subclass overrides the methods it needs. An error in one of them ends the run, which can be
+    resumed.
     """
 
     def run_started(self, run: StartedRun) -> None:
@@ -132,7 +132,7 @@ class RoundObserver:
         """Called after every round; after a crash, again for rounds since the last checkpoint."""
 
     def run_ended(self, *, finished: bool) -> None:
-        """Called once after `run_started`, however the run ended.
+        """Called once after `run_started`, on any end of the run.
 
         Args:
           finished: Whether training is complete; else it was interrupted, or an error ended it.
@@ -184,7 +184,7 @@ class ProgressDisplay(RoundObserver):
     """Shows the rounds, the last evaluation and the lower bound so far."""
 
     def __init__(self, first_round: str = "") -> None:
-        """`first_round` says why the first round takes longer; empty if it does not."""
+        """`first_round` is why the first round takes longer; empty if it does not."""
         self._first_round = first_round
 
     def run_started(self, run: StartedRun) -> None:
@@ -241,7 +241,7 @@ class FaultLines(RoundObserver):
     def __init__(self, run: "PreparedRun") -> None:
         self._rows: list[RoundMetrics] = []
         self._next_look = _FIRST_LOOK
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         outputs = int(run.task.classifier.variable_sizes[-1])
         has_classes = outputs > 1 and run.task.labels == "classes"
         self._num_classes = outputs if has_classes else None
@@ -252,7 +252,7 @@ class FaultLines(RoundObserver):
         self._rows = read_metrics(run.folder.metrics)
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Checks the rounds so far, each time their number has grown by 1 %."""
+        """Checks the rounds so far whenever their number has grown by 1 %."""
         self._rows.append(finished.metrics)
         if len(self._rows) < self._next_look:
             return
@@ -266,8 +266,8 @@ class FaultLines(RoundObserver):
         )
         curves = TrainingCurves(*(np.array(values, np.float64) for values in of_rows))
         for fault in training_faults(curves, self._num_classes, self._denominator):
-            if fault.name not in self._said:
-                self._said.add(fault.name)
+            if fault.name not in self._reported:
+                self._reported.add(fault.name)
                 warn(f"round {finished.metrics.round}: {fault.name}: {fault.words}")
 
 
@@ -335,6 +335,6 @@ class TryLister(RoundObserver):
         number = list_try(self._commitment, run.folder)
         if number > 1:
             warn(
-                f"run {number} under {self._commitment.name}, as {tries_of(self._commitment).name} "
-                "lists: `fl-audit verify` will say that there were others"
+                f"this is run {number} under {self._commitment.name} (the list is in "
+                f"{tries_of(self._commitment).name}): `fl-audit verify` will report the others"
             )

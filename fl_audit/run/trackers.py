@@ -46,7 +46,7 @@ class TensorBoard(RoundObserver):
         self._append(events)
 
     def _append(self, events: Sequence[Any]) -> None:
-        """Writes events; no buffer outlives the call, whose flush at exit would fail again."""
+        """Writes events without a buffer, whose flush at exit could fail again."""
         with self._path.open("ab") as file:
             for event in events:
                 RecordWriter(file).write(event.SerializeToString())
@@ -61,7 +61,7 @@ def _new_event_file(folder: Path) -> Path:
         with contextlib.suppress(FileExistsError):
             path.touch(exist_ok=False)
             return path
-    raise AssertionError  # the count has no end
+    raise AssertionError  # an endless counter
 
 
 def _event(summary: Any, step: int = 0) -> Any:

@@ -70,7 +70,7 @@ def train(
         num_rounds = run.schedule.num_rounds
         started = StartedRun(folder, run.config, num_rounds, reached.completed_rounds)
         with observing(all_observers, started):
-            if run.secret is not None:  # the logs show who was in a round, or how many were
+            if run.secret is not None:  # the logs reveal who, or how many, participated in a round
                 keep_to_owner((*folder.round_logs(), *folder.release_logs()))
             while reached.completed_rounds < num_rounds and not live.must_stop:
                 with engine.session():
@@ -182,11 +182,11 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
     )
 
 
-# The observers that every run has.
+# The observers of every run.
 
 
 def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver, ...]:
-    """The observers of every run; metrics.csv is first, so that the others find its row."""
+    """The observers of every run; metrics.csv is first, because the others read its row."""
     display = ProgressDisplay(engine.first_round)
     lines = (FaultLines(run), VerdictLine(), CanaryLines(run))
     return MetricsCsv(), TensorBoard(), display, *lines
@@ -194,7 +194,7 @@ def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver,
 
 @contextlib.contextmanager
 def observing(observers: Sequence[RoundObserver], run: StartedRun) -> Iterator[None]:
-    """Calls `run_started`, and `run_ended` however the block ends."""
+    """Calls `run_started`, and `run_ended` on any exit from the block."""
     is_finished = False
 
     def end(observer: RoundObserver) -> None:

@@ -1,11 +1,10 @@
-"""The folder of a run that trains: its identity, the chain of its logs, and its checkpoints.
+"""The folder of a run during training: identity, chain of logs, and checkpoints.
 
 A run starts in a new or empty folder, and is resumed in one that holds an interrupted run of the
-same config. A checkpoint holds the state of the engine as plain arrays, without pickle, and a link
-of the chain of the logs (`formats.round_chain`), so that a resume on changed logs is refused.
+same config. A checkpoint holds the engine's state as plain arrays, without pickle, and a link of
+the chain of logs (`formats.round_chain`), so that resuming on changed logs is refused.
 """
 
-import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from fl_audit.formats.round_chain import Chain, ChainWriter, Resumed, Saved, dig
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
     atomic_writer,
+    check_writable,
     read_foreign,
     read_toml,
     reading,
@@ -36,7 +36,7 @@ from fl_audit.formats.text_files import (
 
 
 def check_new(path: Path) -> RunFolder:
-    """Raises InputError unless a new run may go into this folder; leaves nothing there."""
+    """Raises InputError unless a new run may use this folder; writes nothing."""
     folder = RunFolder(path)
     _check_unfinished(folder)
     if folder.config.exists():
@@ -47,15 +47,14 @@ def check_new(path: Path) -> RunFolder:
         raise InputError(f"{path}: must be a new or empty folder")
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name[:40]}.", dir=there):
-            pass
+        check_writable(there / path.name)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     return folder
 
 
 def entries(path: Path) -> list[Path]:
-    """The contents of a folder without the files of a killed process."""
+    """The contents of a folder, without temporary files of a killed process."""
     left = {path / LOCK_NAME, *unfinished_files(path)}
     return [entry for entry in path.iterdir() if entry not in left]
 
@@ -75,11 +74,11 @@ def check_resumable(path: Path, config: Table) -> RunFolder:
 def check_same_config(folder: RunFolder, config: Table) -> None:
     """Raises InputError unless a folder's run is of this config.
 
-    The keys of [ray] and `audit.lost_canaries`, which change no result, may differ.
+    The keys of [ray] and `audit.lost_canaries`, which do not affect results, may differ.
     """
     earlier, now = read_toml(folder.config), tomllib.loads(config_to_toml(config))
     for table in (earlier, now):
-        table.pop("ray", None)  # the result is the same wherever it is computed
+        table.pop("ray", None)  # the result does not depend on where it is computed
         table.get("audit", {}).pop("lost_canaries", None)
     difference = _first_difference(earlier, now, "")
     if difference:
@@ -89,7 +88,7 @@ def check_same_config(folder: RunFolder, config: Table) -> None:
 def write_identity(
     folder: RunFolder, config: Config, canaries_csv: str, secret: int | None = None
 ) -> None:
-    """Writes what identifies the run, config first; only the owner can read a secret schedule."""
+    """Writes the files that identify the run, config first; only the owner can read secrets."""
     write_text(folder.config, config_to_toml(config))
     _write_schedule(folder, canaries_csv, secret)
 
@@ -112,10 +111,10 @@ def secret_of(folder: RunFolder, config: Config) -> int:
 
 
 def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None = None) -> None:
-    """Raises InputError unless config and code still give the run's canaries and their rounds.
+    """Raises InputError unless config and code still determine the run's canaries and rounds.
 
-    A run without a checkpoint may lack the file, which is then written. `secret` is None if the
-    seed draws the schedule.
+    In a run without a checkpoint the file may be missing, and is then written. `secret` is None if
+    the seed draws the schedule.
     """
     if not folder.canaries.exists() and not folder.checkpoint.exists():
         _write_schedule(folder, canaries_csv, secret)  # the process was killed before it did
@@ -152,7 +151,7 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
 
 
 def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
-    """The chain of a run, begun, or continued after its completed rounds."""
+    """The chain of a run, started or continued after its completed rounds."""
     if not folder.chain.exists():
         return ChainWriter.begin(folder.chain, folder.identity())
     chain = ChainWriter.go_on(folder.chain)
@@ -171,9 +170,9 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
 
 
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
-    """The files, besides the logs, that a checkpoint depends on and that later ones replace.
+    """The files of a checkpoint besides the logs, which later checkpoints replace.
 
-    `rounds` begin with the first one that is not completed.
+    `rounds` start with the first incomplete one.
     """
     completed = rounds.start
     every = audit.release_every or rounds.stop
@@ -184,13 +183,13 @@ def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
 
 
 def _sums(folder: RunFolder) -> list[Path]:
-    """The sums of directions of this checkpoint, without those of the last one."""
+    """The sums of directions of this checkpoint, without those of the previous one."""
     by_count = sorted(folder.direction_sums(), key=lambda path: int(path.stem.rpartition("_")[2]))
     return list({path.stem.rpartition("_")[0]: path for path in by_count}.values())
 
 
 def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
-    """Raises InputError unless chain, logs and kept files are those of a checkpoint."""
+    """Raises InputError unless chain, logs and kept files match a checkpoint."""
     chain = read_chain(folder.chain)
     chain.check(folder.chain)
     try:
@@ -280,7 +279,7 @@ def _link(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> str:
 
 
 def _restore(array: npt.NDArray[Any], template: Any, path: Path) -> Any:
-    """Restores a part as its template's type: bytes, a NumPy scalar or an array."""
+    """Restores a part with its template's type: bytes, a NumPy scalar or an array."""
     if isinstance(template, bytes):
         if array.shape != () or array.dtype.kind != "S":
             raise InputError(f"{path}: belongs to another model: a part must be bytes")
@@ -294,5 +293,5 @@ def _restore(array: npt.NDArray[Any], template: Any, path: Path) -> Any:
 
 
 def _fits(shape: tuple[int, ...], initial: tuple[int, ...]) -> bool:
-    """Whether a shape is allowed; trees of tensorflow-privacy begin with one row and may grow."""
+    """Whether a shape is allowed; tensorflow-privacy's trees start with one row and may grow."""
     return shape == initial or (initial[:1] == (1,) and shape[1:] == initial[1:] and shape[0] > 0)

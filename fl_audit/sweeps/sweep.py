@@ -58,9 +58,9 @@ class GridFile(Table, frozen=True):
     """A sweep's file.
 
     Attributes:
-      base: The config that all runs start from; a relative path starts at the sweep's file.
+      base: The base config of all runs; a relative path starts at the sweep's file.
       seeds: The seeds of every setting; empty keeps the base config's.
-      grid: The values of each `section.key`; all combinations are run.
+      grid: The values of each `section.key`; all combinations are trained.
       variant: Named changes that are combined with the grid.
     """
 
@@ -278,8 +278,8 @@ def _rows(metrics: Path) -> int:
 def start_or_continue(
     config_toml: str, out: str, shared: str, cores: int, gpu_share: float
 ) -> str | None:
-    """Starts or resumes a run, maybe with a share of a GPU; returns why it failed, else None."""
-    # Imports TensorFlow, which a dry run does not need.
+    """Starts or resumes a run, possibly on a share of a GPU; returns why it failed, else None."""
+    # Imports TensorFlow, which is not needed for a dry run.
     from fl_audit.tasks.client_text import sharing_arrays
 
     end_with_parent()  # safe to kill at any time: a run resumes from its last checkpoint
@@ -308,8 +308,9 @@ MEMORY_OF_A_RUN = 2 * 2**30
 """Assumed memory of a run, in bytes, without `--jobs`."""
 
 RUNS_OF_A_PROCESS = 8
-"""Number of consecutive runs of a process. All but the first find TensorFlow imported; then a new
-process takes over, because TensorFlow does not free the memory of graphs (80 MB a quickstart)."""
+"""Number of consecutive runs in a process, which share the import of TensorFlow. Then a new process
+takes over, because TensorFlow does not free the memory of graphs (80 MB per quickstart).
+"""
 
 _CALL_AGAIN = "the same command makes the runs that are left, and goes on with those at work"
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -344,8 +345,8 @@ def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) ->
 def runs_of_a_process(work: Sequence[Work], gpus: int) -> int:
     """The number of runs of a process before a new process takes over.
 
-    TensorFlow keeps a GPU's memory until its process ends, and a user's module may keep state
-    between runs: in both cases each run has its own process.
+    It is 1 with a GPU, whose memory TensorFlow keeps until the process ends, and for a user's
+    module, which may keep state between runs.
     """
     has_own_code = any(
         bool(run.config.plugins) or isinstance(run.config.task, PythonTask) for run, _ in work
@@ -404,7 +405,7 @@ def _error_of(ray: Any, future: Any) -> str | None:
 
 
 _SHARED = "shared"
-"""Folder of data that all runs read, such as a parsed text, kept until all are finished."""
+"""Folder of shared data, such as a parsed text, kept until all runs are finished."""
 
 
 def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
@@ -486,7 +487,7 @@ class RunTime:
 
     start_seconds: float  # seconds before the second round; 0 if only rounds were timed
     round_seconds: float
-    source: str  # what was measured, in words
+    source: str  # the basis of the measurement, in words
 
 
 def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
@@ -508,7 +509,7 @@ def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
 
 
 def calibrated(config: Config, name: str, seconds: float) -> RunTime:
-    """The time of a run, from training its first rounds now on all cores."""
+    """The time of a run, measured by training its first rounds on all cores."""
     from fl_audit.planning.cost import calibrate
 
     measured = calibrate(config, seconds)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a model alone needs neither a config nor what reads one
+if TYPE_CHECKING:  # a model alone needs no config
     from fl_audit.tasks.kinds import Task
     from fl_audit.tasks.learning_task import LearningTask
 

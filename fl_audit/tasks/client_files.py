@@ -25,7 +25,7 @@ _HOLD_OUT_EVERY = 10
 
 
 def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
-    """The task of a folder with an NPZ file per client; the seed decides what is held out."""
+    """The task of a folder with an NPZ file per client; the seed chooses held-out examples."""
     folder = Path(config.path)
     paths = sorted(folder.glob("*.npz")) if folder.is_dir() else []
     if not paths:
@@ -185,18 +185,18 @@ def _split(
 
 
 _INDEX_NAMES = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_0__")
-"""The names that pandas gives to the numbers of rows: in CSV, read again from CSV, in Parquet."""
+"""The names of row numbers from pandas: in CSV, in CSV read back, in Parquet."""
 
 
 def _is_index(name: str, column: AnyArray) -> bool:
-    """Whether a column has the rows' numbers: by its name, or named `index` and counting."""
+    """Whether a column holds row numbers: by its name, or if it is named `index` and counts."""
     if name in ("index", "level_0"):
         return column.dtype.kind in "iu" and bool(np.all(np.diff(column) == 1))
     return _INDEX_NAMES.fullmatch(name) is not None
 
 
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
-    """The task of a table with an example per row; the seed decides what is held out."""
+    """The task of a table with an example per row; the seed chooses held-out examples."""
     path = Path(config.path)
     columns = _read_table(path, config.client_column)
     owners = _column(path, columns, config.client_column)
@@ -244,7 +244,7 @@ def _column(path: Path, columns: dict[str, AnyArray], name: str) -> AnyArray:
 
 
 def _as_numbers(path: Path, name: str, column: AnyArray) -> AnyArray:
-    """A column of numbers, also of those that Parquet holds as text or as decimal numbers."""
+    """A column of numbers, which Parquet may hold as text or as decimal numbers."""
     if column.dtype.kind in "iufb":
         return column
     for row, text in enumerate(column, start=1):
@@ -254,7 +254,7 @@ def _as_numbers(path: Path, name: str, column: AnyArray) -> AnyArray:
 
 
 def _read_table(path: Path, client_column: str) -> dict[str, AnyArray]:
-    """The columns of a table: numbers, or text if a column holds anything else.
+    """The columns of a table, as numbers or else as text.
 
     Clients of a CSV are text: as numbers, 007 and 7 would be one client.
     """
@@ -262,7 +262,7 @@ def _read_table(path: Path, client_column: str) -> dict[str, AnyArray]:
     import pyarrow.csv
     import pyarrow.parquet
 
-    read = pa.csv.ReadOptions(use_threads=False)  # with threads no error names its row
+    read = pa.csv.ReadOptions(use_threads=False)  # with threads, errors do not name a row
     convert = pa.csv.ConvertOptions(column_types={client_column: pa.string()})
     try:
         with reading(path):
@@ -280,7 +280,7 @@ def _read_table(path: Path, client_column: str) -> dict[str, AnyArray]:
 
 
 def _plain_csv(path: Path) -> Path | io.BytesIO:
-    """The file; if it is not UTF-8 with commas between columns, a copy that is."""
+    """The file, or a converted copy if it is not UTF-8 with commas between columns."""
     if is_plain_csv(path):
         return path
     table, text = read_csv_table(path, ()), io.StringIO(newline="")

@@ -2,8 +2,8 @@
 
 A `client_id,text` CSV is read sentence by sentence into a `Corpus`, whose words are numbers. A
 `Vocabulary` of the most frequent words, laid out as in TFF's Stack Overflow baseline, turns its
-sentences into rows of tokens, which are cut or padded once and held in the smallest integers that
-fit. The runs of a sweep share the corpus.
+sentences into rows of tokens, cut or padded once and stored as the smallest possible integers. The
+runs of a sweep share the corpus.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
 
 def words_of(text: str) -> list[str]:
-    """Lower-case words, and punctuation marks as words of their own.
+    """Lower-case words, and punctuation marks as separate words.
 
     >>> words_of("Is't a verdict?")
     ["is't", 'a', 'verdict', '?']
@@ -113,7 +113,7 @@ def token_rows(
 
 
 def encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int) -> TokenRows:
-    """The rows of sentences that are lists of words, cut after `length` words."""
+    """The rows of sentences, given as lists of words and cut after `length` words."""
     cut = [sentence[:length] for sentence in sentences]
     tokens = vocabulary.tokens(itertools.chain.from_iterable(cut))
     return token_rows(tokens, np.array([len(s) for s in cut], np.int64), vocabulary, length)
@@ -139,7 +139,7 @@ class SentencePopulation(Population):
         return examples_of(self.rows[self.first[client] : self.first[client + 1]][index])
 
 
-# Sentences before they are encoded with a vocabulary.
+# Sentences before encoding with a vocabulary.
 
 _HOLD_OUT_EVERY = 10
 _HELD_OUT = -1
@@ -155,15 +155,15 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Sentences split into training and held-out ones, their words held as numbers."""
+    """Sentences split into training and held-out ones, with words as numbers."""
 
     length: int
     client_ids: Sequence[str]  # in order of appearance
     all_words: Sequence[str]  # a word's number is its index here
-    counts: IndexArray  # of each word in training sentences, before these are cut
-    numbers: npt.NDArray[np.uint32]  # of the words kept, concatenated over sentences
-    lengths: npt.NDArray[np.int32]  # words kept of each sentence
-    clients: npt.NDArray[np.int32]  # of each sentence, -1 if it is held out
+    counts: IndexArray  # counts of each word in training sentences, before these are cut
+    numbers: npt.NDArray[np.uint32]  # numbers of the kept words, concatenated over sentences
+    lengths: npt.NDArray[np.int32]  # the number of kept words of each sentence
+    clients: npt.NDArray[np.int32]  # the client of each sentence, -1 if it is held out
 
     @property
     def word_counts(self) -> dict[str, int]:
@@ -220,7 +220,7 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Reads sentences; every tenth is held out, unless its client's first. All words count."""
+    """Reads sentences, counts all words, and holds out every tenth unless its client's first."""
     counts: Counter[str] = Counter()
     client_of: dict[str, int] = {}
     number_of: dict[str, int] = {}  # of each word, in order of appearance
@@ -246,8 +246,8 @@ def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
     )
 
 
-# Arrays that the runs of a sweep share: the first run makes them, the others read an NPZ file. Its
-# name contains a hash of everything that the arrays depend on.
+# Arrays shared by the runs of a sweep: the first run computes them, the others read an NPZ file.
+# Its name contains a hash of everything on which the arrays depend.
 
 Arrays = Mapping[str, AnyArray]
 
@@ -256,7 +256,7 @@ _folder: ContextVar[Path | None] = ContextVar("the folder of cached arrays", def
 
 @contextlib.contextmanager
 def sharing_arrays(folder: Path) -> Iterator[None]:
-    """Tasks that are loaded inside the block cache arrays in a folder, which is created."""
+    """Tasks loaded inside the block cache arrays in a folder, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     token = _folder.set(folder)
     try:

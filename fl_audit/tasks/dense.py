@@ -36,10 +36,10 @@ def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str
     )
 
 
-# Initial weights, drawn by NumPy, so that they depend on the seed alone on every device.
+# Initial weights are drawn by NumPy, so that they depend only on the seed on every device.
 
 _LEAST_COPIES = 4
-"""Copies of a model that a round holds at least: model, client's model, update and sum."""
+"""The least number of copies of a model in a round: model, client's model, update and sum."""
 
 
 def check_model_size(shapes: Iterable[tuple[int, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""What a config's task is known to hold before it is trained: clients, parameters, initial norm."""
+"""Facts of a config's task before training: clients, parameters, initial norm."""
 
 import math
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ class TaskFacts:
 
     name: str
     dim: int
-    initial_norm: float  # of the initial model; 0 where it is not known
+    initial_norm: float  # norm of the initial model; 0 if unknown
     client_ids: Sequence[str]
 
 
 class NumberedClients(Sequence[str]):
-    """Names of clients known by number alone."""
+    """Names of numbered clients."""
 
     def __init__(self, count: int) -> None:
-        """So many clients."""
+        """Takes the number of clients."""
         self._numbers = range(count)
 
     def __len__(self) -> int:
@@ -42,11 +42,11 @@ class NumberedClients(Sequence[str]):
 
 
 _FOR_TRAINING = 1_500
-"""The images of digits that clients hold."""
+"""The number of digits in training."""
 
 
 def load_client_ids(table: Any, seed: int) -> Sequence[str]:
-    """The names of a task's clients; digits, whose data takes a second to import, are not read."""
+    """The names of a task's clients; digits are not loaded, because that takes a second."""
     match table:
         case NumbersTask(num_clients=number):
             return NumberedClients(number)
@@ -57,7 +57,7 @@ def load_client_ids(table: Any, seed: int) -> Sequence[str]:
 
 
 def load_task_facts(table: Any, seed: int) -> TaskFacts:
-    """The sizes of a task, which is loaded for them unless its table states them."""
+    """The sizes of a task; loads it unless its table states them."""
     if isinstance(table, NumbersTask):
         clients = load_client_ids(table, seed)
         return TaskFacts("these numbers", table.dim, table.initial_norm or 0.0, clients)

@@ -1,8 +1,8 @@
 """Models of images: the CNN of Reddi et al. 2020 (appendix C), and Wide ResNets.
 
-The Wide ResNets (Zagoruyko & Komodakis 2016) are those of De et al. (2022, arXiv:2204.13650), which
-Steinke et al. (2023) train. They normalise 16 groups of channels and standardise filters, because
-batch statistics would mix examples, and then an example would have no gradient of its own.
+The Wide ResNets (Zagoruyko & Komodakis 2016) are those of De et al. (2022, arXiv:2204.13650), also
+used by Steinke et al. (2023). They normalise 16 groups of channels and standardise filters, because
+batch statistics would mix examples, and there would be no per-example gradients.
 """
 
 import math
@@ -154,7 +154,7 @@ def _resnet_weights(plan: Sequence[_Variable], seed: int) -> tuple[Float32Array,
 # The models by their names in a config.
 
 _SMALLEST_SIDE = 6
-"""The smallest image that the CNN's two convolutions and pooling do not reduce to nothing."""
+"""The smallest side for the CNN's two convolutions and pooling."""
 
 _MAKERS: Mapping[str, Callable[[tuple[int, int, int], int, int, str], NetworkModel]] = {
     "cnn": cnn_classifier,

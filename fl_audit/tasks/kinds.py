@@ -1,4 +1,4 @@
-"""The kinds of tasks: their config tables, and how each is loaded.
+"""The kinds of tasks: config tables and loaders.
 
 Nothing here imports TensorFlow before a task is loaded.
 """
@@ -22,7 +22,7 @@ __all__ = ["TASKS", "Task", "TaskKind"]
 
 _Widths = Annotated[tuple[PositiveInt, ...], Meta(max_length=100)]
 ImageModel = Literal["cnn", "wrn_16_4"]
-"""The models of images, which `tasks.images` makes."""
+"""The models of images, in `tasks.images`."""
 
 _NumClasses = Annotated[int, Meta(ge=2, le=1_000_000)]
 
@@ -251,7 +251,7 @@ TASKS = Kinds[TaskKind[Any]]("task", Task)
 
 
 def _loaded_by(loader: str) -> Callable[[Any, int], "LearningTask"]:
-    """A loader that imports the function `MODULE.FUNCTION` of this package when it is called."""
+    """A loader that imports the function `MODULE.FUNCTION` of this package at its first call."""
 
     def load(config: Any, seed: int) -> "LearningTask":
         module, _, function = loader.partition(".")

@@ -39,15 +39,15 @@ class Examples:
 
 
 class Model(abc.ABC):
-    """A model as every engine sees it: its weights, and what its outputs mean.
+    """A model for every engine: its weights, and the meaning of its outputs.
 
     Subclasses add the functions that an engine trains. The padding label counts neither for the
-    loss nor for accuracy; it is `NO_CLASS` if only whole examples, which fill a block, are padding.
+    loss nor for accuracy; it is `NO_CLASS` if only whole examples are padding.
     """
 
     initial_weights: tuple[Float32Array, ...]
-    padding_label: int  # no class, or one that is never counted
-    accuracy_description: str  # what accuracy means for this model
+    padding_label: int  # not a class, or a class that is never counted
+    accuracy_description: str  # the meaning of accuracy for this model
 
     @property
     @abc.abstractmethod
@@ -68,7 +68,7 @@ class Model(abc.ABC):
 class Network:
     """The base of descriptions of networks, whose functions are in `tasks.tf` and `tasks.jax`.
 
-    So a task is loaded, and its examples are sampled, without importing either framework.
+    So loading a task and sampling its examples imports neither framework.
     """
 
 
@@ -128,7 +128,7 @@ class PartOfPopulation(Population):
     """Some of another population's clients, in its order."""
 
     def __init__(self, whole: Population, members: npt.NDArray[np.int64]) -> None:
-        """`members` are ascending indices of clients of `whole`; no example is read."""
+        """`members` are ascending indices of clients of `whole`; reads no examples."""
         self._whole = whole
         self._members = members
         self.client_ids = [whole.client_ids[member] for member in members]
@@ -141,7 +141,7 @@ class PartOfPopulation(Population):
 
 
 def say_left_out(source: object, left_out: Sequence[str], num_clients: int) -> None:
-    """Warns of clients without data, which a task leaves out; nothing if there are none."""
+    """Warns of clients without data, which a task leaves out, if there are any."""
     if left_out:
         warn(
             f"{source}: {len(left_out):,} of {num_clients:,} clients, the first {left_out[0]!r}, "
@@ -150,7 +150,7 @@ def say_left_out(source: object, left_out: Sequence[str], num_clients: int) -> N
 
 
 ExamplesOfSentences = Callable[[Sequence[Sequence[str]]], Examples]
-"""A function from sentences, each a list of words, to examples of a task."""
+"""A function from sentences, as lists of words, to examples of a task."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A custom model and data, which a Python function returns (docs/own_task.md)."""
+"""A custom model and data from a Python function (docs/own_task.md)."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class OwnTask:
       client_ids: The names of the clients.
       client_data: Inputs and labels of a client, by its name; may be called repeatedly and from any
         thread.
-      held_out: Inputs and labels that no client has, for the accuracy.
+      held_out: Inputs and labels held out from clients, for the accuracy.
       name: The name of the task in reports.
       accuracy_description: The meaning of the accuracy, in words.
       log_odds: Log-odds of each example's label, shape (examples,): a function of (outputs,
@@ -170,7 +170,7 @@ def _numbers(array: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
 
 
 def load_python_task(config: PythonTask, seed: int) -> LearningTask:
-    """Imports the user's module, which runs it, and calls its function with seed and options."""
+    """Imports and thereby runs the user's module, and calls its function with seed and options."""
     name, _, function = config.module.partition(":")
     with users_code(f"task.module: {config.module}"):
         module = _module(name, Path(config.folder))

@@ -24,7 +24,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Shuffled examples as clients client-0, ... of equal shares, and the last ones, held out."""
+    """Shuffles examples into equal shares of clients client-0, ..., and held-out ones."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(
@@ -94,7 +94,7 @@ def load_wine_task(config: kinds.WineTask, seed: int) -> LearningTask:
 def _measurements_task(
     name: str, load: Callable[..., Any], config: kinds.PartitionedTask, seed: int
 ) -> LearningTask:
-    """A task whose columns are scaled by the whole table, which no member's row changes."""
+    """A task with columns scaled by the whole table, independently of the split."""
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))
@@ -111,7 +111,7 @@ _SHOPPERS_HELD_OUT_EVERY = 10
 
 
 def load_purchase_task(config: kinds.PurchaseTask, seed: int) -> LearningTask:
-    """The task of shoppers by which products they bought; a tenth of them is held out."""
+    """The task of classifying shoppers by the products they bought; a tenth of them is held out."""
     path = Path(config.path)
     everything = _examples(path, _purchases(path))
     held_out = max(1, len(everything) // _SHOPPERS_HELD_OUT_EVERY)

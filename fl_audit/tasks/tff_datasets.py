@@ -1,4 +1,4 @@
-"""The data sets that TFF publishes: EMNIST by writer, and Stack Overflow (Reddi et al. 2020).
+"""The data sets published by TFF: EMNIST by writer, and Stack Overflow (Reddi et al. 2020).
 
 Clients are read one by one from TFF's SQLite files; their examples are not held in memory. The
 tables are those of `tff.simulation.datasets.SqlClientData`: `client_metadata` (client_id,
@@ -44,7 +44,7 @@ _EXAMPLES = """
 
 
 class SqliteClients(Population):
-    """The clients of one split in the order of their names, if they have an example."""
+    """The clients of one split with at least one example, ordered by name."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class SqliteClients(Population):
         to_examples: Callable[[Features], Examples],
         max_clients: int = 0,
     ) -> None:
-        """Reads the names of a split's first `max_clients` clients (0 for all), and no example."""
+        """Reads the names of a split's first `max_clients` clients (0 for all), but no examples."""
         self._path = path
         self._split = split
         self._features = features
@@ -111,7 +111,7 @@ class SqliteClients(Population):
         return connection
 
 
-# Files that TFF downloads, or that the user has already.
+# Files downloaded by TFF or provided by the user.
 
 _ORIGIN = "https://storage.googleapis.com/tff-datasets-public"
 
@@ -126,7 +126,7 @@ def tff_database(path: str | None, kind: str, name: str) -> Path:
 
 @contextlib.contextmanager
 def download_of(kind: str, key: str) -> Iterator[None]:
-    """Turns a failed download into an `InputError` that names the key to set instead."""
+    """Turns a failed download into an `InputError` that names the key for a local file."""
     try:
         yield
     except Exception as error:

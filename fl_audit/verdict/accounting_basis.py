@@ -1,8 +1,8 @@
-"""The claim against accounting: what the configured or stated noise gives those it protects.
+"""The claim compared with accounting of the configured or stated noise.
 
-A claim below the exact epsilon of the noise, or below a lower bound on it, is false whatever the
-canaries show. One that is below an upper bound alone may be true, but is not called consistent.
-Claims are rounded: one that falls short by up to MARGIN counts as what accounting gives.
+A claim below the exact epsilon of the noise, or below a lower bound on it, is false, whatever the
+scores. A claim below only an upper bound may be true, but is not called consistent. Claims are
+rounded, so one within MARGIN below the accounted epsilon counts as equal to it.
 """
 
 import dataclasses
@@ -17,7 +17,6 @@ from fl_audit.accounting import (
     exact_shift,
     noise_distribution_named,
 )
-from fl_audit.accounting.gaussian_accountants import check_is_accountant
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import FixedRounds, UnknownRounds
@@ -47,24 +46,24 @@ from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.sentences import NEXT, lines, without_next_steps
 
 MARGIN = 0.01
-"""The share of a number by which a claim may fall short of it, so that 15.2 is said of 15.25."""
+"""The tolerated relative shortfall of a claim: 15.25 may be claimed as 15.2."""
 
 _FACTORS = (1.0, 0.1, 0.01, 0.001)
 """The deltas at which a claimed curve is compared, as multiples of the claim's."""
 
 Source = Literal["configured", "stated"]
-"""Whether the noise is that of a run's config, or what a log states."""
+"""Whether the noise is from a run's config or stated by a log."""
 
 
 @dataclass(frozen=True)
 class Accounted:
-    """Noise and rounds that a claim is held against.
+    """Noise and rounds with which a claim is compared.
 
     Attributes:
-      most_noise: The largest noise multiplier of a round where not all have the same, infinite
-        where one does not state it; the release has the smallest one.
-      hidden: The party as a draw would hide it where nothing says that the claim counts on none;
-        None where that is known.
+      most_noise: The largest noise multiplier of a round, if they differ, infinite if a round does
+        not state it; the release has the smallest one.
+      hidden: The party with a secret draw, if the claim may rely on sampling; None if it is known
+        whether it does.
     """
 
     release: Release
@@ -76,7 +75,7 @@ class Accounted:
 
     @property
     def least(self) -> Release:
-        """The release with the noise that lower bounds may count on: no round has more."""
+        """The release with the largest noise of any round, for lower bounds."""
         if self.most_noise is None:
             return self.release
         return self.release.with_noise(
@@ -88,7 +87,7 @@ class Accounted:
         )
 
     def at_least(self, delta: float) -> float | None:
-        """The lower bound of accounting on epsilon at delta; None where it has none."""
+        """The lower bound of accounting on epsilon at delta; None without one."""
         if self.most_noise == math.inf:
             return None
         if self.hidden is not None:
@@ -97,12 +96,8 @@ class Accounted:
         return epsilon_at_least(self.least, self.party, delta, knows_rounds=knows_rounds)
 
     def at_most(self, delta: float) -> float | None:
-        """The upper bound of accounting; None where it has none, or its package is missing."""
-        try:
-            bounds = attacker_bounds(self.release, self.party, delta)
-        except ModuleNotFoundError as error:
-            check_is_accountant(error)
-            return None
+        """The upper bound of accounting; None without one."""
+        bounds = attacker_bounds(self.release, self.party, delta)
         if self.attacker is Attacker.SEES_UPLOADS:
             uploads = bounds.seeing_uploads
             return None if uploads is None else uploads.guarantee.epsilon
@@ -110,7 +105,7 @@ class Accounted:
 
     @property
     def whom(self) -> str:
-        """The party that accounting covers, and the attacker, in words."""
+        """The accounted party and the attacker, in words."""
         match self.party.sampling:
             case FixedRounds(at_most=most):
                 rounds = "one round" if most == 1 else f"up to {count(most, 'round')}"
@@ -145,14 +140,14 @@ def accounted_of_log(
     *,
     most_noise: float | None = None,
 ) -> tuple[Accounted, ...]:
-    """The noise that a log states, for clients as far as it says how they participate.
+    """The stated noise of a log, for clients with stated participation.
 
-    Where it says nothing of them, the claim is about a client that participates as canaries did.
+    Without it, the claim is about a client that participates like canaries.
     """
     accounted = []
     if uploads is not None and scope.covers_uploads:
         accounted.append(Accounted(uploads, uploads.client, Attacker.SEES_UPLOADS, "stated"))
-    if rounds is None or weight not in (None, 1):  # accounting is about the weight of a canary
+    if rounds is None or weight not in (None, 1):  # accounting assumes the weight of a canary
         return tuple(accounted)
     party, canary = rounds.client, rounds.canary
     if isinstance(party.sampling, UnknownRounds):
@@ -164,16 +159,16 @@ def accounted_of_log(
     counts = scope.counts_on_sampling is True and hidden is None
     attacker = _attacker(counts_on_sampling=counts)
     if hidden is None and party.participations == 1:
-        most_noise = None  # the round may be any, also that with the least noise
+        most_noise = None  # the round may be any, also the one with the least noise
     return (*accounted, Accounted(rounds, party, attacker, "stated", hidden, most_noise))
 
 
 @dataclass(frozen=True)
 class _Excess:
-    """What accounting gives that is above a claim.
+    """An accounted value above the claim.
 
     Attributes:
-      symbol: What is claimed, such as "ε".
+      symbol: The claimed quantity, such as "ε".
     """
 
     symbol: str
@@ -181,7 +176,7 @@ class _Excess:
 
 
 def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdict:
-    """The verdict where the claim is also held against what accounting gives."""
+    """The verdict after the claim is also compared with accounting."""
     claim = verdict.claim
     if not claim.is_stated or isinstance(claim, ConfiguredClaim) or claim.delta == 0:
         return verdict
@@ -204,7 +199,7 @@ def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdic
 
 
 def given_instead(claim: Claim, accounted: Sequence[Accounted]) -> str | None:
-    """What accounting gives for certain instead of a claimed epsilon, in words; None if nothing."""
+    """An accounted value that contradicts a claimed epsilon, in words; None without one."""
     excesses = (_excess(claim, noise) for noise in accounted)
     return next((excess.gives for excess in excesses if excess is not None), None)
 
@@ -214,7 +209,7 @@ def _is_above(number: float, claimed: float) -> bool:
 
 
 def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
-    """What accounting gives for certain that is above a claim; None where nothing is."""
+    """A certain value from accounting above the claim; None without one."""
     shift = None
     is_stated = noise.most_noise != math.inf
     if is_stated and noise.attacker is Attacker.KNOWS_ROUNDS and noise.hidden is None:
@@ -240,7 +235,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
 
 
 def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
-    """The first delta at which accounting gives an epsilon above that of a claimed curve."""
+    """The first delta at which the accounted epsilon is above that of a claimed curve."""
     curve = None if isinstance(claim, Claim) else claim.curve(None)
     if curve is None:
         return None
@@ -257,7 +252,7 @@ def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | N
 
 
 def _number_given(least: float, most: float | None) -> str:
-    """What accounting gives, as its upper bound has it where that is as good."""
+    """The accounted epsilon as text, rounded like the upper bound if the two are equal."""
     if most is not None and not _is_above(most, least):
         return upper_bound_text(most)
     return f"at least {lower_bound_text(least)}"
@@ -288,7 +283,7 @@ _ASSUMES: dict[Source, str] = {
 
 
 def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
-    """Why a claim that scores allow is not consistent where accounting cannot confirm it."""
+    """Why a claim is not consistent that neither scores contradict nor accounting confirms."""
     step = "claim that upper bound"
     if noise.source == "stated":
         step += ", or state in participation.json how clients are sampled (docs/logs.md)"

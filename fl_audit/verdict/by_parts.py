@@ -1,4 +1,4 @@
-"""The verdict on a claim that counts on sampling, by its noise and its rate (parts.py)."""
+"""The verdict on a claim that relies on sampling, by tests of noise and rate (parts.py)."""
 
 import dataclasses
 import decimal
@@ -34,7 +34,7 @@ from fl_audit.verdict.sentences import (
 )
 
 SHARE = 0.5
-"""The share of a verdict's level that parts have where scores test the claim as a whole, too."""
+"""The parts' share of the level if scores also test the claim as a whole."""
 
 _ASSUMES = (
     "Canaries are sampled as clients are, each independently of data and of all other draws, and "
@@ -44,14 +44,14 @@ _ASSUMES = (
 
 @dataclass(frozen=True, eq=False)
 class SampledCanaries:
-    """What is known of the canaries of a run or a log whose claim may be tested by its parts."""
+    """The canaries of a run or a log, as input of the tests of a claim's parts."""
 
     source: Source
     own: ScoredStatistic
     background: Background
 
     def parts(self, scope: Scope, delta: float, level: float) -> Parts | None:
-        """The parts that can be tested; None where the claim has none, or canaries show none."""
+        """The testable parts; None if the claim has none, or canaries cannot test them."""
         expected = expected_parts(self.background, self.source, scope, level)
         if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
             return None
@@ -64,7 +64,7 @@ class SampledCanaries:
         return dataclasses.replace(expected, z=z[numbers > 0], spent=test.spent)
 
     def depend_on_each_other(self) -> bool:
-        """Whether the included canaries' rounds are not as independent draws make them."""
+        """Whether the included canaries' rounds contradict independent draws."""
         of_included, release = _of_included(self.background), self.background.release
         total = sum(map(len, of_included))
         if release is None or not total:
@@ -85,7 +85,7 @@ class SampledCanaries:
 def expected_parts(
     background: Background, source: Source, scope: Scope, level: float
 ) -> Parts | None:
-    """The parts that canaries can test, before scores (deviates are 0); None if untestable."""
+    """The testable parts before there are scores (deviates are 0); None if untestable."""
     release, numbers = background.release, _scored_rounds(background)
     if not scope.counts_on_sampling or scope.unfit is not None or not numbers.any():
         return None
@@ -115,9 +115,9 @@ def _scored_rounds(background: Background) -> IndexArray:
 
 
 def _crowd(background: Background) -> float:
-    """The variance that clients add to aggregates, over that of the noise.
+    """The variance of clients' updates in aggregates, over that of the noise.
 
-    The mean over rounds: what hides a canary less evenly hides it less.
+    Averaged over rounds, because uneven noise hides a canary less.
     """
     noise = background.dim * background.noise**2
     has_noise = noise > 0
@@ -135,7 +135,7 @@ def with_parts(
     *,
     is_tested: bool,
 ) -> Verdict:
-    """The verdict where the claim is also tested by its parts."""
+    """The verdict after the claim is also tested by its parts."""
     claim = verdict.claim
     if verdict.outcome is Outcome.CONTRADICTED or not isinstance(claim, Claim):
         return verdict
@@ -192,7 +192,7 @@ _NOT_COVERED = (
 
 
 def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
-    """The verdict where even the noise and the rate in their bounds give more than the claim."""
+    """The verdict if epsilon exceeds the claim for all noise and rates within their bounds."""
     claim = verdict.claim
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level
@@ -217,7 +217,7 @@ def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
 
 
 def _bounds(parts: Parts) -> str:
-    """What canaries show of noise and rate, and what is stated."""
+    """A clause with the bounds on noise and rate, and the stated values."""
     noise = parts.noise_bound
     at_most = (
         "allow any noise"

@@ -1,4 +1,4 @@
-"""The tests of a verdict, which are chosen before any score is seen."""
+"""The tests of a verdict, chosen before any score is seen."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class ChosenTests:
     """The statistics and methods that a config's audit table selects.
 
     Attributes:
-      statistics: The statistics that are tested.
-      methods: Names of the methods that are applied to each of them.
+      statistics: The tested statistics.
+      methods: Names of the methods applied to each of them.
       confidence: The confidence of all bounds together.
     """
 
@@ -33,15 +33,15 @@ class ChosenTests:
 
     @property
     def level(self) -> float:
-        """The probability with which each single bound may fail."""
+        """The failure probability of each single bound."""
         return level_of_each(self.confidence, len(self))
 
 
 def shared_confidence(audit: Audit) -> float:
-    """The confidence of the live test, and that of all tests at the end together.
+    """The confidence of the live test, and of all final tests together.
 
-    A run that stops when it is contradicted is tested in both ways. Each has half of the level, so
-    that both hold together at the audit's confidence (Bonferroni).
+    A run that stops when its claim is contradicted is tested in both ways. Each has half of the
+    level, so that both hold together at the audit's confidence (Bonferroni).
     """
     share = 0.5 if audit.stop_when_contradicted else 1.0
     return 1 - share * (1 - audit.confidence)
@@ -50,17 +50,17 @@ def shared_confidence(audit: Audit) -> float:
 def scored_statistic(
     statistic: Statistic, scores: CanaryScores, facts: RunFacts
 ) -> ScoredStatistic:
-    """Joins scores with what is known of their null distribution."""
+    """Joins scores with their null distribution."""
     return ScoredStatistic(statistic.name, scores, statistic.null(facts))
 
 
 def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     """The tests that a config's audit table selects for the verdict.
 
-    Where sampling decides which rounds a client takes part in, a claim may count on it. Statistics
-    of attackers that know the rounds are then left out, unless no other statistic is selected. A
-    claim is about sums, and about uploads where a statistic of these is the only one selected.
-    `participations` is the largest number of rounds of a client; None where sampling decides.
+    If the rounds of a client are sampled, a claim may rely on that. Statistics of attackers who
+    know the rounds are then left out, unless no other statistic is selected. A claim is about sums;
+    it is about uploads if only a statistic of these is selected. `participations` is the largest
+    number of rounds of a client; None if random.
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
@@ -76,7 +76,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
 def chosen_methods(
     names: Collection[str] | None, inclusion: Inclusion = "coins"
 ) -> tuple[str, ...]:
-    """The valid methods among those that are asked for, None for all, in the order of reports.
+    """The valid methods among the requested ones (None for all), in the order of reports.
 
     >>> chosen_methods(["one_run", "one_run_valid"])
     ('one_run_valid',)

@@ -31,9 +31,9 @@ class ScoredStatistic:
     """The scores of canaries on one statistic, and their null distribution.
 
     Attributes:
-      name: Name of the statistic; None for a file of scores that does not name it.
+      name: Name of the statistic; None for a file of scores without a name.
       scores: The canaries' scores.
-      null: The null distribution: what is known of an excluded canary's score.
+      null: The null distribution.
     """
 
     name: str | None
@@ -50,7 +50,7 @@ class ClaimTest:
     statistic: ScoredStatistic
 
     def bound(self, delta: float, confidence: float) -> Estimate | None:
-        """The lower bound at a confidence; None where the scores do not allow the method."""
+        """The lower bound at a confidence; None if the method does not apply to the scores."""
         try:
             return METHODS[self.method](self.statistic.setting(delta, confidence))
         except NotApplicableError:
@@ -73,12 +73,12 @@ class Bound:
 class ClaimTests:
     """The tests of every method on every statistic, whose bounds jointly hold at `confidence`.
 
-    By the union bound (Bonferroni), each of m bounds is made at confidence
-    1 - (1 - confidence) / m. The tests have to be chosen before the scores are seen. A method that
-    the scores do not allow gives no bound, but counts as a test.
+    By the union bound (Bonferroni), each of m bounds has confidence 1 - (1 - confidence) / m. The
+    tests have to be chosen before the scores are seen. A method that does not apply to the scores
+    gives no bound, but counts as a test.
 
     Attributes:
-      statistics: The statistics that are tested, at least one.
+      statistics: The tested statistics, at least one.
       confidence: Probability that no bound exceeds the true epsilon, in (0, 1).
       methods: Names of methods in `valid_methods()`, at least one.
 
@@ -100,7 +100,7 @@ class ClaimTests:
             )
 
     def __iter__(self) -> Iterator[ClaimTest]:
-        """Iterates over the tests of each method on each statistic."""
+        """Iterates over the tests: each method on each statistic."""
         return itertools.starmap(ClaimTest, itertools.product(self.methods, self.statistics))
 
     def __len__(self) -> int:
@@ -129,12 +129,12 @@ def check_verdict_confidence(confidence: float) -> None:
 
 
 def level_of_each(confidence: float, num_tests: int) -> float:
-    """The probability with which each test may fail, so that all hold at the confidence."""
+    """The failure probability of each test such that all hold at the confidence."""
     return (1 - confidence) / num_tests
 
 
 SMALLEST_LEVEL = 1e-9
-"""The smallest level of a single bound that is tried."""
+"""The smallest level tried for a single bound."""
 
 _LARGEST_LEVEL = 0.999
 _PRECISION = 0.02
@@ -145,9 +145,9 @@ def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
 
     This is m times the smallest level at which one of the m bounds exceeds the claim, at most 1,
     found by bisection to a relative 2 % from above. It is at most 1 - confidence if and only if the
-    claim is contradicted at `tests.confidence`, on which a verdict rests. Smaller p-values are
+    claim is contradicted at `tests.confidence`, the basis of the verdict. Smaller p-values are
     approximate for a method whose tests depend on the level, such as `one_run_valid` with its
-    numbers of guesses. Those below m times SMALLEST_LEVEL are not resolved.
+    numbers of guesses. P-values below m times SMALLEST_LEVEL are not resolved.
     """
     above = [bound.test for bound in bounds if bound.estimate.epsilon > claim.epsilon]
     if above:
@@ -158,7 +158,7 @@ def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
 
 
 def _smallest(tests: Sequence[ClaimTest], claim: Claim, low: float, high: float) -> float:
-    """The smallest level above `low` at which any test rejects the claim; 1 if none at `high`."""
+    """The smallest level above `low` at which a test rejects the claim; 1 if none at `high`."""
     level = 1.0
     for test in tests:
         rejects = functools.partial(test.rejects, claim.epsilon, claim.delta)

@@ -1,8 +1,8 @@
-"""Kinds of claims that are made of a run: a point (epsilon, delta), or a whole trade-off curve.
+"""Kinds of claims about a run: a point (epsilon, delta), or a whole trade-off curve.
 
-A guarantee by an accountant is a curve: mu-GDP, rho-zCDP, or that of the noise as configured. A
-claim of (epsilon, delta)-privacy is one point of it, and is tested as a point. A curve is tested
-as a curve, by all scores at once, which takes far fewer canaries (curve_claim_tests.py).
+An accountant's guarantee is a curve: mu-GDP, rho-zCDP, or that of the configured noise. A claim of
+(epsilon, delta)-privacy is one point of it, and is tested as a point. A curve is tested by all
+scores at once, which takes far fewer canaries (curve_claim_tests.py).
 
 >>> GaussianClaim(0.5, 1e-5).words
 'the claim μ ≤ 0.5 (ε ≤ 2.00 at δ = 10⁻⁵)'
@@ -55,26 +55,26 @@ if TYPE_CHECKING:
     import dp_accounting
 
 LARGEST_EPSILON = 300.0
-"""The largest epsilon of a claim: twice it is simulated, and e^700 is about the largest float."""
+"""The largest claimed epsilon: simulations double it, and e^700 is near the largest float."""
 
 _POINTS = 300
-"""The number of points that a claim takes of an accountant's profile."""
+"""The number of points of a claim from an accountant's profile."""
 
 _LEAST_DELTA = 1e-13
-"""The delta of the last of them, where the accountant does not round above it before."""
+"""The delta of the last point, unless the accountant's rounding is above it."""
 
 _NEAREST_EPSILON, _FARTHEST_EPSILON = 1e-4, 650.0
-"""The epsilons between which the last of them is sought; e^650 is a float."""
+"""The range of epsilons for the last point; e^650 is a float."""
 
 
 @dataclass(frozen=True)
 class Claim:
     """The claim that a run is (epsilon, delta)-private for a client.
 
-    Neighbouring runs differ in one client, which is there or not, or which sends nothing. A canary
-    is such a client, so that a lower bound for a canary bounds the client's epsilon too, as long as
-    a canary takes part no more often than a client may. A canary that takes part less often is
-    better protected, so that a claim for the client holds for it as well.
+    Neighbouring runs differ in one client, which is absent or sends nothing. A canary is such a
+    client, so a lower bound for a canary bounds the client's epsilon too, if a canary participates
+    no more often than a client may. A canary that participates less often is better protected, so a
+    claim for the client holds for it as well.
 
     Attributes:
       epsilon: The claimed epsilon, in (0, LARGEST_EPSILON].
@@ -114,10 +114,8 @@ class OneCurveClaim(abc.ABC):
     """A claim of one curve for a client, the same against every attacker.
 
     Attributes:
-      delta: The delta at which the claim is said as an epsilon, in (0, 1).
-
-    Raises:
-      InputError: A number is out of range; the epsilon at delta is above LARGEST_EPSILON.
+      delta: The delta at which the claim is stated as an epsilon, in (0, 1). Raises: InputError: A
+        number is out of range; the epsilon at delta is above LARGEST_EPSILON.
     """
 
     whom: ClassVar[str] = "client"
@@ -140,13 +138,13 @@ class OneCurveClaim(abc.ABC):
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The epsilon that the claim allows at delta."""
+        """The claimed epsilon at delta."""
         return epsilon_of_curve(self.trade_off, self.delta)
 
     @property
     @abc.abstractmethod
     def trade_off(self) -> TradeOff:
-        """The curve that is claimed."""
+        """The claimed curve."""
 
     @property
     @abc.abstractmethod
@@ -159,7 +157,7 @@ class OneCurveClaim(abc.ABC):
         return f"the claim {self.short} ({_point(self.epsilon, self.delta)})"
 
     def curve(self, statistic: str | None) -> TradeOff | None:
-        """The curve that is claimed against the attacker of a statistic: the same for all."""
+        """The claimed curve against the attacker of a statistic: the same for all."""
         return self.trade_off
 
 
@@ -199,8 +197,8 @@ class GaussianClaim(OneCurveClaim):
 class ZeroConcentratedClaim(OneCurveClaim):
     """The claim that a run is rho-zCDP for a client (Bun & Steinke 2016, definition 1.1).
 
-    `rho` is above 0. The epsilon is that of the curve, or by proposition 1.3 of Bun & Steinke where
-    that is less: the curve is tabulated, which is coarse for a tiny rho.
+    `rho` is above 0. The epsilon is the smaller of that of the curve, whose table is coarse for a
+    tiny rho, and that of proposition 1.3 of Bun & Steinke.
     """
 
     kind: ClassVar[str] = "zcdp"
@@ -226,10 +224,9 @@ class ZeroConcentratedClaim(OneCurveClaim):
 
 @dataclass(frozen=True)
 class NoiseClaim(OneCurveClaim):
-    """The claim that Gaussian noise hides a canary which participates in one round.
+    """The claim of Gaussian noise with a noise multiplier, for canaries of one round.
 
-    It is mu-GDP with mu = 1 / noise_multiplier: the standard deviation of the noise over the clip
-    norm, above 0.
+    It is mu-GDP with mu = 1 / noise_multiplier; the noise multiplier is above 0.
     """
 
     kind: ClassVar[str] = "noise"
@@ -254,21 +251,21 @@ class NoiseClaim(OneCurveClaim):
 
 
 def _is_rounded(point: tuple[float, float]) -> bool:
-    """Whether a point of a profile looks cut to two digits: numbers of one digit were chosen."""
+    """Whether a point of a profile looks truncated to two digits; one digit is deliberate."""
     digits = (len(Decimal(repr(number)).normalize().as_tuple().digits) for number in point)
     return max(digits) == 2
 
 
 @dataclass(frozen=True)
 class ProfileClaim(OneCurveClaim):
-    """The claim of a privacy profile: for a client, an epsilon at each of several deltas.
+    """The claim of a privacy profile for a client: an epsilon at each of several deltas.
 
-    Accountants print such points, and each of them holds: the claim is the curve below all of their
-    lines (Dong, Roth & Su 2022, proposition 2.13). `of_event` makes them by dp-accounting.
+    Accountants print such points, and all of them hold: the claim is the curve below all of their
+    lines (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes them by dp-accounting.
 
     Attributes:
-      points: Pairs of an epsilon, at least 0, and the delta that the claim allows at it, in [0, 1];
-        1 to MOST_POINTS of them.
+      points: 1 to MOST_POINTS pairs of an epsilon, at least 0, and the claimed delta at it, in [0,
+        1].
 
     >>> ProfileClaim(((0.5, 1.23e-3), (2.0, 1.05e-6)), 1e-5).words
     'the claim of a privacy profile (ε ≤ 2.00 at δ = 10⁻⁵)'
@@ -284,7 +281,7 @@ class ProfileClaim(OneCurveClaim):
     def of_deltas(
         cls, deltas_at: Callable[[FloatArray], npt.ArrayLike], delta: float
     ) -> "ProfileClaim":
-        """The claim of what an accountant computes.
+        """The claim of an accountant's profile.
 
         Args:
           deltas_at: The deltas at rising epsilons, float64 of shape (n,) both, such as the method
@@ -293,7 +290,7 @@ class ProfileClaim(OneCurveClaim):
         """
         tried = np.geomspace(_NEAREST_EPSILON, _FARTHEST_EPSILON, _POINTS)
         deltas = np.asarray(deltas_at(tried), np.float64)
-        least = max(_LEAST_DELTA, 2 * deltas[-1])  # below it an accountant has its rounding alone
+        least = max(_LEAST_DELTA, 2 * deltas[-1])  # below it there is only an accountant's rounding
         reach = tried[min(int(np.sum(deltas > least)), _POINTS - 1)]
         epsilons = np.linspace(0.0, reach, _POINTS)
         claimed = np.minimum(deltas_at(epsilons), 1.0)
@@ -303,7 +300,7 @@ class ProfileClaim(OneCurveClaim):
     def of_event(cls, event: "dp_accounting.DpEvent", delta: float) -> "ProfileClaim":
         """The claim of a dp-accounting event, by its privacy loss distribution.
 
-        Neighbouring runs differ in one client that is there or not.
+        Neighbouring runs differ by adding or removing one client.
 
         Args:
           event: The event, such as `SelfComposedDpEvent(PoissonSampledDpEvent(0.01,
@@ -349,18 +346,18 @@ class ProfileClaim(OneCurveClaim):
 
 @dataclass(frozen=True)
 class ConfiguredClaim:
-    """The claim that the noise is as configured: what accounting says of it, for a canary.
+    """The claim that the noise is as configured, as accounted for a canary.
 
-    Each attacker is held to the curve of the pair of distributions that dominates what it sees. So
-    an attacker who does not know a canary's rounds is held to the curve of hidden ones.
+    The curve against each attacker is that of the dominating pair for its view; against an attacker
+    who does not know a canary's rounds, the curve for secret rounds.
 
     Attributes:
       noise_multiplier: The configured noise multiplier.
-      epsilon: The epsilon that accounting gives a canary at delta, against an attacker who knows
-        its rounds where that is known.
+      epsilon: The accounted epsilon of a canary at delta, against an attacker who knows its rounds
+        if that is known.
       delta: The delta of that epsilon, in (0, 1).
-      is_stated: Whether the user claims it; it is tested in either case.
-      curves: The curve for each statistic by its name; those without a known one are left out.
+      is_stated: Whether the user stated it; it is tested in either case.
+      curves: The known curves by name of the statistic.
     """
 
     kind: ClassVar[str] = "configured"
@@ -383,7 +380,7 @@ class ConfiguredClaim:
         return "configured noise"
 
     def curve(self, statistic: str | None) -> TradeOff | None:
-        """The curve that is claimed against the attacker of a statistic; None if not known."""
+        """The claimed curve against the attacker of a statistic; None if unknown."""
         return None if statistic is None else self.curves.get(statistic)
 
 
@@ -391,7 +388,7 @@ CurveClaim = GaussianClaim | ZeroConcentratedClaim | NoiseClaim | ProfileClaim |
 
 
 def claimed_noise(claim: CurveClaim) -> float | None:
-    """The noise multiplier that is claimed; None where the claim is about something else."""
+    """The claimed noise multiplier; None for other claims."""
     return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
 
 
@@ -411,7 +408,7 @@ def claim_to_json(claim: Claim | CurveClaim) -> dict[str, Any]:
 
 
 def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
-    """The claim that `claim_to_json` writes; one that is configured has no curves then."""
+    """The claim written by `claim_to_json`; a configured one then has no curves."""
     kind = _KINDS.get(str(fields.get("kind")))
     if kind is None:
         raise ValueError(f"claim.kind must be one of {', '.join(_KINDS)}")
@@ -445,10 +442,10 @@ def claim_to_test(
 def configured_claim(
     release: Release, delta: float, statistics: Sequence[Statistic], *, is_stated: bool
 ) -> ConfiguredClaim | None:
-    """The claim that a run's noise is as configured; None where accounting knows no curve.
+    """The claim that a run's noise is as configured; None if accounting has no curve.
 
-    A canary of one round, scored by the aggregate of that round, is held to the noise on the sum of
-    updates: what the count for the clip norm gives away shows in later rounds alone.
+    For a canary of one round, scored by that round's aggregate, only the noise on the sum of
+    updates counts: the released count of the clip norm affects only later rounds.
     """
     bounds = attacker_bounds(release, release.canary, delta)
     curves: dict[str, TradeOff] = {}
@@ -473,8 +470,8 @@ def sampled_claim(
 ) -> ConfiguredClaim | None:
     """Unstated claim: the noise equals the value in the log, for sampled canaries.
 
-    Whoever knows the rounds of a canary faces as many as were drawn, and not the most that could
-    be: under coins that number is a mixture, which is narrower.
+    An attacker who knows a canary's rounds faces the drawn number, not the largest possible one:
+    under coins that number is random, which gives a smaller curve.
     """
     claim = configured_claim(release, delta, statistics, is_stated=False)
     if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:

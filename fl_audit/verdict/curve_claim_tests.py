@@ -1,9 +1,9 @@
-"""The tests of a claim that is a whole trade-off curve, chosen before any score is seen.
+"""The tests of a claimed trade-off curve, chosen before any score is seen.
 
-Two tests look at each statistic: the sum of scores, for scores that are independent given who was
-included, and right guesses, for scores that depend on each other in any way
-(estimators/curve_tests.py). The sum on the statistic of the attacker who knows most has most of the
-level; the others share the rest (weighted Bonferroni).
+Each statistic has two tests: the sum of scores, for scores that are independent given inclusion,
+and correct guesses, for arbitrarily dependent scores (estimators/curve_tests.py). The sum on the
+statistic of the attacker who knows most has most of the level; the others share the rest (weighted
+Bonferroni).
 """
 
 import functools
@@ -27,8 +27,9 @@ from fl_audit.verdict.claims import CurveClaim
 from fl_audit.verdict.search import bisected
 
 UNSTATED_CONFIDENCE = 0.999
-"""The confidence at which the configured noise is tested if no claim is stated: a correct run must
-not fail one time in twenty."""
+"""The confidence for testing the configured noise if no claim is stated; at 95 % one correct run in
+twenty would fail.
+"""
 
 LEADING_SHARE = 0.8
 """The share of the level for the sum of scores on the statistic of the strongest attacker."""
@@ -44,7 +45,7 @@ class CurveTest:
     """The test of a claimed curve by one statistic.
 
     Attributes:
-      level: The p-value up to which the test contradicts the claim.
+      level: The largest p-value that contradicts the claim.
     """
 
     method: CurveMethod
@@ -55,7 +56,7 @@ class CurveTest:
 
     @functools.cached_property
     def p_value(self) -> float | None:
-        """The p-value of the claim; None where the scores do not allow the test."""
+        """The p-value of the claim; None if the test does not apply to the scores."""
         if self.method == "trade_off_guesses":
             scores = self.statistic.scores
             is_possible = scores.num_included > 0 and scores.num_excluded > 0
@@ -69,7 +70,7 @@ class CurveTest:
 
     @functools.cached_property
     def null(self) -> ChosenNull | None:
-        """The null distribution for the sum of scores; None where the scores allow none."""
+        """The null distribution for the sum of scores; None if the scores reject it."""
         try:
             return chosen_null(self.statistic.setting(self.delta, 1 - self.level))
         except NotApplicableError:
@@ -77,14 +78,14 @@ class CurveTest:
 
     @property
     def spent(self) -> float:
-        """The part of the level that goes into testing whether scores refute the null."""
+        """The part of the level spent on testing the null."""
         return 0.0 if self.null is None else max(self.null.confidence - (1 - self.level), 0.0)
 
     @property
     def deviates(self) -> FloatArray | None:
         """The normal deviates of included scores under that null, float64 of shape (included,).
 
-        None where no null is known.
+        None if no null is known.
         """
         if self.null is None or self.null.tail is None:
             return None
@@ -92,10 +93,10 @@ class CurveTest:
 
     @functools.cached_property
     def mu_lower_bound(self) -> float | None:
-        """The mu that a Gaussian mechanism exceeds as scores contradict a Gaussian curve, to 0.5 %.
+        """The lower bound on mu, to 0.5 %, if scores contradict a claimed Gaussian curve.
 
-        The same sum is held against curves of larger mu, as each of which is rejected with those
-        below it. None for other curves, or where the sum contradicts nothing.
+        The same sum is compared with curves of larger mu; rejecting one rejects all smaller ones.
+        None for other curves, or if the sum does not contradict the claim.
         """
         z, curve = self.deviates, self.curve
         if self.method != "trade_off_sum" or not isinstance(curve, GaussianTradeOff):
@@ -109,7 +110,7 @@ class CurveTest:
             return test.power(int(test.statistic(z)), [(test.num_included, below)]) > allowed
 
         largest = bisected(is_allowed, curve.mu, _LARGEST_MU, 1 + _PRECISION) / (1 + _PRECISION)
-        for mu in largest * _TRIED:  # that may have been approximate
+        for mu in largest * _TRIED:  # the p-value may have been approximate
             if mu > curve.mu and test.under(GaussianTradeOff(mu)).p_value(z) <= allowed:
                 return float(mu)
         return None
@@ -121,10 +122,10 @@ class CurveTest:
 
 @dataclass(frozen=True, eq=False)
 class CurveTests:
-    """The tests of a claimed curve, which together hold at `confidence`.
+    """The tests of a claimed curve, which hold together at `confidence`.
 
     Attributes:
-      tests: The tests, the one with the largest level first; their levels add up to that of all.
+      tests: The tests, the largest level first; their levels sum to the level of all.
     """
 
     claim: CurveClaim
@@ -143,7 +144,7 @@ class CurveTests:
 def curve_tests(
     claim: CurveClaim, statistics: Sequence[ScoredStatistic], confidence: float
 ) -> CurveTests:
-    """The tests of a claim on those statistics for whose attackers it says a curve.
+    """The tests of a claim on the statistics for which it states a curve.
 
     Args:
       claim: The claim.
@@ -175,7 +176,7 @@ def curve_tests(
 
 
 def _strength(statistic: ScoredStatistic) -> tuple[bool, int]:
-    """Whether a statistic's null is known, and how much its attacker knows; both before scores."""
+    """Whether a statistic's null is known, and its attacker's knowledge; independent of scores."""
     known = None if statistic.name is None else STATISTICS.get(statistic.name)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     knows = 0 if model is None else int(model.knows)

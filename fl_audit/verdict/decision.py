@@ -1,4 +1,4 @@
-"""The verdict that the tests of a claim lead to; its sentences are in sentences.py."""
+"""The verdict, from the tests of a claim; its sentences are in sentences.py."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -37,20 +37,20 @@ def reach_verdict(
 ) -> Verdict:
     """Reaches the verdict on a claim.
 
-    A claimed point that counts on sampling is tested by its parts too, where `canaries` allow it;
-    where scores test it as a whole and parts do, each have half of the level.
+    A claimed point that relies on sampling is also tested by its parts, if `canaries` allow it; if
+    scores also test it as a whole, each of the two has half of the level.
 
     Args:
       claim: The claim for a client.
-      tests: The tests, chosen before the scores were seen: of a point, or of a whole curve.
-      scope: What canaries can say about the claim; by default about clients like them.
-      canary_check: Result of the canary check; by default of one on the scores alone.
-        Without their arrival the claim is not called consistent.
-      others: Statistics of the same audit that are not tested. If one of them separates canaries
-        clearly better than all that are, the claim is not called consistent.
-      background: What hides the canaries in their rounds, by which the power is simulated; None
-        where scores alone are known.
-      canaries: The canaries by their own rounds; None where these are not scored.
+      tests: The tests of a point or a curve, chosen before the scores were seen.
+      scope: What canaries can show about the claim; by default for clients like them.
+      canary_check: Result of the canary check, by default from the scores. Unless it passes, the
+        claim is not called consistent.
+      others: Untested statistics of the same audit. If one of them separates canaries clearly
+        better than all tested ones, the claim is not called consistent.
+      background: The background of canaries in their rounds, for simulating the power; None if only
+        scores are known.
+      canaries: The canaries by their own rounds; None if these are not scored.
     """
     scope, statistics = scope or Scope(), tests.statistics
     if isinstance(claim, NoiseClaim) and background is not None and background.most_rounds > 1:
@@ -84,14 +84,14 @@ def reach_verdict(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What the tests of a point or of a curve found, in which alone the two differ.
+    """The results of the tests, where points and curves differ.
 
     Attributes:
-      verdict: The verdict with what is known from the tests; with a reason where they decide it.
-      nothing: The clause that nothing contradicts the claim.
-      why_not_simulated: What is said where no power is known.
-      tested: What was tested, where a consistent claim says it.
-      nearly: The bound that exceeds the claim by itself, and what to do next.
+      verdict: The verdict from the tests; with a reason if they decide it.
+      nothing: The clause that no test contradicts the claim.
+      why_not_simulated: The sentence for an unknown power.
+      tested: What was tested, for a consistent claim.
+      nearly: The bound that exceeds the claim only by itself, and the next step.
     """
 
     verdict: Verdict
@@ -103,7 +103,7 @@ class _Found:
 
 
 def _of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
-    """What the lower bounds of a claimed point say."""
+    """The results for a claimed point."""
     bounds = tests.bounds(claim.delta)
     verdict = Verdict(
         outcome=Outcome.INCONCLUSIVE,
@@ -137,7 +137,7 @@ def _of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
 
 
 def _of_curve(tests: CurveTests, scope: Scope) -> _Found:
-    """What the tests of a claimed curve say."""
+    """The results for a claimed curve."""
     adjusted = [] if scope.unfit is not None else adjusted_p_values(tests)
     verdict = Verdict(
         outcome=Outcome.INCONCLUSIVE,
@@ -187,7 +187,7 @@ def _reached(
     others: Sequence[ScoredStatistic],
     background: Background | None,
 ) -> Verdict:
-    """The verdict by what the tests found, and by what they could have found."""
+    """The verdict from the results of the tests and their power."""
     verdict, claim = found.verdict, found.verdict.claim
     if scope.unfit is not None:
         return _ended(verdict, sentences.not_fit(scope.unfit, scope.say_so))
@@ -196,7 +196,7 @@ def _reached(
     doubtful = doubt(claim, found.tests.statistics, canary_check, others, scope)
     if doubtful is not None:
         return _ended(verdict, sentences.before_next_steps(doubtful, *found.nearly))
-    # Canaries are as long as was measured, or as expected.
+    # Canaries have the measured norm, or the expected one.
     length = 1.0 if canary_check.length is None else canary_check.length
     seen = Seen(background, Lengths(length, canary_check.missing), scope)
     simulation = None if claim.delta == 0 else simulate(claim, found.tests, seen)
@@ -205,7 +205,7 @@ def _reached(
         return _ended(verdict, sentences.lines((*start, *found.why_not_simulated)))
     power, needed = simulation.power, None
     rest: tuple[str | None, ...] = found.nearly
-    # It is consistent if enough audits contradict FACTOR times the claim.
+    # It is consistent if ENOUGH_POWER of audits contradict FACTOR times the claim.
     if power.is_enough:
         closing = () if found.nearly else (sentences.after_consistent(claim),)
         rest = (found.tested, *found.nearly, sentences.OTHER_ATTACKS, *closing)
@@ -226,9 +226,9 @@ def _reached(
 
 
 def _next_step(found: _Found, simulation: Simulation, needed: int | None, seen: Seen) -> str:
-    """The sentence on what to do where an audit has too little power, and no bound nearly decides.
+    """The next step if an audit has too little power and no bound nearly decides.
 
-    A curve is not tested by its parts; where noise and rate of sampling can be, a point is.
+    Only a point is tested by its parts, so for a testable noise and rate a point is suggested.
     """
     claim, scope = found.verdict.claim, seen.scope
     release = None if seen.background is None else seen.background.release
@@ -250,7 +250,7 @@ _ASSUMES: dict[CurveMethod, str] = {
 
 
 def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdict:
-    """A verdict on a point, with the outcome if the Gaussian curve through it had been claimed."""
+    """The verdict on a point, with the outcome for the Gaussian curve through it."""
     claim = verdict.claim
     if not isinstance(claim, Claim) or claim.delta == 0 or verdict.p_value is None:
         return verdict
@@ -264,7 +264,7 @@ def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdi
 
 
 def adjusted_p_values(tests: CurveTests) -> list[tuple[CurveTest, float]]:
-    """The tests that scores allow, each with its p-value times the level of all over its own."""
+    """The applicable tests, each with its p-value divided by its share of the level."""
     p_values = [(test, test.p_value) for test in tests.tests]
     return [(test, p * tests.level / test.level) for test, p in p_values if p is not None]
 
@@ -272,7 +272,7 @@ def adjusted_p_values(tests: CurveTests) -> list[tuple[CurveTest, float]]:
 def _against(
     tests: CurveTests, adjusted: Sequence[tuple[CurveTest, float]]
 ) -> tuple[AgainstAttacker, ...]:
-    """The tests' outcome for each attacker whose threat model is known, the strongest first."""
+    """The outcome by attacker of a known threat model, the strongest first."""
     smallest: dict[str, float] = {}
     for test, p in adjusted:
         statistic = STATISTICS.get(test.statistic.name or "")
@@ -287,9 +287,9 @@ def after_checks(
 ) -> Verdict:
     """The verdict with the results of the mechanism checks.
 
-    Canaries may have missed what a check finds: with a failed one no claim is called consistent. A
-    contradiction stays one. What was not looked at is said where a claim is consistent: why
-    aggregates were not checked, and what no check sees in the logs of other systems (`of_log`).
+    With a failed check no claim is called consistent, because canaries may miss the fault. A
+    contradiction remains. A consistent verdict says what was not checked: why aggregates were not,
+    and what no check finds in the logs of other systems (`of_log`).
     """
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
@@ -306,7 +306,7 @@ def after_checks(
 
 
 def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
-    """The verdict on a log without some rounds, from 1: where inconclusive, they come first."""
+    """The verdict on a log without some rounds, from 1: the first reason if it is inconclusive."""
     if not missing or verdict.outcome is not Outcome.INCONCLUSIVE or verdict.p_value is None:
         return verdict
     return dataclasses.replace(verdict, reason=sentences.missing_first(missing, verdict.reason))
@@ -319,7 +319,7 @@ def doubt(
     others: Sequence[ScoredStatistic],
     scope: Scope,
 ) -> str | None:
-    """Why scores that contradict nothing do not reassure either; None where they may."""
+    """Why scores that contradict nothing are not reassuring; None if they are."""
     if canary_check.state != "arrived":
         return sentences.canaries_missed(canary_check, scope)
     if canary_check.lacks is not None:
@@ -357,7 +357,7 @@ _SMALLEST_P_VALUE = 1e-300
 def live_verdict(
     claim: Claim | CurveClaim, record: RunRecord, live: LiveRecord, confidence: float
 ) -> Verdict:
-    """The verdict on a run that the test after every round stopped."""
+    """The verdict on a run stopped by the test after every round."""
     p_value = max(live.claim_p_value or 0.0, _SMALLEST_P_VALUE)
     rounds = f"{record.rounds_done} of {record.rounds}"
     return Verdict(
@@ -374,17 +374,17 @@ def live_verdict(
     )
 
 
-# What was tested, and what was not.
+# Tested and untested statistics.
 
 
 _CLEARLY = 0.999
-"""Confidence of the intervals that have to lie apart for one statistic to see clearly more."""
+"""Confidence of the AUC intervals, which must be disjoint for a clearly stronger statistic."""
 
 
 def clearly_stronger(
     tested: Sequence[ScoredStatistic], others: Sequence[ScoredStatistic]
 ) -> ScoredStatistic | None:
-    """The untested statistic whose AUC interval lies above those of all tested ones, if any."""
+    """The untested statistic whose AUC interval is above those of all tested ones, if any."""
     seen = max((_auc_range(statistic)[1] for statistic in tested), default=0.0)
     lowest = {statistic: _auc_range(statistic)[0] for statistic in others}
     best = max(lowest, key=lambda statistic: lowest[statistic], default=None)
@@ -403,7 +403,7 @@ def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
 def nearly_decided(
     claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
 ) -> tuple[str, ...]:
-    """Sentences on a bound that exceeds the claim alone, but not when corrected; none if none."""
+    """Sentences on a bound that exceeds the claim by itself but not when corrected, if any."""
     if len(tests) == 1 or p > len(tests) * (1 - tests.confidence):
         return ()
     alone = [bound.test.bound(claim.delta, tests.confidence) for bound in bounds]

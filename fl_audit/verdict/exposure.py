@@ -1,16 +1,16 @@
-"""How far canaries stand out of what hides them: noise, and clients' updates.
+"""The exposure of canaries: their signal relative to noise and clients' updates.
 
 A canary's score on a statistic is its cosine with a vector V, such as the sum of its rounds'
-directions. If it is included, V has a part of length `signal` along it, and others from noise,
+directions. If it is included, V has a component of length `signal` along it, and others from noise,
 clients and other canaries. With a share f of the noise,
 
     |V|^2 = rest + f^2 noise,                                                                 (1)
 
-where `noise` is what the noise of f = 1 adds and `rest` is everything else, which stays. A canary
-of any family has a cosine of mean 0 and variance 1 / dim with what does not depend on it. So an
-included canary's cosine is drawn without any vector. The lengths of V were measured in the rounds
-of an audit, and are predicted in a plan; all else is the same. Where noise is less than it is said
-to be, `rest` is taken too small, but no smaller than what rounds have in common.
+where `noise` is the contribution of the noise at f = 1, and `rest` is everything else, which does
+not change. A canary of any family has a cosine of mean 0 and variance 1 / dim with anything
+independent of it. So an included canary's cosine is drawn without any vector. The lengths of V are
+measured in the rounds of an audit, and predicted in a plan; all else is the same. If the actual
+noise is below the stated one, `rest` is underestimated, but not below the common part of rounds.
 """
 
 import dataclasses
@@ -29,28 +29,28 @@ from fl_audit.estimators.null import unit_of
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 WITHOUT_DIM = 10**12
-"""The dimension of scores whose own is not known: so large that no cosine is near 1."""
+"""The dimension for scores of unknown dimension, so large that no cosine is near 1."""
 
 
 _CHANCE = 3.0
-"""Standard deviations by which the squared length of noise may differ by chance."""
+"""Standard deviations for the random variation of the noise's squared length."""
 
 _ALIKE = 0.05
-"""The width of cells in which cosines are taken to be alike, in standard deviations."""
+"""The width of cells of cosines that count as equal, in standard deviations."""
 
 _LEAST_SPREAD = 1e-12
-"""The least variance of a cosine, times dim: where noise is gone it would be 0."""
+"""The least variance of a cosine, times dim; without noise it would be 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class VectorExposure:
-    """Canaries that are compared with one vector each.
+    """Canaries compared with one vector each.
 
     Attributes:
-      signal: The length of each included canary in its vector if it is as long as expected; 0 for
-        one none of whose rounds was scored; float64 of shape (num_included,).
+      signal: The length of each included canary in its vector, at its expected norm; 0 if none of
+        its rounds was scored; float64 of shape (num_included,).
       rest: The squared length of each vector without noise, of that shape.
-      noise: The squared length that noise adds at f = 1, of that shape.
+      noise: The squared length of the noise at f = 1, of that shape.
       dim: The dimension of the vectors.
     """
 
@@ -65,16 +65,16 @@ class VectorExposure:
 
     @property
     def clients_share(self) -> float:
-        """The share of what hides canaries that is not noise, in [0, 1]."""
+        """The share of the background that is not noise, in [0, 1]."""
         hides = np.maximum(self.rest - self.signal**2, 0.0)
         return float(np.sum(hides) / max(np.sum(hides + self.noise), 1e-300))
 
     def without_clients(self) -> "VectorExposure":
-        """The same canaries, hidden by noise alone."""
+        """The same canaries, with a background of noise only."""
         return dataclasses.replace(self, rest=self.signal**2)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
-        """So many canaries like these, drawn from them."""
+        """A number of canaries like these, drawn from them."""
         return self.of(_drawn(self.num_included, num_included, random))
 
     def of(self, canaries: IndexArray) -> "VectorExposure":
@@ -86,7 +86,7 @@ class VectorExposure:
         )
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
-        """What chance adds to scores, whatever the noise; excluded canaries' last."""
+        """The random part of scores, independent of the noise; excluded canaries come last."""
         return (
             random.standard_normal(self.num_included),
             random.standard_normal(num_excluded) / math.sqrt(self.dim),
@@ -97,14 +97,15 @@ class VectorExposure:
     ) -> tuple[FloatArray, FloatArray]:
         """The cosines of included and of excluded canaries.
 
-        `chance` is what `draw` returned; `lengths` are canaries' lengths over those expected.
+        `chance` is a result of `draw`; `lengths` are canaries' norms over the expected ones.
         """
         cosines = self._cosines(factor, lengths)
         spread = np.sqrt((1 - cosines**2) / self.dim)
         return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """Number, mean and spread of included canaries with equal cosines; None if not Gaussian.
+        """Numbers of included canaries with equal cosines, means and deviations; None if not
+        Gaussian.
 
         Cosines in one cell of a grid count as its mean.
         """
@@ -122,7 +123,7 @@ class VectorExposure:
             return np.asarray(math.sqrt(self.dim) * cosines / np.sqrt(1 - cosines**2))
 
     def _cosines(self, factor: float, lengths: FloatArray) -> FloatArray:
-        """The cosines without chance, by (1)."""
+        """The cosines without the random part, by (1)."""
         squared = self.rest + factor**2 * self.noise
         signal = lengths * self.signal
         along = np.divide(signal, np.sqrt(squared), out=(signal > 0) * 1.0, where=squared > 0)
@@ -131,12 +132,12 @@ class VectorExposure:
 
 @dataclass(frozen=True, eq=False)
 class LargestExposure:
-    """Canaries whose score is the largest of their cosines with the aggregates of all rounds.
+    """Canaries whose score is the largest cosine with the aggregates of all rounds.
 
     Attributes:
       canary: The included canary of each participation, int64 of shape (participations,).
-      own: Each participation's round, as the exposure of a canary of that round alone.
-      in_common: The share of their squared lengths that aggregates have in common.
+      own: Each participation's round, as the exposure of a canary with only that round.
+      in_common: The share of aggregates' squared lengths that they have in common.
     """
 
     canary: IndexArray
@@ -190,18 +191,18 @@ class LargestExposure:
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """By each canary's participation of the largest signal."""
+        """By each canary's participation with the largest signal."""
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest
 
 
 Exposure = VectorExposure | LargestExposure
-"""How far included canaries stand out on one statistic, by how much of the noise is left."""
+"""The exposure of included canaries on one statistic, for any share of the noise."""
 
 
 def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
-    """All of so many as often as fits, and the rest of them at random."""
+    """Indices repeated as often as they fit, and a random rest."""
     whole, rest = divmod(wanted, max(number, 1))
     return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
 
@@ -219,30 +220,29 @@ _none = functools.partial(np.zeros, 0)
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What hides canaries in the rounds of an audit, measured or predicted.
+    """The background of canaries in the rounds of an audit, measured or predicted.
 
     Attributes:
       own: The rounds of each canary, included or not.
       included: Whether each canary was included, bool of shape (num_canaries,).
       dim: The dimension of the vectors.
-      correlation: What correlates the noise over rounds; None for independent noise.
-      rounds: The rounds that were scored, from 0, rising, int64 of shape (n,).
+      correlation: The matrix or trees that correlate noise over rounds; None for independent noise.
+      rounds: The scored rounds, from 0, rising, int64 of shape (n,).
       aggregate_lengths: The length of each round's aggregate, float64 of shape (n,).
-      client_lengths: The length of a client's update in it, clip norm over denominator; a canary is
-        expected to be as long. Float64 of shape (n,).
-      noise: The standard deviation of the noise on a coordinate of it, of the independent noise
-        where that is correlated, float64 of shape (n,).
-      in_common: The squared length that aggregates have in common from round to round, on average,
-        float64 of shape (n,).
-      surely_common: The same, at least.
-      sum_lengths: The length of each canary's vector on `own_rounds` as it was measured, in units
-        of `own_weights`, float64 of shape (num_canaries,); None where it follows from the rest.
+      client_lengths: The length of a client's update in it, clip norm over denominator, also the
+        expected length of a canary; float64 of shape (n,).
+      noise: The standard deviation of the noise on a coordinate of it (under correlated noise, of
+        the independent noise), float64 of shape (n,).
+      in_common: The mean squared length of aggregates' common part, float64 of shape (n,).
+      surely_common: A lower bound on `in_common`.
+      sum_lengths: The measured length of each canary's vector on `own_rounds`, in units of
+        `own_weights`, float64 of shape (num_canaries,); None to compute it from the rest.
       weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
         where it is not known.
       uploads: The noise on a canary's own upload, over its length; None where not scored.
-      release: What was released, with its noise; None where the noise is not stated.
-      client_sensitivity: The number of rounds of a client where the noise is not stated, or its
-        squared sensitivity under correlated noise; None where it is not known.
+      release: The release, with its noise; None if the noise is not stated.
+      client_sensitivity: The number of rounds of a client if the noise is not stated, or its
+        squared sensitivity under correlated noise; None if unknown.
     """
 
     own: OwnRounds
@@ -278,7 +278,9 @@ class Background:
         )
 
     def with_noise(self, noise_multiplier: float | FloatArray) -> "Background":
-        """The background with noise of so many times a client's length, in all or each round."""
+        """The background with noise as a multiple of a client's length, for all or each of the
+        rounds.
+        """
         return dataclasses.replace(self, noise=noise_multiplier * self.client_lengths)
 
     @property
@@ -288,7 +290,7 @@ class Background:
 
     @functools.cached_property
     def presences(self) -> RoundWeights:
-        """Which canaries were in which rounds; one without a scored round counts in the first."""
+        """Canaries' presences in rounds; a canary without a scored round counts in the first."""
         return RoundWeights.from_presences(self.own, self.rounds)
 
     @functools.cached_property
@@ -303,7 +305,7 @@ class Background:
 
     @functools.cached_property
     def noise_squared(self) -> FloatArray:
-        """The squared length that noise adds to each aggregate."""
+        """The squared length of the noise in each aggregate."""
         squared = self.dim * self.noise**2
         if self.correlation is None:
             return np.asarray(squared)
@@ -313,7 +315,8 @@ class Background:
     def _rest(self) -> FloatArray:
         """The squared length of each aggregate without noise.
 
-        That of the noise itself varies by chance: rounds differ from their mean by what exceeds it.
+        The noise's squared length varies by chance: only the excess over that variation counts as a
+        difference between rounds.
         """
         noise = self.noise_squared
         excess = np.divide(
@@ -332,7 +335,7 @@ class Background:
         return np.bincount(canary, minlength=len(self.included)) > 0
 
     def exposure(self, statistic: str | None) -> Exposure | None:
-        """How far included canaries stand out on a statistic; None where that is not simulated."""
+        """The exposure of included canaries on a statistic; None if it is not simulated."""
         match statistic:
             case "own_rounds":
                 return self._in_own_rounds()
@@ -350,7 +353,7 @@ class Background:
                 return None
 
     def _in_own_rounds(self) -> VectorExposure:
-        """Canaries compared with the weighted sum of aggregates that shows them best."""
+        """Canaries compared with the optimal weighted sum of aggregates."""
         weights, of_set = self.own_weights, self.presences.of_set
         signal = (weights * of_set) @ self.client_lengths
         if self.correlation is None:
@@ -372,7 +375,7 @@ class Background:
         return VectorExposure(seen, rest_of, noise[set_of], self.dim)
 
     def _shared(self, weights: FloatArray) -> FloatArray:
-        """What rounds have in common, of weighted sums, beyond that of each by itself."""
+        """The contribution of rounds' common part to weighted sums, minus that of single rounds."""
         together = (weights @ np.sqrt(self.in_common)) ** 2
         return np.asarray(together - weights**2 @ self.in_common)
 
@@ -418,7 +421,7 @@ class Background:
         return LargestExposure(canary, own, len(self.rounds), num_included, in_common)
 
     def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
-        """Canaries compared with the sum of their own uploads, which have their noise alone."""
+        """Canaries compared with the sum of their uploads, which have only noise besides."""
         canary, _ = self.own.participations
         each = np.bincount(canary, minlength=len(self.included))[self.included]
         numbers = np.asarray(each, np.float64)
@@ -427,15 +430,15 @@ class Background:
 
 
 _SHOWN = 1.0
-"""Standard errors by which canaries are taken to show less than their scores do, on average."""
+"""The mean of canaries' scores is reduced by this many standard errors."""
 
 
 def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure | None:
-    """The exposure of canaries of which nothing but scores is known.
+    """The exposure of canaries with only scores known.
 
-    Every canary is taken to participate as often as a client. Of what hides them, as far as their
-    scores say, noise of a mu-GDP mechanism is a part; the rest stays under less noise. None if the
-    scores show no signal.
+    Every canary is assumed to participate as often as a client. A part of their background, as
+    estimated from the scores, is the noise of a mu-GDP mechanism; the rest does not change under
+    less noise. None if the scores show no signal.
     """
     scores, tail = statistic.scores, statistic.null.known_tail()
     unit = None if tail is None else unit_of(tail)

@@ -1,8 +1,7 @@
-"""The alternatives of a claim: the same mechanism with less noise, and what accounting says of it.
+"""The alternatives to a claim: the same mechanism with less noise, and its accounting.
 
-What an audit would have seen is asked of these. They are numbered by the share f of the noise that
-is left; f = 1 is the noise that is stated or, where none is, the least with which the claim is
-true.
+The power of an audit is simulated for these. Each has a share f of the noise, where f = 1 is the
+stated noise or, if none is stated, the least with which the claim is true.
 """
 
 import dataclasses
@@ -27,7 +26,7 @@ _CLOSE = 1e-4
 """The precision of the logarithm of a factor."""
 
 _FARTHEST = 40.0
-"""The largest logarithm of a factor, or of its inverse, that is looked at."""
+"""The largest logarithm of a factor, or of its inverse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +34,9 @@ class LessNoise:
     """A mechanism with a share of its noise.
 
     Attributes:
-      of_factor: The function from that share to the epsilon at the claim's delta; infinite at 0.
-      noise_multiplier: The noise multiplier at f = 1; None where it is not stated, and where it is
-        the least with which a claim is true that says no number of rounds.
+      of_factor: A function from that share to the epsilon at the claim's delta; infinite at 0.
+      noise_multiplier: The noise multiplier at f = 1; None if it is neither stated nor determined
+        by the claim.
     """
 
     of_factor: Callable[[float], float]
@@ -49,7 +48,7 @@ class LessNoise:
         return math.inf if factor == 0 else self.of_factor(factor)
 
     def factor(self, epsilon: float) -> float:
-        """The share of the noise that has an epsilon, 0 to infinity excluded."""
+        """The share of the noise with an epsilon, which is above 0 and finite."""
 
         def excess(log_factor: float) -> float:
             epsilon_left = self.of_factor(math.exp(log_factor))
@@ -66,14 +65,14 @@ class LessNoise:
 
 
 def claimed_mu(claim: Claim | CurveClaim) -> float:
-    """The mu of the Gaussian mechanism that leaks as much as a claim allows at its delta."""
+    """The mu of the Gaussian mechanism that leaks as much as the claim allows at its delta."""
     if isinstance(claim, ZeroConcentratedClaim):
         return math.sqrt(2 * claim.rho)
     return 1 / sigma_of_epsilon(claim.epsilon, claim.delta)
 
 
 def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = None) -> LessNoise:
-    """The least noise with which a claim is true of a Gaussian mechanism, and less of it."""
+    """The least noise with which a claim is true for a Gaussian mechanism, and shares of it."""
     mu = claimed_mu(claim)
     noise = None if squared_sensitivity is None else math.sqrt(squared_sensitivity) / mu
     return LessNoise(lambda factor: epsilon_of_mu(mu / factor, claim.delta), noise, False)
@@ -82,7 +81,7 @@ def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = N
 def stated_noise(
     release: Release, delta: float, *, whom: str, knows_rounds: bool
 ) -> LessNoise | None:
-    """The stated noise and less of it; None without noise or an epsilon from accounting."""
+    """The stated noise and shares of it; None without noise or an epsilon from accounting."""
     if release.noise.noise_multiplier == 0:
         return None
     party = release.client if whom == "client" else release.canary
@@ -97,7 +96,7 @@ def stated_noise(
 
 
 def _with_share(release: Release, factor: float) -> Release:
-    """The release with a share of the noise on sums; that on counts stays."""
+    """The release with a share of the noise on sums; noise on counts is unchanged."""
     noise = release.noise
     on_sum = factor * noise.sum_noise_multiplier
     whole = effective_noise_multiplier(on_sum, noise.count_noise_stddev)
@@ -108,7 +107,7 @@ def _with_share(release: Release, factor: float) -> Release:
 
 
 def _epsilon(release: Release, party: Party, delta: float, knows_rounds: bool) -> float | None:
-    """The epsilon of a party; by closed forms where there are any, as it is asked for often."""
+    """The epsilon of a party; by closed forms if possible, because it is computed often."""
     distribution, z = (
         noise_distribution_named(release.noise.distribution),
         release.noise.noise_multiplier,

@@ -1,21 +1,21 @@
-"""A claim that counts on sampling, tested by its parts: the noise, and the rate of sampling.
+"""A claim that relies on sampling, tested by its parts: the noise, and the sampling rate.
 
-As one number such a claim can hardly be tested: who does not know a canary's rounds sees little.
-Its parts can. Let each included canary c with k_c rounds be scored in these rounds, with the
-deviate z_c of its score under the null distribution. Under Gaussian noise with a multiplier of at
-least z, its rounds are a Gaussian mechanism with mu = sqrt(k_c) / z, so that z_c is stochastically
-at most N(sqrt(k_c) / z, 1) (estimators/curve_tests.py, equation (1)). The sum over canaries of
-sqrt(k_c) z_c, cut off at both ends and rounded down to a grid, is a sum of non-decreasing
-functions, and has an exact p-value for every z: the multipliers that are not rejected have an upper
-end. Clients' updates only hide canaries more.
+Such a claim can hardly be tested as a whole, because an attacker who does not know a canary's
+rounds sees little. Its parts can be tested. Let each included canary c with k_c rounds be scored in
+these rounds, with the deviate z_c of its score under the null distribution. Under Gaussian noise
+with a multiplier of at least z, its rounds are a Gaussian mechanism with mu = sqrt(k_c) / z, so
+that z_c is stochastically at most N(sqrt(k_c) / z, 1) (estimators/curve_tests.py, equation (1)).
+The sum over canaries of sqrt(k_c) z_c, with z_c truncated at both ends and rounded down to a grid,
+is a sum of non-decreasing functions and has an exact p-value for every z; inverting the test gives
+an upper bound on the multiplier. Clients' updates only hide canaries more.
 
 The included canaries' participations are binomial under Poisson sampling, given the coins; samples
 of fixed size make them a sum of independent Bernoulli variables, whose upper tail beyond the mean
 is lighter (Hoeffding 1956, "On the distribution of the number of successes in independent trials",
 theorem 5). So the rate has a lower confidence bound by Clopper and Pearson.
 
-Both hold together at 1 - level, each at level / 2. Where even that noise and that rate give more
-than the claim by accounting's lower bound, the claim is contradicted.
+Both hold together at 1 - level, each at level / 2. If accounting's lower bound for the bounded
+noise and rate exceeds the claim, the claim is contradicted.
 """
 
 import dataclasses
@@ -42,28 +42,30 @@ from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, MOST_CANARIES
 from fl_audit.verdict.search import bisected, least, least_near, least_number
 
 _LOWEST, _HIGHEST = -3.0, 9.0
-"""Where deviates are cut off, in standard deviations from the mean that the stated noise gives."""
+"""Deviates are truncated at these numbers of standard deviations from their mean under the stated
+noise.
+"""
 
 _VALUES = 1 << 16
-"""The number of values of the sum, about."""
+"""The approximate number of values of the sum."""
 
 _FINEST = 0.02
-"""The finest step of its grid."""
+"""The finest step of the sum's grid."""
 
 _WIDEST = 20.0
-"""How far multipliers and rates are sought, as a factor of the stated ones."""
+"""The search range of multipliers and rates, as a factor of the stated ones."""
 
 _LARGEST_RATE = 0.999
-"""The largest rate that is tried."""
+"""The largest rate tried."""
 
 _PRECISION = 1.002
 
 _ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7, 0.9])
-"""Where bounds are computed, and where they are taken, as normal deviates."""
+"""Normal deviates at which bounds are computed, and at which they are interpolated."""
 
 
 def _between(low: float, high: float) -> FloatArray:
-    """A bound at _DEVIATES by that at _ENDS: its logarithm is nearly normal."""
+    """Interpolates a bound at _DEVIATES from values at _ENDS: its logarithm is nearly normal."""
     return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 
@@ -76,9 +78,9 @@ class NoiseTest:
     """The test of a noise multiplier by canaries' scores in their own rounds.
 
     Attributes:
-      stated: The multiplier that the grid is made for; the test holds for any.
-      numbers: The numbers of rounds that canaries have, at least 1, int64 of shape (groups,).
-      canaries: How many canaries have each number, of the same shape.
+      stated: The multiplier for which the grid is chosen; the test is valid for any.
+      numbers: The occurring numbers of rounds of a canary, at least 1, int64 of shape (groups,).
+      canaries: The number of canaries with each, of the same shape.
     """
 
     stated: float
@@ -108,7 +110,7 @@ class NoiseTest:
         return int(np.clip(values, 0, self._sizes[group] - 1).sum())
 
     def tail(self, shift: float) -> FloatArray:
-        """P(sum >= s) at s = 0, 1, ... where each round shifts a canary, rounded up."""
+        """P(sum >= s) at s = 0, 1, ..., rounded up, if each round shifts a canary by `shift`."""
         size = int(self.canaries @ (self._sizes - 1)) + 1
         length = fft.next_fast_len(size, real=True)
         transform = np.ones(length // 2 + 1, np.complex128)
@@ -122,11 +124,11 @@ class NoiseTest:
         return np.asarray(np.minimum(tail + ROUNDING * (1 + self.canaries.sum() / 1000), 1.0))
 
     def critical_value(self, multiplier: float, level: float) -> int:
-        """The least sum that rejects multipliers from one on."""
+        """The least sum that rejects all multipliers of at least this one."""
         return int(np.searchsorted(-self.tail(1 / multiplier), -level, side="left"))
 
     def upper_bound(self, statistic: int, level: float) -> float:
-        """The least multiplier that is rejected; infinite where hardly any is."""
+        """The least rejected multiplier; infinite if none in the range is."""
         return least(
             lambda multiplier: self.tail(1 / multiplier)[statistic] <= level,
             self.stated / _WIDEST,
@@ -135,9 +137,8 @@ class NoiseTest:
         )
 
     def power(self, critical_values: npt.ArrayLike, shift: float) -> float:
-        """The probability that the sum reaches a value, where each round shifts by so much.
-
-        The mean of those of several values.
+        """The probability that the sum reaches a value if rounds shift by `shift`; the mean of
+        several.
         """
         tail = np.append(self.tail(shift), 0.0)
         return float(np.mean(tail[np.minimum(critical_values, len(tail) - 1)]))
@@ -152,14 +153,14 @@ def lower_rate(participations: int, trials: int, level: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts of a claim that counts on sampling, as canaries show them.
+    """The parts of a claim that relies on sampling, as tested by canaries.
 
     Attributes:
       z: The deviates of included canaries with scored rounds, float64 of shape (canaries,).
       numbers: Their numbers of scored rounds, int64 of the same shape.
-      trials: The number of included canaries times that of rounds.
-      spent: What of that went into asking whether scores refute their null distribution.
-      crowd: The variance that clients add to the aggregate of a round, over that of the noise.
+      trials: The number of included canaries times the number of rounds.
+      spent: The part of the level spent on testing the null distribution.
+      crowd: The variance of clients' updates in the aggregate of a round, over that of the noise.
     """
 
     release: Release
@@ -203,7 +204,7 @@ class Parts:
         return self.noise_test.upper_bound(self.noise_test.statistic(self.z, self.numbers), allowed)
 
     def epsilon_at_least(self, delta: float, level: float) -> float:
-        """The epsilon below which no claim holds, with this probability that it is too large."""
+        """The lower bound on epsilon, with this failure probability."""
         noise = self.noise_at_most(level / 2)
         rate = lower_rate(self.participations, self.trials, level / 2)
         if math.isinf(noise) or rate == 0 or 1 / noise > LARGEST_SHIFT:
@@ -229,12 +230,12 @@ class Parts:
         )
         return self.release.with_noise(noise)
 
-    # What would have been contradicted.
+    # The power of the tests of parts.
 
     def detectable(self, claimed: float, delta: float, signal: float) -> "DetectableParts":
-        """The noise and the rate that 80 % of such audits would have contradicted.
+        """The noise and the rate that 80 % of such audits would contradict.
 
-        Each is taken with the other one as stated, and both as badly bounded as chance has it.
+        Each is computed with the other one as stated, and with random bounds on both.
         """
         level, limit = self.level / 2 - self.spent, (1 + MARGIN) * claimed
         if level <= 0:
@@ -248,10 +249,10 @@ class Parts:
         return DetectableParts(noise, rate, max(epsilons))
 
     def canaries_needed(self, claimed: float, delta: float, signal: float) -> int | None:
-        """The number of included canaries like these that notice FACTOR times a claim, about.
+        """The approximate number of included canaries like these that detect FACTOR times a claim.
 
-        Their weighted sum counts as normal, and both parts as badly bounded as in the worst fifth
-        of audits, of which less than a fifth are. None if MOST_CANARIES do not notice it.
+        Their weighted sum is taken as normal, and both bounds as in the worst fifth of audits,
+        which is conservative. None if MOST_CANARIES do not detect it.
         """
         level, limit, target = self.level / 2 - self.spent, (1 + MARGIN) * claimed, FACTOR * claimed
         noise = self._too_little(self.stated_rate, target, delta, self._epsilon)
@@ -281,7 +282,7 @@ class Parts:
     def _is_above(
         self, shift: float, participations: int, trials: int, limit: float, delta: float
     ) -> bool:
-        """Whether a limit is exceeded where each round shifts a canary by so much, at least."""
+        """Whether a limit is exceeded if each round shifts a canary by at least `shift`."""
         rate = lower_rate(participations, trials, self.level / 2)
         return shift > 0 and rate > 0 and self._shown(1 / shift, rate, delta) > limit
 
@@ -292,9 +293,9 @@ class Parts:
         return 0.0 if critical is None else self._noise_power(critical, factor * self.stated_noise)
 
     def _too_little(self, rate: float, limit: float, delta: float, epsilon: _Epsilon) -> float:
-        """The largest noise with which an epsilon exceeds a limit at a rate; 0 where none does."""
+        """The largest noise for which epsilon exceeds a limit at a rate; 0 if none does."""
         stated = 1 / self.stated_noise
-        # In inverses, which rise with epsilon.
+        # As inverse multipliers, which rise with epsilon.
         return 1 / least_near(
             lambda inverse: epsilon(1 / inverse, rate, delta) > limit,
             stated,
@@ -304,7 +305,7 @@ class Parts:
         )
 
     def _too_often(self, noise: float, limit: float, delta: float, epsilon: _Epsilon) -> float:
-        """The least rate at which an epsilon exceeds a limit; infinite where none does."""
+        """The least rate at which epsilon exceeds a limit; infinite if none does."""
         return least_near(
             lambda rate: epsilon(noise, rate, delta) > limit,
             self.stated_rate,
@@ -314,9 +315,9 @@ class Parts:
         )
 
     def _critical_values(self, limit: float, delta: float, level: float) -> IntArray | None:
-        """The least sums with which a limit is exceeded, as the rate is bounded by chance.
+        """The least sums for which a limit is exceeded, for random bounds on the rate.
 
-        None where no noise is little enough.
+        None if no noise is small enough.
         """
         drawn = _binomial(self.trials, self.stated_rate).ppf(special.ndtr(_ENDS))
         rates = [lower_rate(int(number), self.trials, self.level / 2) for number in drawn]
@@ -326,12 +327,12 @@ class Parts:
         return np.array([self.noise_test.critical_value(z, level) for z in _between(*ends)])
 
     def _noise_power(self, critical: IntArray, multiplier: float, signal: float = 1.0) -> float:
-        """The probability that sums are reached where this is the true noise."""
+        """The probability that the sums are reached if this is the true noise."""
         hidden = math.hypot(multiplier, math.sqrt(self.crowd) * self.stated_noise)
         return self.noise_test.power(critical, signal / max(hidden, 1 / LARGEST_SHIFT))
 
     def _noticed_noise(self, limit: float, delta: float, signal: float, level: float) -> float:
-        """The largest noise that is noticed at the stated rate; 0 where none is."""
+        """The largest noise detected at the stated rate; 0 if none is."""
         critical = self._critical_values(limit, delta, level)
         if critical is None:
             return 0.0
@@ -343,7 +344,7 @@ class Parts:
         )
 
     def _noticed_rate(self, limit: float, delta: float, signal: float, level: float) -> float:
-        """The least rate that is noticed with the stated noise; 1 where none below is."""
+        """The least rate detected with the stated noise; 1 if none below is."""
         stated, test = self.stated_noise, self.noise_test
         tail = np.append(test.tail(signal / (stated * math.sqrt(1 + self.crowd))), 0.0)
 
@@ -374,7 +375,7 @@ class Parts:
         return min(rate, 1.0)
 
     def _epsilon(self, multiplier: float, rate: float, delta: float) -> float:
-        """The epsilon of accounting for a noise multiplier and a rate; infinite out of reach."""
+        """The accounted epsilon for a noise multiplier and a rate; infinite if out of range."""
         sampling = self.release.client.sampling
         if not isinstance(sampling, FixedSizeSampling) or multiplier < 1 / LARGEST_SHIFT:
             return self._shown(multiplier, rate, delta)
@@ -384,9 +385,9 @@ class Parts:
         return guarantee_to(self._with_noise(multiplier), party, delta).epsilon or math.inf
 
     def _shown(self, multiplier: float, rate: float, delta: float) -> float:
-        """The epsilon that is certain, within the rounding of accounting.
+        """The certain epsilon, within the rounding of accounting.
 
-        Samples of a fixed size show as much as those of coins, and accounting gives more.
+        It is computed for Poisson sampling, because samples of fixed size leak at least as much.
         """
         if multiplier < 1 / LARGEST_SHIFT:
             return math.inf
@@ -399,19 +400,19 @@ _SMALLEST_LEVEL, _COARSE = 1e-9, 1.33
 
 
 def _binomial(trials: int, rate: float | FloatArray) -> Any:
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     return stats.binom(trials, rate)
 
 
 @dataclass(frozen=True)
 class DetectableParts:
-    """What of noise and rate would have been contradicted with 80 % power.
+    """The noise and rate that would be contradicted with 80 % power.
 
     Attributes:
-      noise_multiplier: The noise, at the stated rate; 0 where not even none is.
-      rate: The rate, with the stated noise; 1 where none below is.
-      epsilon: The larger one of both's epsilons by accounting.
+      noise_multiplier: The noise, at the stated rate; 0 if even no noise would not be.
+      rate: The rate, with the stated noise; 1 if none below would be.
+      epsilon: The larger of their two accounted epsilons.
     """
 
     noise_multiplier: float
@@ -420,7 +421,7 @@ class DetectableParts:
 
 
 def are_testable(release: Release) -> bool:
-    """Whether the parts of a release can be tested: fresh Gaussian noise, sampled canaries."""
+    """Whether the parts of a release can be tested: independent Gaussian noise and sampling."""
     is_sampled = isinstance(release.client.sampling, PoissonSampling | FixedSizeSampling)
     is_gaussian = (
         noise_distribution_named(release.noise.distribution) is GAUSSIAN

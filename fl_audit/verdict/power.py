@@ -1,9 +1,9 @@
-"""What an audit would have contradicted: its own scores and tests, under less noise, simulated.
+"""The power of an audit: its scores and tests, simulated with less noise.
 
-Canaries' scores are drawn as exposure.py says, at a share f of the noise; the tests of the verdict
-are made on them. The detectable epsilon is what accounting gives a client at the largest f at which
-ENOUGH_POWER of the audits contradict the claim (less_noise.py). Points and curves differ in the
-tests alone.
+Canaries' scores are drawn by exposure.py, at a share f of the noise, and go through the tests of
+the verdict. The detectable epsilon is the accounted epsilon of a client at the largest f at which
+ENOUGH_POWER of the audits contradict the claim (less_noise.py). Points and curves differ only in
+the tests.
 """
 
 import dataclasses
@@ -37,33 +37,33 @@ from fl_audit.verdict.less_noise import LessNoise, claimed_mu
 from fl_audit.verdict.search import bisected, least_number
 
 FACTOR = 2.0
-"""Ratio of the epsilon that has to be detectable to the claimed one, for "consistent"."""
+"""A verdict is "consistent" only if this multiple of the claimed epsilon is detectable."""
 
 ENOUGH_POWER = 0.8
 TRIALS = 400
 SEARCH_TRIALS = 30
-"""Number of trials for each number of canaries that the search tries."""
+"""Number of trials for each number of canaries in the search."""
 
 MOST_CANARIES = 100_000
-"""Largest number of canaries that the search tries."""
+"""Largest number of canaries in the search."""
 
 _SEED = 20_230_516
 
 _LEAST_FACTOR = 1e-4
-"""The smallest share of the noise that is distinguished from none."""
+"""The smallest share of the noise distinguished from none."""
 
 _PARTS = 4
-"""Parts of the trials, after each of which it is asked whether the power is decided."""
+"""Parts of the trials; after each the search may stop early."""
 
 _AT_ONCE = 2_000_000
 """Number of simulated scores in memory at a time."""
 
 
-# The tests that are made on each simulated audit.
+# The tests of each simulated audit.
 
 
 Groups = Sequence[tuple[int, float, float]]
-"""Numbers of canaries whose scores have a Gaussian distribution, with its mean and spread."""
+"""Numbers of canaries with Gaussian scores, each with mean and standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,20 +80,20 @@ class PointTests:
         return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """Whether one of the tests contradicts the claim, bool of shape (samples,)."""
+        """Whether a test contradicts the claim, bool of shape (samples,)."""
         settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
 
     def resized(self, num_included: int) -> "PointTests":
-        """The tests of so many included canaries."""
+        """The tests for another number of included canaries."""
         return self
 
     def may_contradict(self, shift: float) -> bool:
-        """Whether ever so many canaries that are shifted so far could contradict the claim."""
+        """Whether any number of canaries with this shift could contradict the claim."""
         return shift > claimed_mu(self.claim)
 
     def chance(self, null: NullTail | None, groups: Groups) -> float | None:
-        """The probability of a contradiction, where it can be computed without samples."""
+        """The probability of a contradiction, if it can be computed without samples."""
         return None
 
     @functools.cached_property
@@ -106,7 +106,7 @@ class PointTests:
 
 @dataclass(frozen=True, eq=False)
 class CurveSum:
-    """The test of a claimed curve by the sum of scores, as that of a point.
+    """The test of a claimed curve by the sum of scores, with the interface of `PointTests`.
 
     Attributes:
       mu: The mu of the Gaussian mechanism that leaks as much as the claim allows at its delta.
@@ -149,10 +149,10 @@ class CurveSum:
 
 
 AuditTests = PointTests | CurveSum
-"""The tests that are made on a simulated audit."""
+"""The tests of a simulated audit."""
 
 _BELOW, _SCORES = 10.0, 4_000
-"""How far beyond the edges of a sum's cells scores are looked at, and how many of them."""
+"""The range of scores beyond the edges of a sum's cells, and their number."""
 
 
 # Canaries' lengths in the aggregate.
@@ -160,21 +160,21 @@ _BELOW, _SCORES = 10.0, 4_000
 
 @dataclass(frozen=True)
 class Lengths:
-    """The lengths of included canaries over those expected.
+    """The norms of included canaries over the expected ones.
 
     Attributes:
-      share: Their mean, in [0, 1].
-      missing: How the rest is missing; None where either may be.
+      share: The mean, in [0, 1].
+      missing: How the shortfall arises; None if both ways are possible.
     """
 
     share: float = 1.0
     missing: Missing | None = None
 
     def ways(self, num_included: int) -> list[FloatArray]:
-        """Each canary's length, float64 of shape (num_included,), in every way that is simulated.
+        """Each canary's norm, float64 of shape (num_included,), in every simulated way.
 
-        Part of the length may be missing as all canaries are shorter, or as fewer reached the
-        aggregate. Which of the two hides more from an audit depends on the claim.
+        A shortfall may mean that all canaries are shorter, or that fewer reached the aggregate.
+        Which of the two reduces power more depends on the claim.
         """
         shorter = np.full(num_included, self.share)
         if self.share in (0.0, 1.0) or self.missing == "shorter":
@@ -188,9 +188,10 @@ class Lengths:
 
 
 Hidden = Literal["by clients", "by little signal"]
-"""Why no number of canaries would show a violation: clients' updates hide each of them, or they
-show less than the claim allows, as they participate less often than a client or only a part of
-their signal is in what is scored."""
+"""Why no number of canaries would detect a violation: clients' updates hide each of them, or they
+leak less than the claim allows, because they participate less often than a client or scores contain
+only a part of their signal.
+"""
 
 
 @dataclass(frozen=True)
@@ -198,12 +199,12 @@ class Power:
     """What simulated audits contradict.
 
     Attributes:
-      power: The share of them that contradict the claim where FACTOR times it is true.
-      detectable_epsilon: The smallest true epsilon, at the claim's delta, of which ENOUGH_POWER of
-        them contradict the claim, rounded up by at most 1 % or so; None where there is none.
-      detectable_factor: The share of the noise with which that epsilon is true.
-      hidden: Why no number of canaries would contradict FACTOR times the claim; None where some
-        number may, or the power is enough.
+      power: The share of audits that contradict the claim if FACTOR times it is true.
+      detectable_epsilon: The smallest true epsilon, at the claim's delta, at which ENOUGH_POWER of
+        them contradict the claim, rounded up by about 1 %; None without one.
+      detectable_factor: The share of the noise for that epsilon.
+      hidden: Why no number of canaries would contradict FACTOR times the claim; None if some number
+        may, or if the power is enough.
     """
 
     power: float
@@ -218,10 +219,10 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedAudit:
-    """An audit whose noise is free.
+    """An audit with variable noise.
 
     Attributes:
-      like: The statistic that is simulated: its null, and how canaries were included.
+      like: The simulated statistic: its null and inclusion.
     """
 
     claimed_epsilon: float
@@ -239,16 +240,16 @@ class SimulatedAudit:
 
     @functools.cached_property
     def twice(self) -> float:
-        """The share of the noise with which FACTOR times the claim is true."""
+        """The share of the noise for which FACTOR times the claim is true."""
         return self.less_noise.factor(FACTOR * self.claimed_epsilon)
 
     def simulate(self, trials: int = TRIALS) -> Power:
         """What simulated audits contradict.
 
-        All shares of the noise are tried on the same chance. A sample that contradicts the claim at
-        one of them is taken to do so at smaller ones, as it does but for rare exceptions. That of
-        FACTOR times the claim is tried first, so that no more than FACTOR times it is detectable
-        where, and only where, its power is enough.
+        All shares of the noise use the same random numbers. A sample that contradicts the claim at
+        one share is assumed to do so at smaller ones, which is true up to rare exceptions. The
+        share of FACTOR times the claim is tried first, so that the detectable epsilon is at most
+        FACTOR times the claim if and only if the power there is enough.
         """
         power, factor = 1.0, math.inf
         claimed = self.less_noise.factor(self.claimed_epsilon)
@@ -259,7 +260,7 @@ class SimulatedAudit:
         if factor == 0:
             return Power(power, None, None, hidden)
         epsilon = FACTOR * self.claimed_epsilon
-        if factor != self.twice:  # to the digit: rounding must not tell another story
+        if factor != self.twice:  # exactly, so that rounding does not contradict `power`
             epsilon = self.less_noise.epsilon(factor)
         return Power(power, epsilon, factor, hidden)
 
@@ -269,7 +270,7 @@ class SimulatedAudit:
 
     @property
     def hidden(self) -> Hidden | None:
-        """Why no number of canaries contradicts FACTOR times the claim; None where some may."""
+        """Why no number of canaries contradicts FACTOR times the claim; None if some may."""
         if self._may_contradict(self.exposure, self.twice):
             return None
         alone = self.exposure.without_clients()
@@ -280,8 +281,8 @@ class SimulatedAudit:
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
     def canaries_needed(self, factor: float, above: int = 1) -> int | None:
-        """The number that gives ENOUGH_POWER at a share of the noise, more than a number that does
-        not, rounded up; None if that is above MOST_CANARIES.
+        """The number with ENOUGH_POWER at a share of the noise, rounded up; None above
+        MOST_CANARIES.
         """
         is_hidden = not self._may_contradict(self.exposure, factor)
         if is_hidden or not self.num_canaries or above >= MOST_CANARIES:
@@ -295,7 +296,7 @@ class SimulatedAudit:
         return all(samples.has_power(factor) for samples in simulated)
 
     def _resized(self, num_canaries: int) -> "SimulatedAudit":
-        """The audit with so many canaries, as many of them included as in this one."""
+        """The audit with another number of canaries, and the same share included."""
         share = self.exposure.num_included / self.num_canaries
         num_canaries -= num_canaries % 2 if self.like.scores.inclusion == "pairs" else 0
         num_included = max(round(share * num_canaries), 1)
@@ -307,7 +308,7 @@ class SimulatedAudit:
         )
 
     def samples(self, trials: int) -> Iterator["_Samples | _Exact"]:
-        """Simulated audits in every way in which canaries may be short, with the same chance."""
+        """Simulated audits for every way of a shortfall, with the same random numbers."""
         kept = trials if self.num_canaries * trials <= _AT_ONCE else 0
 
         @functools.lru_cache(maxsize=kept)
@@ -321,7 +322,7 @@ class SimulatedAudit:
             yield samples if self.exact(self.twice, lengths) is None else _Exact(self, lengths)
 
     def exact(self, factor: float, lengths: FloatArray) -> float | None:
-        """The power with a share of the noise, where it can be computed without samples."""
+        """The power with a share of the noise, if it can be computed without samples."""
         groups = self.exposure.groups(factor, lengths)
         if groups is None:
             return None
@@ -341,7 +342,7 @@ class SimulatedAudit:
 def _detectable(audits: "_Samples | _Exact", most: float, likely: float, at_most: float) -> float:
     """The largest share of the noise with ENOUGH_POWER, to `precision` from below; 0 if none.
 
-    `likely` is tried before smaller shares; at `most` next to no sample contradicts the claim.
+    `likely` is tried before smaller shares; at `most` almost no sample contradicts the claim.
     """
     if at_most == 0 or not audits.has_power(0.0):
         return 0.0
@@ -361,7 +362,7 @@ def _detectable(audits: "_Samples | _Exact", most: float, likely: float, at_most
 
 @dataclass(frozen=True, eq=False)
 class _Exact:
-    """An audit whose power is computed."""
+    """An audit with computable power."""
 
     audit: SimulatedAudit
     lengths: FloatArray
@@ -377,14 +378,14 @@ class _Exact:
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """Simulated audits with fixed chance, of which the noise is free.
+    """Simulated audits with fixed random numbers and variable noise.
 
     Attributes:
-      chance: What chance adds to the scores of an audit, by its number.
+      chance: The random part of an audit's scores, by its number.
       silent: The smallest share of the noise tried at which a test does not contradict the claim on
         a sample, float64 of shape (tests, trials).
-      loud: The largest share tried at which any test does, float64 of shape (trials,); below 0
-        where none is known.
+      loud: The largest share tried at which any test does, float64 of shape (trials,); below 0 if
+        none is known.
     """
 
     audit: SimulatedAudit
@@ -403,8 +404,8 @@ class _Samples:
     def has_power(self, factor: float) -> bool:
         """Whether ENOUGH_POWER of the samples contradict the claim.
 
-        Some samples after others are asked, until it is decided; and tests that take longer only of
-        samples that have to contradict the claim by them.
+        Samples are tested in turn until it is decided, with slow tests only where fast ones do not
+        contradict the claim.
         """
         needed = math.ceil(ENOUGH_POWER * len(self.loud))
         undecided = np.flatnonzero((self.silent > factor).any(axis=0) & (factor > self.loud))
@@ -422,7 +423,7 @@ class _Samples:
         return int(np.sum(self.loud >= factor)) >= needed
 
     def _try(self, test: int, samples: IndexArray, factor: float) -> None:
-        """Learns whether a test contradicts the claim at a share, where that is not known."""
+        """Evaluates a test at a share of the noise for samples with unknown outcome."""
         is_open = (self.silent[test, samples] > factor) & (factor > self.loud[samples])
         open_ = samples[is_open]
         at_once = max(_AT_ONCE // max(self.audit.num_canaries, 1), 1)
@@ -444,28 +445,29 @@ class _Samples:
 
 
 _FAR_OUT = 5.0
-"""Standard deviations at which null distributions are compared: about where audits' bounds are
-decided."""
+"""Null distributions are compared at this many standard deviations, roughly where bounds are
+decided.
+"""
 
 
 def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTail | None]:
     """The factor from simulated cosines to scores of a statistic, and the null of these.
 
     Returns:
-      None as the null where nothing is known of an excluded score; excluded scores, which then have
-        to say it, have a standard deviation of 1.
+      The null is None if it is unknown; the excluded scores, from which it is then estimated, have
+      a standard deviation of 1.
     """
     tail = statistic.null.known_tail()
     if tail is None:
         return math.sqrt(dim), None
     unit = unit_of(tail)
-    if unit is None:  # a null from outside the package that does not say
+    if unit is None:  # a custom null without a unit
         return 1.0, GaussianCanaryNull(dim)
     return unit * math.sqrt(dim), _with_equal_rounds(tail, unit)
 
 
 def _with_equal_rounds(tail: NullTail, unit: float) -> NullTail:
-    """The null of a maximum over as many rounds, all like the heaviest, computed once."""
+    """The null of a maximum over equal rounds, all with the heaviest tail, computed once."""
     if not isinstance(tail, LargestOfRoundsNull):
         return tail
     at = _FAR_OUT * unit

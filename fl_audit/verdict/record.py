@@ -16,30 +16,33 @@ from fl_audit.verdict.claims import Claim, CurveClaim, claim_from_json, claim_to
 from fl_audit.verdict.power import FACTOR
 
 Basis = Literal["scores", "parts", "accounting"]
-"""What a verdict rests on: the canaries' scores; the noise and the sampling rate, each tested by
-itself (parts.py); or what accounting gives for the configured noise (accounting_basis.py)."""
+"""The basis of a verdict: the canaries' scores; separate tests of noise and sampling rate
+(parts.py); or accounting of the configured noise (accounting_basis.py).
+"""
 
 
 class Outcome(enum.StrEnum):
     """The outcome of a verdict on a claim."""
 
     CONTRADICTED = "contradicted"
-    """A lower bound that holds for any mechanism exceeds the claim, or that of accounting does."""
+    """A lower bound for any mechanism, or that of accounting, exceeds the claim."""
     CONSISTENT = "consistent"
     """No bound exceeds it, the canary check passed, no other statistic separates clearly better,
     and the audit had the power to contradict a claim wrong by FACTOR."""
     INCONCLUSIVE = "inconclusive"
-    """No bound exceeds it, but something of that is missing; or the canaries do not bear on it."""
+    """No bound exceeds it, but one of these conditions is not met; or the canaries say nothing
+    about it.
+    """
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """The smallest violation of a claimed curve that 80 % of such audits would have contradicted.
+    """The smallest violation of a claimed curve that 80 % of such audits would contradict.
 
     Attributes:
-      mu: The mu of a Gaussian mechanism that leaks as much.
-      noise_multiplier: The noise multiplier in place of the claimed one; None where the claim is
-        about no noise, or the attacker does not know the rounds.
+      mu: The mu of an equally leaking Gaussian mechanism.
+      noise_multiplier: The noise multiplier, compared with the claimed one; None if the claim is
+        not about noise, or if the attacker does not know the rounds.
     """
 
     mu: float
@@ -60,8 +63,8 @@ class AgainstAttacker:
     """Results of the curve tests against one attacker.
 
     Attributes:
-      p_value: The smallest p-value of the tests on what he sees, weighted so that all tests of the
-        claim together have the level of the verdict.
+      p_value: The smallest p-value of the tests against the attacker, weighted so that all tests of
+        the claim together have the level of the verdict.
     """
 
     threat_model: str
@@ -71,33 +74,35 @@ class AgainstAttacker:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim, and what it rests on.
+    """The verdict on a claim, and its basis.
 
     Attributes:
       outcome: Contradicted, consistent or inconclusive.
-      basis: What the outcome rests on.
-      reason: The reason for the outcome, what the audit could have noticed and what to do next, in
-        sentences (sentences.py), one a line.
+      basis: The basis of the outcome.
+      reason: The reason for the outcome, the power of the audit and the next step, in sentences
+        (sentences.py), one per line.
       claim: The claim.
-      confidence: The probability that no lower bound among the tests exceeds the truth, at least.
-      num_tests: Number of lower bounds made, each at confidence 1 - (1 - confidence) / num_tests.
-      epsilon_lower: The largest lower bound; 0 where there is none.
-      method: Name of the method that proved it; None where the scores allow no method.
-      statistic: Name of the statistic that it was proved on; None where it has no name.
-      assumes: What has to hold for the bound, in words.
-      p_value: The smallest 1 - confidence at which the claim would be contradicted; None where the
-        canaries do not bear on it.
+      confidence: The probability that no lower bound among the tests exceeds the truth is at least
+        this.
+      num_tests: Number of lower bounds, each at confidence 1 - (1 - confidence) / num_tests.
+      epsilon_lower: The largest lower bound; 0 without one.
+      method: Name of its method; None if no method applies to the scores.
+      statistic: Name of its statistic; None if it has no name.
+      assumes: The assumptions of the bound, in words.
+      p_value: The smallest 1 - confidence at which the claim would be contradicted; None if the
+        canaries say nothing about it.
       power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
-        contradict the claim; None where it was not simulated.
-      detectable_epsilon: The smallest true epsilon at the claim's delta of which ENOUGH_POWER of
-        simulated audits contradict the claim; None where there is none, or it was not simulated.
-      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None where that was
-        not asked, or no number that was tried does.
-      detectable: What of a curve would have been contradicted, in its own units; None for a point.
-      as_curve: The result if a claimed point had been a Gaussian curve; None for a curve, or where
-        that cannot be said.
-      against: What the tests of a curve say of each attacker, the strongest first; empty for a
-        point, and where nothing was tested.
+        contradict the claim; None if it was not simulated.
+      detectable_epsilon: The smallest true epsilon at the claim's delta at which ENOUGH_POWER of
+        simulated audits contradict the claim; None without one, or if it was not simulated.
+      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None if not needed,
+        or if no number tried does.
+      detectable: The smallest contradicted violation of a curve, in its own units; None for a
+        point.
+      as_curve: The result for the Gaussian curve through a claimed point; None for a curve, or if
+        it is not tested.
+      against: The results of a curve's tests by attacker, the strongest first; empty for a point,
+        and if nothing was tested.
     """
 
     outcome: Outcome
@@ -120,7 +125,7 @@ class Verdict:
 
     @property
     def simulated_epsilon(self) -> float:
-        """Epsilon of the mechanism whose audits are simulated."""
+        """Epsilon of the simulated mechanism."""
         return FACTOR * self.claim.epsilon
 
     def contradicted_by(self, basis: Basis, reason: str, **fields: Any) -> "Verdict":
@@ -154,7 +159,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Verdict":
-        """The verdict that `to_json` writes.
+        """The verdict written by `to_json`.
 
         Raises:
           ValueError: A key is missing, or a value is of another type.

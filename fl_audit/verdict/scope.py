@@ -1,11 +1,10 @@
-"""What an audit can say about a claim: which client its canaries represent, which statistics count.
+"""The scope of an audit: the client represented by its canaries, and the statistics that count.
 
-This is the one place that decides it. A claim that counts on sampling holds against attackers who
-do not know who participates in which round. A lower bound against an attacker who knows the rounds
-does not refute it: that bound is shown, and has to stay below the epsilon without sampling.
-And a bound on a canary is one on a client who participates as canaries do: it contradicts a claim
-about clients who may participate more often, but canaries that participate less often can show
-nothing in favour of one.
+A claim that relies on sampling holds against attackers who do not know who participates in which
+round. A lower bound against an attacker who knows the rounds does not contradict it: that bound is
+reported, and has to be below the epsilon without amplification. A bound for a canary is one for a
+client who participates like canaries: it contradicts a claim about clients who may participate more
+often, but canaries that participate less often cannot support one.
 """
 
 import dataclasses
@@ -25,10 +24,12 @@ from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.run_record import RunRecord
 
 _ROUNDING = 1e-9
-"""The share by which sums of squares differ by rounding."""
+"""The relative error of sums of squares by rounding."""
 
 _BY_CHANCE = 1e-3
-"""Rounds without an included canary count as left out if that is less likely by chance."""
+"""Rounds without an included canary count as left out if chance explains them with a smaller
+probability.
+"""
 
 KNOWS_ROUNDS = (
     "the attacker knows in which rounds a client is online, and a claim may count on its sampling, "
@@ -55,18 +56,18 @@ SAY_SO = (
 
 @dataclass(frozen=True)
 class Scope:
-    """What the canaries of an audit can say about a claim on a client.
+    """What the canaries of an audit can show about a claim for a client.
 
     Attributes:
-      counts_on_sampling: Whether the claim counts on a draw; None where nothing is said of it, and
+      counts_on_sampling: Whether the claim relies on sampling; None if that is not stated, so that
         it may.
-      whom: The client whom canaries represent, in words.
-      unfit: Why a bound on a canary is none for a client; None where it is one.
-      not_covered: What a client may do that no canary did, so that canaries show nothing in favour
-        of the claim; None where they do as clients may.
-      covers_uploads: Whether the claim holds against an attacker who sees what a client uploads.
-      say_so: What would make statistics of known rounds count, in words; None where nothing would.
-      say_so_of_uploads: What would make statistics of uploads count, likewise.
+      whom: The client represented by canaries, in words.
+      unfit: Why a bound for a canary is not a bound for a client; None if it is.
+      not_covered: Possible participation of a client that no canary had, so that canaries cannot
+        support the claim; None without any.
+      covers_uploads: Whether the claim covers an attacker who sees single uploads.
+      say_so: How to make statistics of known rounds count, in words; None if impossible.
+      say_so_of_uploads: How to make statistics of uploads count, likewise.
     """
 
     counts_on_sampling: bool | None = False
@@ -78,7 +79,7 @@ class Scope:
     say_so_of_uploads: str | None = None
 
     def covers(self, statistic: str | None) -> bool:
-        """Whether a statistic counts for the claim; scores that name none are taken to."""
+        """Whether a statistic counts for the claim; True for scores without a name."""
         known = None if statistic is None else STATISTICS.get(statistic)
         if known is not None and sees_uploads(known):
             return self.covers_uploads
@@ -86,19 +87,19 @@ class Scope:
 
 
 def is_about_sampling(statistic: Statistic) -> bool:
-    """Whether a claim that counts on sampling also holds against a statistic's attacker."""
+    """Whether a claim that relies on sampling also holds against a statistic's attacker."""
     model = THREAT_MODELS.get(statistic.threat_model)
     return model is None or model.is_about_sampling
 
 
 def sees_uploads(statistic: Statistic) -> bool:
-    """Whether a statistic's attacker sees what a participant uploads, before it is summed."""
+    """Whether a statistic's attacker sees single uploads."""
     model = THREAT_MODELS.get(statistic.threat_model)
     return model is not None and model.sees_uploads
 
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
-    """The scope of an audit all of whose statistics are of attackers that the claim leaves out."""
+    """The scope of an audit whose statistics are all of attackers not covered by the claim."""
     known = [STATISTICS.get(name) for name in statistics if name is not None]
     if any(statistic is not None and sees_uploads(statistic) for statistic in known):
         say_so = scope.say_so_of_uploads or scope.say_so
@@ -133,7 +134,7 @@ def scope_of_log(
     released: Sequence[int],
     file: str,
 ) -> Scope:
-    """What the canaries of a log can say about a claim; rounds are counted from 0."""
+    """The scope of a log's canaries for a claim; rounds are counted from 0."""
     counts = None if participation is None else participation.claim_counts_on_sampling
     numbers = None if rounds is None else _number_of_rounds(rounds, included)
     client = None if participation is None else participation.client_rounds
@@ -166,7 +167,7 @@ def scope_of_log(
 def _unlike_clients(
     participation: Participation, rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
 ) -> str | None:
-    """Why an included canary is none of the clients that a log describes; None where all may be."""
+    """Why an included canary is unlike the clients described by a log; None if it is not."""
     own = [rounds[canary] for canary in np.flatnonzero(included)]
     client, weight = participation.client_rounds, participation.client_weight
     most = max(map(len, own), default=0)
@@ -190,11 +191,11 @@ def _unlike_clients(
 
 
 def why_unfit(release: Release) -> str | None:
-    """Why a bound on a canary does not bound a client's epsilon; None where it does.
+    """Why a bound for a canary does not bound a client's epsilon; None if it does.
 
-    The bound carries over where a canary takes part no more often than a client may, and where one
-    draw decides about both. Where only the client's rounds are drawn, its claim may rely on the
-    draw; the bound on a canary whose number of rounds is fixed does not.
+    The bound carries over if a canary participates no more often than a client may, and if both are
+    sampled from one distribution. If only the client's rounds are sampled, its claim may rely on
+    that, but the bound for a canary with a fixed number of rounds does not.
     """
     canary, client = release.canary.participations, release.client.participations
     if canary is not None and client is not None:
@@ -214,7 +215,7 @@ def too_often(canary: int, client: int) -> str:
 
 
 def _too_near(release: Release) -> str | None:
-    """Why rounds of canaries are nearer than clients' under correlated noise; None where not."""
+    """Why canaries' rounds are more exposed than clients' under correlated noise; else None."""
     canary, client = release.canary.squared_sensitivity, release.client.squared_sensitivity
     if canary is None or client is None or canary <= client * (1 + _ROUNDING):
         return None
@@ -250,7 +251,7 @@ def _whom(numbers: tuple[int, int] | None) -> str:
 def _rounds_left_out(
     rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_], released: Sequence[int]
 ) -> str | None:
-    """A clause on the most rounds in a row without a canary, if chance hardly leaves as many."""
+    """A clause on the longest sequence of rounds without a canary, if chance hardly explains it."""
     own = [
         round_
         for canary_rounds, is_in in zip(rounds, included, strict=True)

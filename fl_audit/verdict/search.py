@@ -1,22 +1,22 @@
-"""The searches of a verdict: where a statement about a number begins to hold."""
+"""The searches of a verdict for the least number with a monotone property."""
 
 import math
 from collections.abc import Callable
 
 _STEP = 3
-"""Ratio of two whole numbers that are tried in turn."""
+"""Ratio of consecutive numbers in a search."""
 
 _NEAR = 1.5
-"""Ratio of two numbers that are tried in turn where the first is thought to be near."""
+"""Ratio of consecutive numbers in a search near the first one."""
 
 _CLOSE = 1.2
-"""Ratio of two whole numbers, too few and enough, between which no other is tried."""
+"""A search ends when the ratio of enough to too few is below this."""
 
 
 def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:
-    """The smallest number in [low, high] from which on a statement holds, to a ratio from above.
+    """The smallest number in [low, high] with a monotone property, up to a ratio, from above.
 
-    Infinite where it does not hold at `high`; the numbers are positive.
+    Infinite if it does not hold at `high`; the numbers are positive.
     """
     if not is_so(high):
         return math.inf
@@ -28,7 +28,7 @@ def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float)
 def least_near(
     is_so: Callable[[float], bool], near: float, low: float, high: float, ratio: float
 ) -> float:
-    """As `least`, of a statement that takes long far from where it begins to hold."""
+    """Like `least`, for a property that is slow to test far from the result."""
     at = near
     if is_so(at):
         while at > low and is_so(at / _NEAR):
@@ -40,7 +40,7 @@ def least_near(
 
 
 def bisected(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:
-    """As `least`, of a statement that is known to hold at `high` and not at `low`."""
+    """Like `least`, for a property known to hold at `high` and not at `low`."""
     while high > low * ratio:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if is_so(middle) else (middle, high)
@@ -50,13 +50,13 @@ def bisected(is_so: Callable[[float], bool], low: float, high: float, ratio: flo
 def least_number(
     is_enough: Callable[[int], bool], *, above: int, first: int, most: int
 ) -> int | None:
-    """The smallest whole number that is enough, rounded up to two digits; None above `most`.
+    """The smallest sufficient integer, rounded up to two digits; None above `most`.
 
     Args:
-      is_enough: Whether a number is; larger ones are, then.
+      is_enough: Whether a number suffices; larger ones then do too.
       above: A number that is too small.
-      first: The number that is tried first, above that.
-      most: The largest number that is tried.
+      first: The first number tried, above `above`.
+      most: The largest number tried.
     """
     too_few, enough = above, min(first, most)
     while not is_enough(enough):

@@ -1,7 +1,7 @@
-"""The sentences of a verdict: why it was reached, what was noticeable, and what to do next.
+"""The sentences of a verdict: its reason, the power, and the next step.
 
-Nothing is decided here. `Verdict.reason` is made of these sentences, one a line; terminal, page and
-release sheet print them as they are.
+Nothing is decided here. `Verdict.reason` consists of these sentences, one per line; terminal, page
+and release sheet print them unchanged.
 
 >>> whole("no test contradicts the claim")
 'No test contradicts the claim.'
@@ -27,7 +27,7 @@ from fl_audit.verdict.scope import Scope, is_about_sampling
 from fl_audit.verdict.simulation import DecidedCurve, Simulation
 
 NEXT = "Next: "
-"""The start of the sentence that says what to do."""
+"""The start of the sentence with the next step."""
 
 OTHER_ATTACKS = "Other attacks may show more."
 
@@ -35,17 +35,17 @@ CLAIM_A_POINT = (
     f"{NEXT}claim an ε at δ (--claimed-epsilon, claimed_epsilon in [audit]), which is tested by "
     "its parts (docs/verdict.md)"
 )
-"""What to do where a curve that counts on sampling lacks power."""
+"""The next step if a curve that relies on sampling lacks power."""
 
 
 def whole(clause: str) -> str:
-    """A clause as a sentence: with a capital letter, and a full stop."""
+    """A clause as a sentence, with a capital letter and a full stop."""
     end = "" if clause.endswith((".", "!", "?")) else "."
     return f"{clause[:1].upper()}{clause[1:]}{end}"
 
 
 def lines(clauses: Iterable[str | None]) -> str:
-    """Sentences of some clauses, one a line; without those that are None or empty."""
+    """Clauses as sentences, one per line, without None or empty ones."""
     return "\n".join(whole(clause) for clause in clauses if clause)
 
 
@@ -54,7 +54,7 @@ def without_next_steps(reason: str) -> list[str]:
 
 
 def subject(claim: Claim | CurveClaim) -> str:
-    """What is tested, in two or three words."""
+    """The subject of the test, in two or three words."""
     return "the claim" if claim.is_stated else "the configured noise"
 
 
@@ -66,12 +66,12 @@ _WITH: dict[Outcome, str] = {
 
 
 def claim_clause(verdict: Verdict) -> str:
-    """What a verdict is on, in words that follow its outcome, such as " with the claim ε ≤ 8"."""
+    """The claim in words that follow the outcome, such as " with the claim ε ≤ 8"."""
     return f"{_WITH[verdict.outcome]} {verdict.claim.words}"
 
 
 def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
-    """What was tested where no claim was stated; None where one was."""
+    """What was tested if no claim was stated; None if one was."""
     if claim.is_stated:
         return None
     return (
@@ -151,11 +151,11 @@ def _together(number: int, noun: str) -> str:
     return f" for both {noun}s together" if number == 2 else f" for all {number} {noun}s together"
 
 
-# Inconclusive, as something is missing.
+# Inconclusive because something is missing.
 
 
 def not_fit(reason: str, step: str | None) -> str:
-    """Why canaries do not bear on a claim, and what would make them."""
+    """Why canaries say nothing about a claim, and how to change that."""
     steps = step or "let canaries participate as clients do (docs/verdict.md)"
     return lines((reason, f"{NEXT}{steps}"))
 
@@ -191,12 +191,12 @@ def canaries_missed(canary_check: CanaryCheck, scope: Scope) -> str:
 
 
 def but(claim: Claim | CurveClaim, why: str, step: str, known: str | None = None) -> str:
-    """Sentences on why a claim that nothing contradicts is not consistent either."""
+    """Sentences on why a claim without contradiction is not consistent."""
     return lines((f"{nothing_contradicts(claim)}{why}", known, f"{NEXT}{step}"))
 
 
 def after_failed_checks(failed: Sequence[str], verdict: Verdict) -> str:
-    """What the checks found, before what the canaries show, or after a contradiction."""
+    """The failed checks, before the results of canaries, or after a contradiction."""
     rest = without_next_steps(verdict.reason)
     failure = f"the mechanism is not as configured: it failed {', '.join(failed)} (see the checks)"
     if verdict.outcome is not Outcome.CONTRADICTED:
@@ -214,7 +214,7 @@ UNSEEN_IN_LOGS = (
 
 
 def missing_first(missing: Sequence[int], reason: str) -> str:
-    """The reason of a verdict with missing rounds, from 1, as what to do next."""
+    """The reason of a verdict with missing rounds, from 1, as the next step."""
     rest = without_next_steps(reason)
     stretches = np.split(np.asarray(missing), np.flatnonzero(np.diff(missing) > 1) + 1)
     names = [
@@ -228,11 +228,11 @@ def missing_first(missing: Sequence[int], reason: str) -> str:
 
 
 _MOST_STRETCHES = 5
-"""The number of runs of missing rounds that a sentence names."""
+"""The number of ranges of missing rounds named in a sentence."""
 
 
 def before_next_steps(reason: str, *clauses: str) -> str:
-    """The reason of a verdict with further clauses before what to do next."""
+    """The reason of a verdict with further clauses before the next step."""
     last = [line for line in reason.splitlines() if line.startswith(NEXT)]
     return lines((*without_next_steps(reason), *clauses, *last))
 
@@ -283,7 +283,7 @@ def _titles(names: Sequence[str]) -> list[str]:
 
 
 def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
-    """The clause that no test contradicts a claimed curve, and how many there were."""
+    """The clause that no test contradicts a claimed curve, with the number of tests."""
     names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
     models = len(_titles(names))
     against = f", {count(models, 'threat model')}" if models else ""
@@ -335,7 +335,7 @@ def power_words(
 
 
 def norm_words(length: float | None) -> str:
-    """The canaries' norm in simulated audits; the canary check says how long they are."""
+    """The canaries' norm in simulated audits, from the canary check."""
     if length is None:
         return ", at the expected norm, which was not measured"
     if length == 1:
@@ -344,7 +344,7 @@ def norm_words(length: float | None) -> str:
 
 
 def _hidden_words(simulation: Simulation) -> str:
-    """Why no violation, however large, would be contradicted."""
+    """Why no violation of any size would be contradicted."""
     power, known = simulation.power, STATISTICS.get(str(simulation.statistic.name))
     if power.hidden == "by little signal" and known is not None and is_about_sampling(known):
         why = (
@@ -366,11 +366,11 @@ def _percent(share: float) -> str:
 
 
 _NOTICED = 0.05
-"""The share of what hides canaries that is worth a sentence."""
+"""The least share of the background that gets a sentence."""
 
 
 def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | None:
-    """What the simulated audits assume; None where all of it was measured or stated."""
+    """The assumptions of the simulated audits; None if everything was measured or stated."""
     power, less = simulation.power, simulation.audit.less_noise
     share = simulation.audit.exposure.clients_share
     rest = f"the other {_percent(share)} of what hides canaries stays under less noise"
@@ -396,7 +396,7 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
 
 
 def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -> tuple[str, str]:
-    """The clause that a bound exceeds the claim only by itself, and the sentence on what to do."""
+    """The clause that a bound exceeds the claim only by itself, and the next step."""
     return (
         f"by itself, the {100 * confidence:g} % bound by {bound.test.method}"
         f"{on([bound.test.statistic])} is ε ≥ {lower_bound_text(alone)}, which exceeds the claim; "
@@ -415,7 +415,7 @@ def more_power(
     names: Sequence[str | None],
     decided: DecidedCurve | None,
 ) -> str:
-    """The sentence on what to do next where an audit had little power against a claim."""
+    """The next step if an audit had little power against a claim."""
     steps, audit, hidden = [], simulation.audit, simulation.power.hidden
     if decided is not None:
         steps.append(
@@ -458,7 +458,7 @@ def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:
 
 
 def on(statistics: Sequence[ScoredStatistic]) -> str:
-    """The statistics' names, such as " on max or sum"; empty where they have none."""
+    """The statistics' names, such as " on max or sum"; empty if they have none."""
     names = [statistic.name for statistic in statistics if statistic.name is not None]
     return f" on {' or '.join(names)}" if names else ""
 
@@ -469,9 +469,9 @@ IN_SIMULATIONS = f"in {100 * ENOUGH_POWER:g} % of simulations"
 def detectable_words(
     epsilon: float | None, *, only: bool = False, noise_multiplier: float | None = None
 ) -> str:
-    """A clause on the smallest violation that an audit would have contradicted with enough power.
+    """A clause on the smallest violation that an audit would contradict with enough power.
 
-    It is an epsilon, or the noise multiplier in place of a claimed one.
+    It is an epsilon, or a noise multiplier if one is claimed.
     """
     if epsilon is None:
         return "audits like this notice no true ε, however large,"
@@ -484,7 +484,7 @@ def detectable_words(
 def curve_detectable_words(
     claim: CurveClaim, detectable: Detectable | None, *, only: bool = False
 ) -> str:
-    """The same clause of a claimed curve."""
+    """The same clause for a claimed curve."""
     if detectable is None:
         return detectable_words(None)
     epsilon, noise = epsilon_of_mu(detectable.mu, claim.delta), detectable.noise_multiplier

@@ -1,4 +1,4 @@
-"""Whether scores alone show that included canaries reached what was scored."""
+"""The canary check by scores alone: whether included canaries reached the model."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from fl_audit.estimators.roc import auc
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 _HINT = 0.05
-"""The p-value up to which scores are said to be a little above, which does not pass the check."""
+"""Up to this p-value scores are reported as a little above, which does not pass the check."""
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
@@ -57,7 +57,7 @@ def _not_clear(above: ScoredStatistic, p: float) -> str:
 
 
 def _p_value(statistic: ScoredStatistic, alternative: str) -> float:
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     scores = statistic.scores
     test = stats.mannwhitneyu(scores.included, scores.excluded, alternative=alternative)

@@ -1,4 +1,4 @@
-"""The audits that a verdict or a plan simulates, and what they contradict."""
+"""The simulated audits of a verdict or a plan, and their power."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ from fl_audit.verdict.scope import Scope, is_about_sampling
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A simulated audit and what it contradicts.
+    """A simulated audit and its power.
 
     Attributes:
-      knows_rounds: Whether the rounds of canaries are known; otherwise scores alone say how far
-        canaries stand out.
+      knows_rounds: Whether the rounds of canaries are known; otherwise exposure is estimated from
+        scores alone.
     """
 
     audit: SimulatedAudit
@@ -43,7 +43,7 @@ class Simulation:
         return self.audit.like
 
     def detectable(self, claim: CurveClaim) -> Detectable | None:
-        """The smallest violation of a curve that is contradicted with enough power."""
+        """The smallest violation of a curve contradicted with enough power."""
         power, tests = self.power, self.audit.tests
         if power.detectable_epsilon is None or power.detectable_factor is None:
             return None
@@ -70,9 +70,9 @@ class Seen:
 def simulate(
     claim: Claim | CurveClaim, tests: ClaimTests | CurveTests, seen: Seen
 ) -> Simulation | None:
-    """The simulation by the statistic that detects most; None if scores show no signal.
+    """The simulation of the most powerful statistic; None if scores show no signal.
 
-    The claim has a delta above 0. Of a curve, the leading test is simulated.
+    The claim has a delta above 0. For a curve, the leading test is simulated.
     """
     if isinstance(tests, ClaimTests):
         of_point = PointTests(claim, tests.methods, tests.level)
@@ -86,10 +86,10 @@ def simulate(
 
 @dataclass(frozen=True)
 class DecidedCurve:
-    """The Gaussian curve through a claimed point, and how many canaries decide it.
+    """The Gaussian curve through a claimed point, and the number of canaries for a decision.
 
     Attributes:
-      canaries: The number with which 80 % of audits contradict the curve where FACTOR times the
+      canaries: The number with which 80 % of audits contradict the curve if FACTOR times the
         claimed epsilon is true.
     """
 
@@ -100,9 +100,10 @@ class DecidedCurve:
 def decided_curve(
     claim: Claim | CurveClaim, simulation: Simulation, confidence: float, scope: Scope
 ) -> DecidedCurve | None:
-    """The curve to claim instead of a point; None where none is known, or no canaries decide it.
+    """The curve to claim instead of a point; None if unknown or undecided by any number of
+    canaries.
 
-    Noise hides a client by a Gaussian curve where the claim counts on no sampling.
+    The guarantee of noise for a client is a Gaussian curve if the claim does not rely on sampling.
     """
     statistic, audit = simulation.statistic, simulation.audit
     if not isinstance(claim, Claim) or scope.counts_on_sampling is not False:
@@ -117,10 +118,9 @@ def decided_curve(
 
 
 def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:
-    """The audit that detects the smallest epsilon, else the one with the largest power.
+    """The audit with the smallest detectable epsilon, else the one with the largest power.
 
-    Where none has any, it is one that more canaries would help, if there is one, and one whose
-    rounds are known.
+    If none has power, one for which more canaries would help, if possible with known rounds.
     """
     simulations = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
 
@@ -138,10 +138,10 @@ def _audits(
     statistics: Sequence[ScoredStatistic],
     seen: Seen,
 ) -> Iterator[tuple[SimulatedAudit, bool]]:
-    """The audits by each statistic whose scores can be simulated, and whether rounds are known."""
+    """The audits by each statistic that can be simulated, and whether rounds are known."""
     named = {statistic.name: statistic for statistic in statistics}
     if OWN_ROUNDS.name in named and seen.background is not None:
-        statistics = [named[OWN_ROUNDS.name]]  # no other tested one shows more
+        statistics = [named[OWN_ROUNDS.name]]  # no other tested statistic is more powerful
     for statistic in statistics:
         less, exposure = _exposure(claim, statistic, seen)
         knows_rounds = exposure is not None
@@ -159,7 +159,7 @@ def _audits(
 def _exposure(
     claim: Claim | CurveClaim, statistic: ScoredStatistic, seen: Seen
 ) -> tuple[LessNoise, Exposure | None]:
-    """The alternatives of a claim, and how far canaries stand out by what is known of rounds."""
+    """The alternatives to a claim, and the exposure of canaries in known rounds."""
     background = seen.background
     if background is None:
         return least_noise(claim), None
@@ -173,7 +173,7 @@ def _exposure(
 def _stated(
     claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
 ) -> LessNoise | None:
-    """The alternatives by the noise that is stated; None where it is not."""
+    """The alternatives by the stated noise; None if it is not stated."""
     if background.release is None:
         return None
     if isinstance(claim, NoiseClaim):

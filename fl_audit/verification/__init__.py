@@ -1,8 +1,8 @@
 """Verification that a folder's results follow from its logs, without data or TensorFlow.
 
-`verify_folder` recomputes what it can of a finished run or a log from its seed, models and rounds.
-It reports differences, and scores that could not be recomputed. docs/verify.md explains what that
-shows, and what it does not.
+`verify_folder` recomputes the results of a finished run or a log from its seed, models and rounds
+as far as possible. It reports differences, and scores that could not be recomputed. docs/verify.md
+explains what that does and does not show.
 """
 
 from fl_audit.verification.findings import Finding, Verified

@@ -1,4 +1,4 @@
-"""A folder's files against its chain: links, rounds, rows, and the digests of whole files."""
+"""Compares a folder's files with its chain: links, rounds, rows, and digests of files."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from fl_audit.number_words import count
 from fl_audit.verification.findings import Verified
 
 _SHOWN = 5
-"""The largest number of rounds of a file that are listed."""
+"""The largest number of listed rounds of a file."""
 
 
 def verify_chain(
@@ -30,8 +30,7 @@ def verify_chain(
 ) -> Chain | None:
     """Compares a folder's files with its chain, and returns it; None if unreadable.
 
-    `link` is its last link as it was handed over, if it was: whoever writes the folder anew gets
-    another one.
+    `link` is its last link as known to the verifier, if any: a rewritten folder has another one.
     """
     if not folder.chain.exists() and isinstance(folder, RunFolder):
         verified.add(folder.chain, "is missing: every run has one")
@@ -95,7 +94,7 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
 
 
 def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
-    """Finds files that a report would read and that are not in the chain."""
+    """Finds files that a report would read but that are not in the chain."""
     known = _names_in(chain)
     read = [*folder.identity(), *folder.path.glob("scores_*.csv")]
     if isinstance(folder, RunFolder):
@@ -157,7 +156,7 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified
 
 
 def _written(path: Path) -> set[int]:
-    """The rounds, from 1, with numbers in a log."""
+    """The rounds, from 1, with values in a log."""
     rows = read_array(path, "a log")
     flat = rows.reshape(len(rows), -1)
     return set((np.flatnonzero(np.isfinite(flat).any(axis=1)) + 1).tolist())
@@ -175,7 +174,7 @@ def _rounds(rounds: Sequence[int]) -> str:
 
 
 def _verify_order(folder: RunFolder, chain: Chain, verified: Verified) -> None:
-    """A run's rounds are consecutive, and go back only if the run was resumed."""
+    """Checks that a run's rounds are consecutive, except after the run was resumed."""
     completed = saved = 0
     for number, line in enumerate(chain.lines, start=1):
         wrong = None

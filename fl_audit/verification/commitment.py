@@ -33,11 +33,8 @@ def verify_commitment(
 ) -> None:
     """Compares a run with its commitment.
 
-    `published` is the file of the commitment as published before training; None uses that of the
+    `published` is the file of the commitment as published before training; None for that in the
     folder.
-
-    Raises:
-      InputError: The published file cannot be read.
     """
     text = commitment = None
     if published is not None:

@@ -1,4 +1,4 @@
-"""The findings of a verification: what does not fit, and what could not be recomputed."""
+"""The findings of a verification: inconsistencies, and files that could not be recomputed."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from fl_audit.report.report import Report
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that does not fit, in words, in the file of this name."""
+    """An inconsistency in the file of this name, in words."""
 
     file: str
     what: str
@@ -24,14 +24,14 @@ class Finding:
 
 @dataclass(eq=False)
 class Verified:
-    """The outcome of a verification, or what is known of it so far.
+    """The outcome of a verification, possibly in progress.
 
     Attributes:
-      findings: What does not fit; empty if everything does.
-      notes: Remarks that are no findings.
-      not_made_again: The files that the headline rests on and that could not be recomputed, so that
-        only the chain covers them.
-      report: The report of a run, built again; None for a log, and where something does not fit.
+      findings: The inconsistencies; empty if everything fits.
+      notes: Remarks other than findings.
+      not_made_again: The files behind the headline that could not be recomputed, so that only the
+        chain covers them.
+      report: The rebuilt report of a run; None for a log, and if something does not fit.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Verified:
 
     @property
     def held(self) -> bool:
-        """Whether everything that the headline rests on was recomputed and is equal."""
+        """Whether everything behind the headline was recomputed and is equal."""
         return self.outcome == "held"
 
     def to_json(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Verified:
         }
 
     def add(self, file: Path | str, what: str) -> None:
-        """Adds a finding unless it was added before; there is no report then."""
+        """Adds a finding unless it was added before, and drops the report."""
         finding = Finding(Path(file).name, what)
         if finding not in self.findings:
             self.findings.append(finding)
@@ -109,7 +109,7 @@ class Difference:
       place: The keys of the value, such as `verdict.epsilon_lower`.
       recorded: The recorded value; `_MISSING` if the key is missing.
       derived: The recomputed value; `_MISSING` if there should be none.
-      kind: A number in its last digits only, words, a missing key, or else a value.
+      kind: Whether only last digits of a number, words, a key or a value differ.
     """
 
     place: str
@@ -122,7 +122,7 @@ class Difference:
 
 
 _SAME = 1e-9
-"""The relative difference allowed in last digits, as between processors or libraries."""
+"""The allowed relative difference in last digits, as between processors or libraries."""
 
 
 def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:
@@ -153,7 +153,7 @@ _MISSING = _Missing()
 def first_difference(
     lines: Sequence[str], follows: Sequence[str]
 ) -> tuple[int, str | _Missing, str | _Missing] | None:
-    """The first line, from 0, that differs from what follows or that one of both lacks."""
+    """The first line, from 0, that differs or is missing in one of the two texts."""
     pairs = enumerate(itertools.zip_longest(lines, follows, fillvalue=_MISSING))
     return next(((at, line, follow) for at, (line, follow) in pairs if line != follow), None)
 

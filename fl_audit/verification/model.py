@@ -1,4 +1,4 @@
-"""Compares a file of a model with the run that is said to have trained it."""
+"""Compares a file of a model with the run that should have trained it."""
 
 from pathlib import Path
 
@@ -10,11 +10,7 @@ from fl_audit.verification.findings import Verified
 
 
 def verify_model(folder: RunFolder, path: Path, verified: Verified) -> None:
-    """Compares a model with the digest in the record of a run.
-
-    Raises:
-      InputError: The file cannot be read.
-    """
+    """Compares a model with the digest in the record of a run."""
     arrays = read_saved_arrays(path)
     with verified.reading(folder.record):
         record = read_record(folder)

@@ -1,7 +1,7 @@
-"""The logs of a run's rounds, against its config, its models and each other.
+"""Compares the logs of a run's rounds with its config, its models and each other.
 
-No row of them can be made again without the data. What a row says of an aggregate has to fit what
-other rows say of it, and all of them have to lead from the initial to the final model.
+No row can be recomputed without the data. But rows about one aggregate have to be consistent, and
+all aggregates together have to lead from the initial to the final model.
 """
 
 import math
@@ -28,7 +28,7 @@ from fl_audit.verification.findings import Verified
 from fl_audit.verification.scores import RunScores
 
 _ROUNDING = 1e-4
-"""The relative rounding of norms and sketches of aggregates in float32; generous."""
+"""A generous bound on the relative rounding of norms and sketches in float32."""
 
 
 def verify_metrics(
@@ -65,11 +65,7 @@ def verify_metrics(
 
 
 def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) -> None:
-    """Compares what the logs say of the aggregates.
-
-    Raises:
-      InputError: A log or a model is damaged.
-    """
+    """Compares the logs about aggregates."""
     aggregates = run.aggregates
     if aggregates is not None:
         _verify_norms(run, aggregates, _gram(run, of_logs), verified)
@@ -79,7 +75,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
     folder, dim = run.folder, run.record.dim
     final = read_model(folder.model, dim)
     way = final - read_model(folder.initial_model, dim)
-    # Rounding of each step in float32, and of what the logs have of an aggregate.
+    # Rounding of each step in float32, and of the logged measurements.
     error = 1e-6 * len(weights) ** 0.5 * euclidean_norm(final)
     lengths = weights * run.rounds.aggregate_norm
     error += 1e-3 * euclidean_norm(lengths)
@@ -110,7 +106,9 @@ def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
     server = config.server
     if not isinstance(server, ServerSgd):
         return None
-    steps = np.arange(rounds, 0, -1)  # an aggregate is in this many, fading by the momentum
+    steps = np.arange(
+        rounds, 0, -1
+    )  # an aggregate affects this many steps, with weights that decay by the momentum
     fading = (1 - server.momentum**steps) / (1 - server.momentum)
     return np.asarray(server.learning_rate * fading, np.float64)
 
@@ -118,10 +116,10 @@ def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
 def _verify_cosines(
     of_logs: RunScores, way: Float32Array, lengths: FloatArray, error: float, verified: Verified
 ) -> None:
-    """Compares the way to the final model with the logged aggregates, along every canary.
+    """Compares the change of the model with the logged aggregates, along every canary.
 
-    Its inner product with a canary is the sum of the canary's cosines, each times the length of
-    what the round's aggregate adds to the final model.
+    Its inner product with a canary is the sum of the canary's cosines, each times the length of the
+    round's contribution to the final model.
     """
     family, rounds = of_logs.vectors, of_logs.rounds
     if family is None or rounds is None:
@@ -191,6 +189,6 @@ def _verify_noise(
 
 
 def _add_round(path: Path, wrong: BoolArray, what: str, verified: Verified) -> None:
-    """Adds the first of the rounds that are wrong, bool of shape (rounds,)."""
+    """Adds the first wrong round; `wrong` is bool of shape (rounds,)."""
     if wrong.any():
         verified.add(path, f"round {np.flatnonzero(wrong)[0] + 1} {what}")

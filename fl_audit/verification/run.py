@@ -1,8 +1,8 @@
 """Recomputes a finished run's coins, rounds, record, report and page.
 
-Coins, rounds and noise are drawn again from the seed. Scores, the vectors that they compare
-(`scores`) and the live test are recomputed from the rounds' logs. The record follows from both, and
-the report from everything, by the code that made it.
+Coins, rounds and noise are drawn again from the seed. Scores, compared vectors (`scores`) and the
+live test are recomputed from the rounds' logs. The record follows from both, and the report from
+everything, by the code that wrote it.
 """
 
 import contextlib
@@ -89,15 +89,12 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
     """Finds keys that a file has twice, of which readers take either, and remarks in the config."""
     known = (folder.commitment, folder.opening, folder.inputs, folder.record)
     for path in (*known, folder.compared_vectors, folder.replay, folder.report_json):
-        twice: list[str] = []
-
-        def once(pairs: list[tuple[str, Any]], twice: list[str] = twice) -> None:
-            numbers = Counter(key for key, _ in pairs)
-            twice += [key for key, number in numbers.items() if number > 1]
-
+        objects: list[list[tuple[str, Any]]] = []
         # What cannot be read is found where its values are compared.
         with contextlib.suppress(OSError, ValueError, RecursionError):
-            json.loads(read_foreign(path), object_pairs_hook=once)
+            json.loads(read_foreign(path), object_pairs_hook=objects.append)
+        counted = [Counter(key for key, _ in pairs) for pairs in objects]
+        twice = [key for counter in counted for key, times in counter.items() if times > 1]
         for key in twice[:1]:
             verified.add(path, f"has the key {key!r} twice")
     with verified.reading(folder.config):
@@ -109,7 +106,7 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
 def _verify_inputs(
     folder: RunFolder, config: Config, record: RunRecord, verified: Verified
 ) -> None:
-    """Compares the recorded inputs with the record, and with input files that still exist.
+    """Compares the recorded inputs with the record, and with existing input files.
 
     Data are not read.
     """
@@ -136,7 +133,7 @@ def _verify_inputs(
 def _design(
     config: Config, record: RunRecord, folder: RunFolder, verified: Verified
 ) -> RunDesign | None:
-    """The run as config and seed determine it; None if the folder lacks something for that."""
+    """The run as determined by config and seed; None if the folder lacks an input."""
     why_not = _why_not_drawn(config, record, folder)
     if why_not is None:
         try:
@@ -168,16 +165,16 @@ def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str 
 
 
 def _has_plugins(config: Config) -> bool:
-    """Whether a kind of the config's that rounds, noise and words hang on is not known here."""
+    """Whether the config has unknown kinds for rounds, noise or words."""
     tables = (config.participation, config.canaries, config.mechanism)
     return any(isinstance(table, RecordedTable) for table in tables)
 
 
 def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
-    """Names of the clients, in each order that the task may have them in.
+    """Names of the clients, in each possible order of the task.
 
-    A replayed log names clients, in whose order canaries choose those that they are like. Clients
-    that are in none of its rounds do not matter.
+    With a replayed log, canaries copy clients by the order of its names. Clients in none of its
+    rounds do not matter.
     """
     if not isinstance(config.participation, Replay):
         yield NumberedClients(num_clients)
@@ -189,7 +186,7 @@ def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
 
 
 def _draws(design: RunDesign, folder: RunFolder) -> bool:
-    """Whether a design gives the canaries of a folder."""
+    """Whether a design has the canaries of a folder."""
     expected = canaries_text(design.included, design.own_rounds.of_canary, design.arms)
     return read_foreign(folder.canaries) == expected.encode()
 
@@ -197,7 +194,7 @@ def _draws(design: RunDesign, folder: RunFolder) -> bool:
 def _recorded_pool(
     folder: RunFolder, config: Config, verified: Verified
 ) -> Mapping[str, CanaryRow] | None:
-    """The canaries of canaries.csv, whose coins are compared with those that the seed draws."""
+    """The canaries of canaries.csv, after comparing coins with those drawn by the seed."""
     path, canaries = folder.canaries, config.canaries
     with verified.reading(path):
         rows = read_canaries(path)
@@ -219,7 +216,7 @@ def _recorded_pool(
 
 
 def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[str, CanaryRow]:
-    """The canaries that the seed and the secret draw, after comparing canaries.csv."""
+    """The canaries drawn by seed and secret, after comparing canaries.csv."""
     path = folder.canaries
     own = design.own_rounds.of_canary
     expected = canaries_text(design.included, own, design.arms).split("\n")
@@ -244,11 +241,7 @@ def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[s
 def _verify_record(
     of_logs: RunScores, design: RunDesign | None, chain: Chain | None, verified: Verified
 ) -> RunRecord:
-    """The record with the fields that follow from design and logs, after comparing run.json.
-
-    Raises:
-      InputError: A log is damaged.
-    """
+    """The record with the fields from design and logs, after comparing run.json."""
     record, folder = of_logs.record, of_logs.folder
     rows = read_metrics(folder.metrics)
     if not rows or rows[-1].accuracy is None:
@@ -309,11 +302,7 @@ def _as_read(value: Any) -> Any:
 
 
 def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) -> None:
-    """Compares report.json and report.html with a report that is built again.
-
-    Raises:
-      InputError: The report cannot be read, or none can be built.
-    """
+    """Compares report.json and report.html with a rebuilt report."""
     path = run.folder.report_json
     recorded = read_json(path, dict[str, Any], "a report")
     report = build_report(run)
@@ -357,11 +346,11 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")
-"""The folder's name on its page, which is in the title, too."""
+"""The folder's name on its page, also in the title."""
 
 
 def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | None:
-    """How the page differs from a new one, but for the folder's name, which is noted."""
+    """The difference of the page from a new one; another folder's name is only noted."""
     path = run.folder.report_html
     with reading(path):
         recorded = read_foreign(path).decode("utf-8")

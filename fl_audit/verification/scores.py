@@ -47,9 +47,6 @@ def compare_scores(
     """Compares a score file with the scores from coins and logs, up to a rounding `error`.
 
     Returns the recorded scores if they fit, else the recomputed ones.
-
-    Raises:
-      InputError: The file cannot be read.
     """
     recorded = read_score_file(path)
     if recorded.canary_id != derived.canary_id:
@@ -81,7 +78,7 @@ class Derived:
 
     Attributes:
       scores: The scores, float64 of shape (num_canaries,).
-      compared: The null of the vectors that they compare; None if unknown.
+      compared: The null of the compared vectors; None if unknown.
       error: The largest rounding error of a score.
     """
 
@@ -106,7 +103,7 @@ _ROUNDING_OF_STORED = 0.05
 
 @dataclass(frozen=True, eq=False)
 class RunScores:
-    """The scores of a run from the logs of its rounds; `pool` has each canary with its rounds."""
+    """The scores of a run from the logs of its rounds; `pool` holds the canaries and rounds."""
 
     folder: RunFolder
     config: Config
@@ -124,11 +121,7 @@ class RunScores:
 
     @functools.cached_property
     def rounds(self) -> LoggedRounds | None:
-        """The cosines with the rounds' aggregates; None if the run logged none.
-
-        Raises:
-          InputError: A log is damaged.
-        """
+        """The cosines with the rounds' aggregates; None if the run logged none."""
         folder = self.folder
         if not folder.round_cosines.exists():
             return None
@@ -153,7 +146,7 @@ class RunScores:
 
     @property
     def rounding(self) -> float:
-        """Allowed difference between a recomputed cosine and the run's."""
+        """Allowed difference between a recomputed and a logged cosine."""
         canaries = self.config.canaries
         is_stored = isinstance(canaries, Canaries) and canaries.store != "none"
         return (_ROUNDING_OF_STORED if is_stored else _ROUNDING) / math.sqrt(self.record.dim)
@@ -165,10 +158,10 @@ class RunScores:
     def verify(
         self, verified: Verified
     ) -> tuple[dict[str, ScoreFile], Mapping[str, ComparedVectors]]:
-        """Compares score files, and the nulls of the vectors that they compare, with the logs.
+        """Compares score files, and the nulls of compared vectors, with the logs.
 
-        Returns the scores and nulls by statistic: recomputed if the logs allow, else as recorded;
-        without those that cannot be read.
+        Returns the scores and nulls by statistic, recomputed if possible, else as recorded;
+        unreadable ones are left out.
         """
         derived: dict[str, Derived] = {}
         sources: tuple[tuple[Path, Callable[[], Mapping[str, Derived]]], ...] = (
@@ -264,7 +257,7 @@ class RunScores:
         )
 
     def _needing(self, *sights: Sight) -> list[Statistic]:
-        """The run's statistics that need nothing but these."""
+        """The run's statistics that need only these inputs."""
         return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
     def _from_rounds(self) -> dict[str, Derived]:
@@ -294,7 +287,7 @@ class RunScores:
         }
 
     def _from_models(self) -> dict[str, Derived]:
-        """The scores by attackers who see the final model, perhaps also the initial one."""
+        """The scores by attackers who see the final model, and possibly the initial one."""
         if self.vectors is None:
             return {}
         final, initial = read_model(self.folder.model, self.record.dim), None
@@ -340,7 +333,7 @@ class RunScores:
     def _with_sums(
         self, derived: Mapping[str, Derived], verified: Verified
     ) -> Iterator[tuple[str, Derived]]:
-        """The statistics that add up cosines, with the null from the sum of directions.
+        """The statistics that are sums of cosines, with the null from the sum of directions.
 
         A sum of directions is compared with the logged cosines: its inner product with each canary
         is the sum of that canary's cosines.
@@ -360,7 +353,7 @@ class RunScores:
             yield name, dataclasses.replace(made, compared=compared)
 
     def _verify_kept_sums(self, verified: Verified) -> None:
-        """Compares the kept sums of a canary's rounds with the logged cosines, as `_with_sums`."""
+        """Compares the kept sums over canaries' rounds with the logged cosines."""
         kept, family, rounds = self.kept, self.vectors, self.rounds
         if family is None or rounds is None or kept is None:
             return

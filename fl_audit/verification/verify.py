@@ -39,14 +39,11 @@ def verify_folder(
 
     Args:
       path: The folder of a finished run, or of a log.
-      commitment: The commitment of the run as published before training; None uses that of the
-        folder, if it has one.
+      commitment: The commitment of the run as published before training; None for that in the
+        folder, if any.
       progress: Wraps the iteration over files of aggregates.
-      model: A file of the released model, which must be the run's; None for none.
-      link: The last link of the chain as it was handed over; None if it was not.
-
-    Raises:
-      InputError: The folder is of neither, or the commitment or the model cannot be read.
+      model: A file of the released model to compare with the run's, if any.
+      link: The last link of the chain, if known to the verifier.
     """
     verified = Verified()
     log, run = LogFolder(path), RunFolder(path)

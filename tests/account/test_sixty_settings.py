@@ -18,7 +18,7 @@ from scipy import special, stats
 from fl_audit.account import accounted
 from fl_audit.account.files import source_of_path
 from fl_audit.account.options import Options, source_of_options
-from fl_audit.accounting.gaussian_accountants import _PLD_GRID, SampledRounds, _loss_width
+from fl_audit.accounting.privacy_loss import _GRID, loss_width
 
 mpmath.mp.dps = 30
 
@@ -247,7 +247,7 @@ def test_poisson_samples(noise, rate, rounds, delta):
     given = options(noise_multiplier=noise, sampling="poisson", rate=rate, rounds=rounds)
     bounds = accounted(source_of_options(given, delta)).bounds
     hidden, known = bounds["does_not_know_rounds"][0], bounds["knows_rounds"][0]
-    interval = _loss_width(SampledRounds(rate, noise, rounds)) / _PLD_GRID
+    interval = loss_width(rate, noise, rounds) / _GRID
     accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=interval)
     sampled = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
     accountant.compose(dp_accounting.SelfComposedDpEvent(sampled, rounds))

@@ -169,6 +169,7 @@ def test_with_little_noise_a_hidden_round_is_worth_the_log_of_the_number_of_roun
     [
         (0.3, 1 / 15, 100, 1e-3),
         (1.0, 0.01, 2_000, 1e-5),
+        (1.0, 0.1, 100, 1e-12),
         pytest.param(5.0, 0.5, 100, 1e-6, marks=pytest.mark.slow),
     ],
 )

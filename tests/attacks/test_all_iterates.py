@@ -9,7 +9,6 @@ from fl_audit.attacks.attacker import AttackContext, SeenRound
 from fl_audit.attacks.threat_models import make_attackers, scores_of, statistics_for
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunFolder
 from tests.attacks.attacked import attacked
 
 ROUNDS = 3
@@ -48,24 +47,6 @@ def test_every_round_and_a_window_share_a_log(tmp_path, aggregates, cosines):
     np.testing.assert_allclose(found["sum"], cosines.sum(axis=0), rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(found["window_max"], cosines[1:].max(axis=0), rtol=1e-6)
     np.testing.assert_allclose(found["window_sum"], cosines[1:].sum(axis=0), rtol=1e-5, atol=1e-8)
-
-
-def test_who_sees_one_round_logs_no_other(tmp_path, aggregates, cosines):
-    window = {"window_first_round": 2, "window_last_round": 2}
-    found = scores(
-        attacked(tmp_path, FAMILY, ROUNDS, threat_models=("window",), **window), aggregates
-    )
-    assert list(found) == ["window_max", "window_sum"]
-    np.testing.assert_allclose(found["window_max"], cosines[1], rtol=1e-6)
-    np.testing.assert_array_equal(found["window_max"], found["window_sum"])
-    logged = np.load(RunFolder(tmp_path).round_cosines)
-    assert np.isfinite(logged).all(axis=1).tolist() == [False, True, False]
-
-
-def test_who_sees_models_alone_logs_no_round(tmp_path, aggregates):
-    context = attacked(tmp_path, FAMILY, ROUNDS, threat_models=("final",))
-    assert list(scores(context, aggregates)) == ["final"]
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_round_is_scored_once_however_many_attackers_see_it(tmp_path, aggregates):

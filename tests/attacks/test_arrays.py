@@ -17,12 +17,6 @@ def test_arrays_go_in_order_row_by_row_and_come_back():
         np.testing.assert_array_equal(part, original)
 
 
-def test_the_order_in_memory_does_not_matter():
-    np.testing.assert_array_equal(
-        flatten(np.asfortranarray(WEIGHTS[0]), 6, "weights"), np.arange(6)
-    )
-
-
 def test_one_float32_vector_is_not_copied():
     vector = np.ones(5, np.float32)
     assert np.shares_memory(flatten(vector, 5, "vector"), vector)
@@ -42,8 +36,3 @@ def test_one_float32_vector_is_not_copied():
 def test_what_cannot_be_scored_is_refused(arrays, message):
     with pytest.raises(InputError, match=message):
         flatten(arrays, 9, "aggregate")
-
-
-def test_a_vector_of_another_model_is_not_cut_up():
-    with pytest.raises(InputError, match=r"vector: must have shape \(9,\), got \(8,\)"):
-        unflatten(np.ones(8), WEIGHTS)

@@ -6,7 +6,6 @@ import pytest
 
 from fl_audit.attacks import RoundScorer
 from fl_audit.attacks.measured_canary_check import CanariesLostError, CanaryWatch, looks
-from fl_audit.checks import CanaryCheck
 from fl_audit.checks.canary_check import CANARY_CHECK_FALSE_ALARM
 from fl_audit.errors import InputError
 from tests.report.wrong_setups import ROUNDS, System
@@ -98,15 +97,6 @@ def test_canaries_that_are_too_long_are_a_warning_whatever_the_choice(tmp_path, 
     [record] = caplog.records
     assert "they are longer than a client may be" in record.message
     assert record.message.endswith("fix that and start anew, or train on")
-
-
-def test_a_reopened_audit_checks_the_rounds_to_come():
-    lost = CanaryCheck("not_arrived", 0.0, "canaries are missing")
-    watch = CanaryWatch(20, choice="error", warn=print, key="lost_canaries", scored=4)
-    watch.see(4, 4, lambda level: lost)  # the last round again
-    watch.see(6, 6, lambda level: lost)
-    with pytest.raises(CanariesLostError, match="rounds 1 to 8: canaries are missing"):
-        watch.see(8, 8, lambda level: lost)
 
 
 def test_another_word_is_refused(tmp_path):

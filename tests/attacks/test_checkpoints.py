@@ -122,16 +122,6 @@ def test_a_crash_changes_no_score(vectors, tmp_path, every, save_every):
             assert folder.released_models() == []
 
 
-def test_no_model_is_written_where_checkpoints_are_releases(tmp_path):
-    models, folder = trajectory(1, np.zeros(DIM, np.float32)), RunFolder(tmp_path)
-    attacker = attacker_of(folder, 2, 0)
-    for index in range(8):
-        attacker.see_round(seen(models, index))
-        if index % 4 == 3:
-            attacker.flush()
-            assert folder.released_models() == []
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

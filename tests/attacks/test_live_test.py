@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.live_test import LiveCanaries, LiveTest, why_no_live_test
+from fl_audit.attacks.live_test import LiveCanaries, LiveTest
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.errors import InputError
 
@@ -58,21 +58,6 @@ def test_a_null_that_excluded_scores_refute_proves_nothing(tmp_path):
     assert wrong_dim.bound.epsilon(0.95) > 0
     assert wrong_dim.epsilon(0.95) == 0
     assert wrong_dim.p_value(1.0) == 1
-
-
-def test_an_aggregate_of_zeros_proves_nothing(tmp_path):
-    pool = CanaryPool(5, 40, 300)
-    scorer = RoundScorer.create(tmp_path / "log", pool, 1, 40 * [[1]])
-    scorer.score_round(1, np.zeros(300, np.float32))
-    assert scorer.lower_bound_epsilon(1e-5) == 0
-
-
-def test_why_there_is_none():
-    one, two = OwnRounds((np.array([0]),)), OwnRounds((np.array([0, 1]),))
-    assert why_no_live_test(one, "hadamard") is None
-    assert "not known" in why_no_live_test(None, "gaussian")
-    assert "no known distribution" in why_no_live_test(one, "dirac")
-    assert "2 rounds" in why_no_live_test(two, "gaussian")
 
 
 def test_a_scorer_without_single_rounds_refuses(tmp_path):

@@ -59,34 +59,6 @@ def test_a_folder_of_aggregates_scores_as_the_class_does(folder, tmp_path):
         np.testing.assert_array_equal(scores.included, POOL.included)
 
 
-def test_models_are_scored_where_they_are(folder):
-    np.save(folder.final, SEEN[0])
-    assert set(score_log(read_log(folder, iter)).scores) == {"max", "sum", "final"}
-    np.save(folder.initial, SEEN[1])
-    scores = score_log(read_log(folder, iter)).scores
-    assert set(scores) == {"max", "sum", "final", "final_minus_initial"}
-    np.testing.assert_array_equal(scores["final"].score, POOL.cosines(SEEN[0]))
-    np.testing.assert_array_equal(
-        scores["final_minus_initial"].score, POOL.cosines(SEEN[0] - SEEN[1])
-    )
-
-
-def test_the_final_model_alone_will_do(folder):
-    for path in folder.aggregates.iterdir():
-        path.unlink()
-    folder.aggregates.rmdir()
-    np.save(folder.final, SEEN[0])
-    scored = score_log(read_log(folder, iter))
-    assert (scored.num_rounds, set(scored.scores)) == (0, {"final"})
-
-
-def test_canaries_csv_overrides_the_coins(folder):
-    flags = np.arange(40) % 3 == 0
-    rows = [f"{canary},{int(flag)},1 2" for canary, flag in enumerate(flags)]
-    folder.canaries.write_text("canary_id,included,rounds\n" + "\n".join(reversed(rows)) + "\n")
-    np.testing.assert_array_equal(score_log(read_log(folder, iter)).scores["max"].included, flags)
-
-
 def _canaries(rows):
     return lambda folder: folder.canaries.write_text("canary_id,included\n" + "\n".join(rows))
 

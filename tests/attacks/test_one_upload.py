@@ -85,23 +85,6 @@ def test_several_uploads_are_one_cosine_with_the_sum_of_directions(
     assert not scored.compared["one_upload"].is_limit
 
 
-def test_without_directions_a_sum_is_divided_by_the_number_that_bounds_its_length(
-    tmp_path: Path,
-) -> None:
-    pool = CanaryPool(seed=3, count=4, dim=50)
-    (tmp_path / "pool.json").write_text(
-        '{"format_version": 2, "family": "rademacher", "seed": 3, "count": 4, "dim": 50}'
-    )
-    cosines = np.array([[0.1, 0.2, np.nan, 0.3], [0.3, np.nan, np.nan, 0.1]], np.float32)
-    np.save(tmp_path / "upload_cosines.npy", cosines)
-    scored = _scored(tmp_path)
-    assert scored.compared["one_upload"].is_limit
-    np.testing.assert_allclose(scored.scores["one_upload"].score[[0, 1, 3]], [0.2, 0.2, 0.2])
-    # A canary without an upload has a score of the null distribution, by the seed.
-    missing = float(scored.scores["one_upload"].score[2])
-    assert missing != 0 and abs(missing) < 6 / np.sqrt(pool.dim)
-
-
 def test_the_null_law_holds_of_updates_in_a_canarys_place_that_are_alike_in_all_rounds(
     tmp_path: Path,
 ) -> None:

@@ -51,23 +51,6 @@ def test_scores_are_cosines_over_rounds_and_with_the_models(tmp_path):
         np.testing.assert_allclose(written.score, scores, atol=1e-6)  # float32, four rounds
 
 
-def test_a_canary_that_moves_the_model_is_the_one_that_is_found(tmp_path):
-    """The sign: a canary client adds its vector to the model, and its score goes up."""
-    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=1)
-    canary = int(np.flatnonzero(POOL.included)[0])
-    # A score among the others' has a standard deviation of 1/sqrt(500) = 0.045.
-    moved = scorer.score_round(1, 3 * POOL.vector(canary))
-    assert int(np.argmax(moved)) == canary
-    assert moved[canary] == pytest.approx(1, abs=1e-5)
-
-
-def test_without_models_there_are_the_rounds_scores(tmp_path):
-    scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=1)
-    scorer.score_round(1, aggregates(1)[0])
-    assert set(scorer.finish()) == {"max", "sum"}
-    assert set(scorer.finish(final=aggregates(1)[0])) == {"max", "sum", "final"}
-
-
 def test_a_round_that_is_scored_again_is_replaced(tmp_path):
     scorer = RoundScorer.create(tmp_path / "audit", POOL, num_rounds=3)
     scorer.score_round(1, -aggregates(1)[0])

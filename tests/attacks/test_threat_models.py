@@ -7,27 +7,23 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.attacks.all_iterates import ALL_ITERATES, MAX
+from fl_audit.attacks.all_iterates import MAX
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import (
     STATISTICS,
-    THREAT_MODELS,
     Knowledge,
     check_rounds,
     check_scored,
     check_threat_models,
     make_attackers,
-    meaning_of,
     register_statistic,
-    register_threat_model,
     scores_of,
     statistics_for,
     statistics_of,
     threat_models_of,
-    title_of,
 )
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.config import Audit, Canaries, Config, ExampleCanaries
@@ -111,20 +107,6 @@ def test_the_headline_ranks_a_new_threat_model_by_what_it_knows(knows, order):
         assert strongest_first(statistics) == order
 
 
-def test_a_config_takes_a_threat_model_while_it_is_registered():
-    table = {
-        "task": {"kind": "digits"},
-        "mechanism": {"kind": "gaussian_fixed", "noise_multiplier": 0.5, "clip_norm": 1.0},
-        "participation": {"kind": "every_round", "rounds": 20},
-        "canaries": {"count": 20},
-        "audit": {"threat_models": ["first_round"], "window_last_round": 7},
-    }
-    with registered_threat_model(FIRST_ROUND):
-        assert parse_config(table, "run.toml").audit.threat_models == ("first_round",)
-    with pytest.raises(InputError, match=r"key `audit.threat_models`: unknown 'first_round'; "):
-        parse_config(table, "run.toml")
-
-
 def test_a_statistic_without_an_attacker_is_refused_before_round_1(tmp_path):
     lonely = dataclasses.replace(SMALLEST, name="lonely")
     register_statistic(lonely)
@@ -149,17 +131,6 @@ def test_a_statistic_with_two_attackers_is_refused_before_round_1(tmp_path):
         scores(tmp_path, threat_models=("all_iterates",))
     assert STATISTICS.get("max") is MAX
     assert list(tmp_path.iterdir()) == []
-
-
-def test_names_are_taken_once():
-    with pytest.raises(ValueError, match="a threat model 'all_iterates' is registered already"):
-        register_threat_model(dataclasses.replace(ALL_ITERATES, title="Another", attackers=()))
-    with pytest.raises(ValueError, match="a statistic 'max' is registered already"):
-        register_statistic(dataclasses.replace(MAX, title="Another"))
-    with pytest.raises(ValueError, match="'toy': no threat model 'of tomorrow' is registered"):
-        register_statistic(dataclasses.replace(MAX, name="toy", threat_model="of tomorrow"))
-    assert THREAT_MODELS.get("all_iterates") is ALL_ITERATES
-    assert STATISTICS.get("max") is MAX
 
 
 # Which statistics a run has under which threat models.
@@ -191,10 +162,6 @@ def logged(**audit: object):
 
 def names(**audit: object) -> list[str]:
     return [statistic.name for statistic in logged(**audit)]
-
-
-def test_the_default_is_what_the_contract_says():
-    assert names() == ["final", "final_minus_initial", "max", "sum", "own_rounds"]
 
 
 def test_each_threat_model_has_its_statistics():
@@ -233,24 +200,4 @@ def test_threat_models_say_what_the_attacker_sees():
         threat_models_of(every)[0]
         .sees(every)
         .startswith("the initial model, the one after every round")
-    )
-
-
-def test_names_and_titles_tell_statistics_apart():
-    for values in (list(STATISTICS), [s.title for s in STATISTICS.values()]):
-        assert len(set(values)) == len(values)
-    assert (title_of("max"), title_of("of tomorrow")) == ("Largest round", "of tomorrow")
-    assert meaning_of("max")
-    assert meaning_of("of tomorrow") == ""
-
-
-def test_threat_models_do_not_depend_on_their_order():
-    assert logged(threat_models=["all_iterates", "final"]) == logged(
-        threat_models=["final", "all_iterates"]
-    )
-    assert Audit().threat_models == (
-        "final",
-        "final_and_initial",
-        "all_iterates",
-        "known_rounds",
     )

@@ -8,7 +8,6 @@ from fl_audit.attacks.update_ratio import (
     MOST_DIRECTIONS,
     RoundFilter,
     Signals,
-    clipped,
     log_likelihood_ratios,
 )
 
@@ -17,12 +16,6 @@ DIM = 40
 
 def drawn(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def test_clipping_scales_down_what_is_too_long_and_nothing_else():
-    updates = np.float32([[3, 4], [0.3, 0.4], [0, 0]])
-    np.testing.assert_allclose(clipped(updates, 1.0), [[0.6, 0.8], [0.3, 0.4], [0, 0]], rtol=1e-6)
-    np.testing.assert_array_equal(clipped(updates, np.inf), updates)
 
 
 def test_signals_are_those_of_the_dense_covariance():
@@ -48,14 +41,6 @@ def test_of_many_stand_ins_the_directions_of_most_variance_are_kept():
     assert len(found.directions) == MOST_DIRECTIONS
     inside = strong @ found.directions.T @ found.directions
     np.testing.assert_allclose(inside, strong, atol=1e-3)
-
-
-def test_a_round_in_which_nothing_varies_has_signals_of_the_sum_alone():
-    canaries, noised = drawn(6, 3, DIM), drawn(7, DIM)
-    found = RoundFilter.from_round(noised, np.zeros((2, DIM), np.float32), np.ones(2), 3.0)
-    seen, variance = found.signals(canaries), np.mean(noised**2)
-    np.testing.assert_allclose(seen.signal, canaries @ noised / variance, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(seen.energy, np.sum(canaries**2, 1) / variance, rtol=1e-4)
 
 
 def test_signals_have_their_energy_as_variance_and_as_shift():

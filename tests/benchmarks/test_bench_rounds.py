@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks import training
-from benchmarks.audited_round import AuditedRound, UnauditedRound
-from benchmarks.next_word import GROWING, PAPER, Sizes, classifier_of, made_up_clients
+from benchmarks.audited_round import AuditedRound
+from benchmarks.next_word import PAPER, Sizes, classifier_of, made_up_clients
 from benchmarks.one_score import seconds_to_score
 from benchmarks.peers.stock_tff import StockRound, fed_avg, keras_next_word, variable_model
 from benchmarks.rounds import OurRound, in_memory, run_of
@@ -56,33 +56,12 @@ def test_our_round_is_tffs_with_its_keras_model(run, ours):
 
 
 @pytest.mark.slow
-def test_our_round_is_the_unaudited_one(run, ours):
-    training.check_models(run, ours().state, UnauditedRound(run)())
-
-
-@pytest.mark.slow
-def test_another_cohort_gives_another_model(run, ours):
-    with pytest.raises(SystemExit):
-        training.check_models(run, ours().state, ours(2).state)
-
-
-@pytest.mark.slow
 def test_scores_of_an_audited_round_are_those_of_the_vectors(run, ours, tmp_path):
     aggregate, cosines = AuditedRound(ours, run, training.CANARIES_IN_ROUND, tmp_path)()
     training.check_cosines(run, aggregate, cosines)
     assert cosines[list(training.CANARIES_IN_ROUND)].min() > 10 * run.family.dim**-0.5
     with pytest.raises(SystemExit):
         training.check_cosines(run, aggregate, np.roll(cosines, 1))
-
-
-@pytest.mark.parametrize("sizes", [SIZES, *GROWING[:2]])
-def test_parameters_are_counted(sizes):
-    assert sizes.dim == classifier_of(sizes).dim
-
-
-def test_sizes_grow_from_1e5_to_1e8():
-    assert PAPER.dim == 4_050_748
-    assert [round(np.log10(sizes.dim), 1) for sizes in GROWING] == [5.0, 6.0, 6.6, 7.0, 8.0]
 
 
 def test_operations_of_a_batch_are_those_of_its_products():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fl_audit.canaries import store
-from fl_audit.canaries.families import FAMILIES, GaussianFamily
+from fl_audit.canaries.families import GaussianFamily
 from fl_audit.canaries.store import StoredGaussianFamily, make_family
 from fl_audit.config import Canaries
 from fl_audit.errors import InputError
@@ -64,11 +64,6 @@ def test_a_file_is_made_once(path, monkeypatch):
     assert path.stat().st_mtime_ns == written
     assert list(path.parent.iterdir()) == [path]
     assert path.stat().st_size == 4096 + 2 * COUNT * DIM + 8 * COUNT
-
-
-def test_nothing_is_written_before_it_is_needed(path):
-    stored(path)
-    assert not path.exists()
 
 
 @pytest.mark.parametrize("other", [{"seed": 4}, {"count": 8}, {"dim": 999}])
@@ -129,32 +124,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(path, monkeypat
         stored(path)
     with pytest.raises(InputError, match="is not a folder"):
         stored(path.parent / "missing" / "file")
-
-
-def test_a_file_of_something_else_is_refused_before_it_is_needed(path):
-    stored(path).check_file()
-    stored(path).vector(0)
-    stored(path).check_file()
-    with pytest.raises(InputError, match="must start with"):
-        stored(path, seed=4).check_file()
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        stored(path.parent).check_file()
-
-
-def test_a_folder_that_cannot_be_written_is_refused(path, monkeypatch):
-    monkeypatch.setattr(store.os, "access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(InputError, match=r"canaries.store_path: .* cannot be written"):
-        stored(path)
-
-
-def test_a_config_makes_its_family(path):
-    for name, family_type in FAMILIES.items():
-        family = make_family(Canaries(count=COUNT, family=name), 3, DIM)
-        assert family == family_type(3, COUNT, DIM)
-    memory = Canaries(count=COUNT, family="gaussian", store="memory")
-    assert make_family(memory, 3, DIM) == stored(None)
-    disk = Canaries(count=COUNT, family="gaussian", store="disk", store_path=str(path))
-    assert make_family(disk, 3, DIM) == stored(path)
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,6 @@ def test_a_check_that_is_merely_wide_says_how_many_participations_would_do():
     assert found.state == "arrived"
 
 
-def test_few_excluded_canaries_are_too_few_by_themselves():
-    found = check_canaries(part(1.0, 80.0, 150), part(0.0, 80.0, 5), {})
-    assert found.state == "cannot_tell"
-    assert "participations of excluded canaries would be enough" in found.reason
-
-
 @pytest.mark.parametrize(
     ("share", "causes"),
     [

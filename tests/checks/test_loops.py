@@ -69,10 +69,3 @@ def test_what_no_check_sees_a_consistent_verdict_on_a_log_says(name, tmp_path):
     )
     assert "a few coordinates for a few rounds" in said.reason
     assert "a clip that is looser for clients" in said.reason
-
-
-def test_a_round_that_repeats_another_is_named(tmp_path):
-    loop, _ = WRONG["the generator starts anew after a resume"]
-    checks = {check.name: check for check in checks_of(loop, tmp_path).results}
-    found = checks["fresh_noise"]
-    assert found.round - found.earlier_round == 20

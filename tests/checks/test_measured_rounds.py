@@ -74,11 +74,6 @@ def test_what_cannot_be_is_refused(shape, stddev, norm_bound, message):
         )
 
 
-def test_nothing_seen_is_nothing_checked():
-    with pytest.raises(InputError, match="see_round"):
-        MechanismWatch(SIZES).checks()
-
-
 # What is measured of an aggregate, and its log.
 
 
@@ -93,12 +88,6 @@ def test_measures_every_variable_in_float64():
     others = np.split(last.astype(np.float64), np.cumsum(LOGGED_SIZES)[:-1])
     for row, part, other in zip(found, parts, others, strict=True):
         np.testing.assert_allclose(row, [np.sum(part * part), np.sum(part * other)], rtol=1e-10)
-
-
-def test_the_first_round_has_nothing_to_be_compared_with():
-    found = measure(np.ones(sum(LOGGED_SIZES), np.float32), None, LOGGED_SIZES)
-    np.testing.assert_array_equal(found[:, 0], LOGGED_SIZES)
-    assert np.isnan(found[:, 1]).all()
 
 
 def test_a_log_goes_on_where_it_was(tmp_path):

@@ -33,10 +33,6 @@ def test_a_sketch_is_a_product_with_orthonormal_rows(dim):
     np.testing.assert_array_equal(sketch(vector[::-1]), np.roll(sketch(vector), len(matrix) // 2))
 
 
-def test_no_sketch_of_one_number():
-    assert sketch(np.ones(1, np.float32)).shape == (0,)
-
-
 def rest_of(vector, others):
     solved = np.linalg.lstsq(others.T, vector, rcond=None)[0]
     return float(np.sum((vector - others.T @ solved) ** 2))
@@ -53,11 +49,6 @@ def test_components_beyond_the_past_are_those_of_least_squares():
             others = np.array([*older, *sketches[first:at]])
             assert beyond.dof[at] == size - len(others)
             assert beyond.lengths[at] == pytest.approx(rest_of(sketches[at], others))
-
-
-def test_no_freedom_is_left_by_more_rounds_than_numbers():
-    beyond = lengths_beyond_past(np.random.default_rng(2).normal(size=(7, 2)))
-    assert (beyond.dof[2:] <= 0).all()
 
 
 @pytest.mark.parametrize("rounds", [1, 5, 40])
@@ -103,14 +94,6 @@ def test_silent_coordinates_are_bounded_by_binomial_tails():
         p = [silent.see_round(random.normal(size=50).astype(np.float32), 1.0) for _ in range(30)]
         below += sum(one.log_p <= math.log(0.1) for one in p)
     assert below <= len(models) * 30 * 0.1
-
-
-@pytest.mark.parametrize("rounds", [1, 4, 30])
-def test_rounding_to_a_quarter_of_the_noise_silences_no_coordinate(rounds):
-    random, silent = np.random.default_rng(7), SilentCoordinates()
-    for _ in range(rounds):
-        noise = np.round(4 * random.normal(size=20_000)) / 4
-        assert silent.see_round(noise.astype(np.float32), 1.0).log_p > math.log(1e-2)
 
 
 @pytest.mark.parametrize("first", [0, 20, 100])
@@ -160,12 +143,6 @@ def test_a_row_has_no_frozen_coordinate():
     rows = NoiseRows(row[None].astype(np.float64), 300)
     np.testing.assert_allclose(rows.sketches[0], sketch(vector), rtol=1e-6)
     np.testing.assert_array_equal(rows.exceeding[0], exceeding(vector, 1.0))
-
-
-def test_without_noise_or_with_less_than_float32_holds_there_is_no_row():
-    vector = np.random.default_rng(1).normal(size=300).astype(np.float32)
-    for stddev in (0.0, math.nan, 1e-12):
-        assert np.isnan(NoiseWatch((300,)).row(0, vector, stddev, 0.0)).all()
 
 
 def test_a_round_that_comes_again_replaces_what_was_followed():

@@ -20,8 +20,6 @@ from replay_zoo import (
 )
 
 from fl_audit.checks import Finding, Promise, read_replay, replay_round, write_replay
-from fl_audit.checks.replay.changes import grid_step
-from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds
 from fl_audit.errors import InputError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
@@ -95,14 +93,6 @@ def test_what_is_wrong_is_found(name):
         assert ZOO[name].found_by in found.failed, str(found)
 
 
-def test_every_question_is_answered_once():
-    found = replayed(server())
-    assert tuple(finding.name for finding in found.findings) == QUESTIONS
-    assert [finding.outcome for finding in found.findings].count("held") == len(QUESTIONS) - 1
-    np.testing.assert_allclose(found.sensitivity[-1], CLIP / COHORT, rtol=1e-5)
-    assert len(found.sensitivity) == len(SHAPES) + 1
-
-
 def test_nothing_is_found_in_a_right_server_of_other_seeds():
     """20 replays; each has four findings that fail with a probability below 1e-6."""
     shapes = ((5, 4), (3,))
@@ -142,50 +132,6 @@ def test_a_grid_is_named_and_counted_as_rounding():
     assert {"clip", "unlike"} <= set(wrong.failed)
 
 
-def test_grid_steps():
-    random = np.random.default_rng(1)
-    whole = random.integers(-40, 40, 200) * 0.125
-    assert grid_step(whole, 1e-6) == pytest.approx(0.125)
-    assert grid_step(whole + random.normal(0, 1e-8, 200), 1e-7) == pytest.approx(0.125, rel=1e-6)
-    assert grid_step(random.normal(size=200), 1e-6) is None
-    assert grid_step(whole[:4], 1e-6) is None  # four numbers lie on some grid by chance
-    assert grid_step(np.zeros(20), 1e-6) is None
-
-
-def test_noise_says_what_it_would_have_seen():
-    """At the share that it names, 95 of 100 shortfalls are seen, and 100 of 100 below."""
-    sizes, random = [10], np.random.default_rng(7)
-    seeds = num_seeds(sizes)
-    assert seeds * 10 > 4096
-
-    def found(share):
-        rounds = NoisyRounds("a round", random.normal(0, share, (seeds, 10)), 1.0)
-        return length_finding("noise_length", "so", [rounds], sizes, may_be_longer=False)
-
-    share = found(1.0).detectable_ratio
-    assert 0.9 < share < 0.95
-    # Binomial: 200 with 95 % each have fewer than 170 with a probability below 1e-7.
-    assert sum(not found(share).passed for _ in range(200)) >= 170
-    assert all(found(1.0).passed for _ in range(100))
-    assert f"less than {share:.2g} of it would have been seen" in found(1.0).measured
-
-
-def test_a_replay_is_deterministic_and_says_what_it_costs():
-    uploads = []
-
-    def counting(state, updates, random):
-        uploads.append(len(updates))
-        return server()(state, updates, random)
-
-    first = str(replayed(counting))
-    assert (len(uploads), sum(uploads)) == COST
-    assert str(replayed(counting)) == first
-
-
-COST = (83, 272)
-"""Rounds and clients' updates of a replay of 10 clients and four variables."""
-
-
 def test_a_server_may_write_on_its_arguments():
     def scribbling(state, updates, random):
         state["rounds"] += 1
@@ -215,13 +161,6 @@ def test_rounds_that_a_server_refuses_are_not_told():
     assert "smallest_round" in replayed(failing).failed
 
 
-def test_a_denominator_too_large_for_memory_is_not_told():
-    promise = Promise(clip_norm=CLIP, denominator=1e6, noise_multiplier=1.0)
-    found = replayed(server(denominator=lambda count: 1e6), promise=promise)
-    assert found.passed, str(found)
-    assert "take too much memory" in finding(found, "denominator").measured
-
-
 @pytest.mark.parametrize(
     ("updates", "words"),
     [
@@ -234,11 +173,6 @@ def test_a_denominator_too_large_for_memory_is_not_told():
 def test_updates_are_checked(updates, words):
     with pytest.raises(InputError, match=words):
         replay_round(server(), None, updates, 1, PROMISE)
-
-
-def test_a_release_of_another_length_is_refused():
-    with pytest.raises(InputError, match="must release 485 numbers"):
-        replayed(lambda state, updates, random: (state, np.zeros(3)))
 
 
 @pytest.mark.parametrize(

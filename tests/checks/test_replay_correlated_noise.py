@@ -5,15 +5,12 @@ import functools
 import numpy as np
 import pytest
 
-from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.checks import Promise, replay_round
-from fl_audit.errors import InputError
 from tests.checks.stream_servers import (
     CLIP,
     DENOMINATOR,
     NOISE,
     RIGHT,
-    ROUNDS,
     SHAPES,
     WRONG,
     server,
@@ -65,32 +62,6 @@ def test_a_wrong_one_fails(name):
     assert "noise_rounds" in replayed(noise, correlation).failed
 
 
-def test_the_correlation_that_would_have_been_seen_is_seen():
-    """Of 20 streams with one round's z so much like that of the round before, at least 12 fail.
-
-    At a probability of 0.95 each, fewer do with a probability of 1e-7 (binomial); the seeds are
-    fixed.
-    """
-    noise, correlation = RIGHT["banded"]
-    (stream,) = [f for f in replayed(noise, correlation).findings if f.name == "noise_rounds"]
-    seen = float(stream.measured.split("one of ")[1].split()[0])
-    assert 0.1 < seen < 0.25
-
-    def off(state, random):
-        """The fourth round's z is a part of the z before, and as long as any."""
-        z, is_off = random.normal(size=sum(map(np.prod, SHAPES))), state["round"] == 3
-        if is_off:
-            z = np.sqrt(1 - seen**2) * z + seen * state["z"]
-        past = state.get("past", [])
-        row = z - sum((c * p for c, p in zip((0.5, 0.375, 0.3125), past, strict=False)), 0.0)
-        return {"past": [row, *past][:3], "z": z}, row
-
-    caught = sum(
-        "noise_rounds" in replayed(off, correlation, seed=seed).failed for seed in range(2, 22)
-    )
-    assert caught >= 12
-
-
 def test_states_that_fix_noise_to_come():
     """Keys in the state, not the round's generator: two states begun with other keys tell."""
     noise, correlation = RIGHT["banded"]
@@ -120,15 +91,3 @@ def test_a_stream_that_the_state_does_not_keep():
         return {}, row
 
     assert replayed(outside, RIGHT["banded"][1]).failed == ("repeatable",)
-
-
-def test_a_run_of_one_round_has_nothing_to_correlate():
-    noise, _ = RIGHT["a tree"]
-    found = replayed(noise, Trees(ROUNDS), rounds_before=ROUNDS - 1, state=after(noise, 39))
-    assert found.passed
-    assert "noise_rounds" in found.inconclusive
-
-
-def test_rounds_before_that_cannot_be():
-    with pytest.raises(InputError, match="rounds_before: must be at least 0, got -1"):
-        Promise(clip_norm=1.0, denominator=1.0, noise_multiplier=1.0, rounds_before=-1)

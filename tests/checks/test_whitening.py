@@ -13,11 +13,9 @@ from fl_audit.checks.whitening import (
     ExpectedRounds,
     Whitening,
     fresh_share,
-    new_in_round,
     past_weights,
 )
 from fl_audit.formats.folders import RunFolder
-from fl_audit.mechanisms.kind import NoiseStream
 from tests.checks.correlated_servers import (
     BANDS,
     BOUND,
@@ -134,21 +132,6 @@ def test_rounds_that_were_not_seen_are_left_out(correlation):
             assert said.norm_bound == pytest.approx(3.0 * np.abs(weights).sum())
 
 
-def test_a_matrix_that_takes_too_much_memory_is_looked_at_round_by_round(monkeypatch):
-    monkeypatch.setattr("fl_audit.checks.whitening.MOST_BYTES", 4 * DIM * (len(BANDS) - 2))
-    found = {check.name: check for check in watched(RIGHT["banded square root"](0)).checks()}
-    assert not any(check.failed for check in found.values())
-    assert found["bounded_length"].num_tests == 0
-    make, _ = WRONG["half the noise"]
-    assert "enough_noise" in failed(make(0))
-
-
-def test_the_part_of_a_rounds_noise_that_is_new():
-    assert new_in_round(None, 3) == 1.0
-    assert new_in_round(Toeplitz((2.0, 1.0), 4), 3) == 0.5
-    assert new_in_round(Trees(4), 1) == pytest.approx(np.sqrt(5) / 3)  # own 2/3, and 1/3 of a leaf
-
-
 @pytest.mark.parametrize("name", ["banded square root", "square root", "trees of 8 rounds"])
 def test_a_watch_that_was_interrupted(name, tmp_path):
     """After round 9 the vectors are gone: noise is checked on, norms once the past is known."""
@@ -176,7 +159,3 @@ def test_a_watch_that_was_interrupted(name, tmp_path):
     )
     assert not any(check.failed for check in measured_rounds.check_aggregates(again))
     np.testing.assert_allclose(stddev, whole.stddev)
-
-
-def test_a_stream_of_its_own_first_column():
-    assert NoiseStream.from_column((2.0, 1.0)) == NoiseStream(0.5, (-0.5,))

@@ -19,21 +19,6 @@ def test_prints_the_worked_example(capsys):
     assert printed["bayes"] == pytest.approx([0.522, 1.2666], abs=5e-4)
 
 
-def test_an_infinite_end_is_a_word(capsys):
-    assert (
-        main([*COUNTS, "--fn=10", "--tp=90", "--fp=0", "--tn=100", "--delta=1e-5", "--json"]) == 0
-    )
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["clopper_pearson"] == [pytest.approx(3.124, abs=5e-4), "inf"]
-
-
-def test_prints_words(capsys):
-    assert main(COUNTS) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "epsilon at delta 0.05, 90 %"
-    assert [line.split()[0] for line in lines[1:]] == ["clopper_pearson", "jeffreys", "bayes"]
-
-
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

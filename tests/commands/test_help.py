@@ -6,7 +6,7 @@ import pytest
 
 from fl_audit import cli
 from fl_audit.attacks.threat_models import THREAT_MODELS
-from fl_audit.canaries.families import FAMILIES, WITH_KNOWN_NULL
+from fl_audit.canaries.families import FAMILIES
 from fl_audit.cli import main
 from fl_audit.config.reference import config_tables
 from fl_audit.engines.runtimes import RUNTIMES
@@ -69,12 +69,6 @@ def test_help_says_the_default(capsys, monkeypatch, command, option, default):
 )
 def test_the_fields_word_is_answered_with_ours(word, known, hint):
     assert nearest(word, known).startswith(f"did you mean {hint}")
-
-
-def test_scores_may_be_of_every_family_with_a_known_null_distribution(capsys):
-    assert main(["estimate", "scores.csv", "--canaries", "none"]) == 2
-    printed = capsys.readouterr().err
-    assert all(name in printed for name in WITH_KNOWN_NULL)
 
 
 def test_terms_lead_to_names_that_are_there():

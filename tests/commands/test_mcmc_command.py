@@ -15,13 +15,6 @@ def counts_csv(tmp_path):
     return str(path)
 
 
-def test_the_grid_has_no_chain_to_tell_of(counts_csv, capsys):
-    assert main(["mcmc", counts_csv, "--delta", "1e-5", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert list(printed["epsilon"]) == list(printed["strength"]) == ["mean", "lower", "upper"]
-    assert printed["acceptance"] is printed["ess"] is None
-
-
 def test_the_chain_agrees_with_the_grid(counts_csv, capsys):
     chain = ["--method", "mhaar", "--draws", "4000", "--burn-in", "500", "--seed", "3"]
     assert main(["mcmc", counts_csv, "--delta", "1e-5", "--json"]) == 0
@@ -40,13 +33,6 @@ def test_chains_that_have_not_come_together_are_warned_of(counts_csv, capsys):
     printed = capsys.readouterr()
     assert "the chains have not come together" in printed.err
     assert "effective sample size" in printed.out
-
-
-def test_prints_words(counts_csv, capsys):
-    assert main(["mcmc", counts_csv, "--delta", "1e-5", "--alpha-prior", "strongest"]) == 0
-    epsilon, strength = capsys.readouterr().out.splitlines()
-    assert epsilon.startswith("epsilon   mean 2.29")
-    assert strength.startswith("strength  mean 1,")
 
 
 @pytest.mark.parametrize(
@@ -82,16 +68,6 @@ def test_bad_input_is_one_line_and_status_2(options, message, counts_csv, capsys
     assert printed.out == ""
     assert message in printed.err
     assert printed.err.count("\n") == 1
-
-
-def test_a_narrower_prior_of_epsilon_takes_its_upper_end_down(counts_csv, capsys):
-    ends = []
-    for variance in ("10", "1"):
-        assert main(
-            ["mcmc", counts_csv, "--delta", "0", "--json", "--epsilon-variance", variance]
-        ) == 0  # fmt: skip
-        ends.append(json.loads(capsys.readouterr().out)["epsilon"]["upper"])
-    assert ends[1] < ends[0] - 0.5
 
 
 def test_flags_of_the_chain_change_nothing_on_the_grid_and_say_so(counts_csv, capsys):

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -38,11 +37,6 @@ def test_output_that_cannot_be_written_is_one_line(output, line):
     assert made.returncode == 2
     assert made.stderr.startswith(line)
     assert made.stderr.count("\n") == 1
-
-
-def test_a_closed_error_stream_is_not_taken_for_output():
-    made = _shell("one-run --examples x 2>&-")
-    assert (made.returncode, made.stdout, made.stderr) == (2, "", "")
 
 
 def test_letters_that_ascii_lacks_are_escaped():
@@ -80,19 +74,6 @@ def test_numbers_beyond_64_bits_are_refused_and_not_echoed_in_full(number, capsy
     line = capsys.readouterr().err
     assert "argument --correct: must be a whole number within 64 bits, got" in line
     assert len(line) < 250
-
-
-def test_a_null_byte_in_a_path_is_one_line(capsys):
-    assert main(["estimate", "a\0b.csv", "--delta", "0"]) == 2
-    assert capsys.readouterr().err == (
-        "fl-audit: error: argument SCORES: must be a path without a null byte, got 'a\\x00b.csv'\n"
-    )
-
-
-def test_an_overlong_name_is_one_line(tmp_path, capsys):
-    path = Path(tmp_path) / ("x" * 300)
-    assert main(["estimate", str(path), "--delta", "0"]) == 2
-    assert "File name too long" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,6 @@ def test_version_is_that_of_the_package(capsys):
     assert fl_audit.__version__.count(".") == 2
 
 
-def test_a_bare_call_prints_help(capsys):
-    with pytest.raises(SystemExit) as end:
-        main([])
-    assert end.value.code == 0
-    assert "show" in capsys.readouterr().out
-
-
 def test_python_m_is_the_command():
     shown = subprocess.run(
         [sys.executable, "-m", "fl_audit", "--version"], capture_output=True, text=True, check=True
@@ -68,12 +61,6 @@ def test_large_tasks_start_with_many_canaries_and_the_delta_of_their_clients(tas
     config = parse_config(tomllib.loads(starting_config(task)), "config.toml")
     assert (config.canaries.count, config.canaries.family) >= (1000, "hadamard")
     assert config.audit.delta is None
-
-
-def test_init_names_the_nearest_task(capsys, tmp_path):
-    assert main(["init", "digts", "--out", str(tmp_path / "config.toml")]) == 2
-    assert "did you mean 'digits'" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def test_show_of_a_folder_without_a_run_is_one_line(capsys, tmp_path):

@@ -81,16 +81,6 @@ def test_a_path_that_is_printed_has_no_control_characters(tmp_path, monkeypatch,
     assert harmless(called(capsys, "init", "digits", "--out", "red\x1b[31m.toml"))
 
 
-def test_a_statistic_with_a_strange_name(strange, tmp_path, capsys):
-    folder = tmp_path / "scores"
-    folder.mkdir()
-    rows = "\n".join(f"{row},{row % 2},{row}" for row in range(60))
-    (folder / f"scores_{strange.name}.csv").write_text(f"canary_id,included,score\n{rows}\n")
-    called(capsys, "estimate", str(folder), *DELTA, "--verbose")
-    called(capsys, "estimate", str(folder), *DELTA, "--out", str(tmp_path / "page.html"))
-    called(capsys, "compare", str(folder), str(strange), *DELTA, "--verbose")
-
-
 def test_an_error_is_one_line_whatever_the_name(strange, capsys):
     (strange / "pool.json").write_text("{}")
     assert main(["estimate", str(strange), *DELTA]) == 2
@@ -111,11 +101,3 @@ def test_pages_need_no_display_whatever_mplbackend_says(tmp_path, backend):
     )
     assert (made.returncode, made.stderr) == (0, "")
     assert "<svg" in (tmp_path / "page.html").read_text()
-
-
-def test_folders_that_link_in_a_circle_are_refused(tmp_path, capsys):
-    (tmp_path / "loop").symlink_to("loop")
-    inside = str(tmp_path / "loop" / "inside")
-    for words in (["estimate", inside, *DELTA], ["compare", inside, str(LOG)], ["show", inside]):
-        assert main(words) == 2
-        assert "Too many levels of symbolic links" in capsys.readouterr().err

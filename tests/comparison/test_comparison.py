@@ -9,11 +9,8 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
-from fl_audit.comparison.as_text import brief_lines
 from fl_audit.comparison.comparison import comparability_warnings, pareto_front
 from fl_audit.comparison.reported_run import read_reported_runs
-from fl_audit.verdict import Claim, Verdict
-from fl_audit.verdict.record import Outcome
 from tests.comparison.conftest import MakeRun
 from tests.tests_of_docs import ROOT
 
@@ -99,20 +96,6 @@ def test_lines_are_aligned_and_mark_the_front(comparison):
     assert len(head) == len(dear) == len(some.removesuffix("  *"))
 
 
-def test_the_answer_is_short_and_the_tables_stand_behind_it(comparison):
-    brief, full = brief_lines(comparison), comparison_lines(comparison)
-    assert full[: len(brief)] == brief
-    assert len(brief) <= 2 + 2 + 1 + 1 + len(comparison.settings)
-
-
-def test_lines_say_where_no_guarantee_is_known(comparison):
-    lines = comparison_lines(comparison)
-    (dear,) = [line for line in lines if line.startswith("noise 1") and "70.0 %" in line]
-    assert "none known" in dear
-    (none,) = [line for line in lines if line.startswith("noise 0 ") and "95.0 %" in line]
-    assert none.split()[-2:] == ["∞", "∞"]
-
-
 def test_the_page_is_whole_and_needs_nothing_else(comparison):
     page = render_comparison(comparison)
     assert page.endswith("</html>\n")
@@ -125,52 +108,6 @@ def test_the_page_is_whole_and_needs_nothing_else(comparison):
     assert "0.500 (0 … 1.00)" in page
     assert "none known" in page
     assert render_comparison(comparison) == page
-
-
-def test_references_inside_figures_are_unique(comparison):
-    ids = re.findall(r'\bid="([mp][0-9a-f]{10})"', render_comparison(comparison))
-    assert ids
-    assert len(ids) == len(set(ids))
-
-
-def test_names_from_folders_are_escaped(make_run):
-    page = render_comparison(compare([make_run("a<b>"), make_run("c", {NOISE: 0.1})]))
-    assert "a<b>" not in page
-    assert "a&lt;b&gt;" in page
-
-
-def test_one_noise_level_stands_by_pattern(make_run):
-    repeats = "config.participation.canary_repeats"
-    comparison = compare([make_run("a"), make_run("b", {repeats: 4}), make_run("c", {repeats: 2})])
-    assert comparison.patterns == ("repeats 1", "repeats 2", "repeats 4")
-
-
-def test_a_method_that_was_left_out(make_run, built_report):
-    statistics = {
-        name: {**s, "estimates": [e for e in s["estimates"] if e["method"] != "shift_fit"]}
-        for name, s in built_report["statistics"].items()
-    }
-    folders = [make_run("a", {"statistics": statistics}), make_run("b", {NOISE: 0.1})]
-    comparison = compare(folders)
-    first = comparison_json(comparison)["settings"][1]
-    assert first["statistics"]["max"]["shift_fit"] is None
-    assert "–" in "\n".join(comparison_lines(comparison))
-    assert "–" in render_comparison(comparison)
-
-
-def test_verdicts_are_shown_where_something_was_claimed(make_run, comparison):
-    reached = Verdict(Outcome.CONTRADICTED, "…", Claim(2.0, 1e-3), confidence=0.95, num_tests=8)
-    verdict = reached.to_json()
-    claimed = compare([make_run("a", {"verdict": verdict}), make_run("b", {NOISE: 0.1})])
-    assert "ε ≤ 2: contradicted" in "\n".join(comparison_lines(claimed))
-    assert "ε ≤ 2: contradicted" in render_comparison(claimed)
-    assert "Claim and verdict" not in render_comparison(comparison)
-
-
-def test_warnings_are_printed_and_on_the_page(make_run):
-    comparison = compare([make_run("a"), make_run("b", {NOISE: 0.1, "run.dim": 5})])
-    assert any(line.startswith("warning: The runs differ") for line in comparison_lines(comparison))
-    assert "number of parameters, “10000”, “5”" in render_comparison(comparison)
 
 
 def test_a_statistic_that_one_run_alone_has(make_run, built_report):
@@ -255,15 +192,6 @@ def test_a_missing_statistic_is_named(make_run, built_report):
     assert warning == f"The statistic “Largest round” is missing in {lacking}."
 
 
-def test_statistics_that_the_same_run_lacks_are_one_sentence(make_run, built_report):
-    kept = ("final", "final_minus_initial")
-    rest = {name: built_report["statistics"][name] for name in kept}
-    lacking = make_run("b", {"statistics": rest})
-    (warning,) = warnings_of(make_run("a"), lacking)
-    expected = f"The statistics “Largest round”, “Sum of rounds” are missing in {lacking}."
-    assert warning == expected
-
-
 def test_baselines_without_canaries_are_named_once_and_are_no_copies(make_run):
     none = {"run.num_canaries": 0, "run.num_included": 0, "statistics": {}}
     first, second = (make_run(f"b{seed}", none | {"config.seed": seed}) for seed in (2, 3))
@@ -297,21 +225,6 @@ def test_agrees_with_the_definition(seed, has_width):
     accuracy = rng.integers(4, size=num) / 4
     expected = [not dominated(i, lower, upper, accuracy) for i in range(num)]
     assert pareto_front(lower, upper, accuracy).tolist() == expected
-
-
-def test_intervals_that_overlap_put_nobody_off_the_front():
-    lower, upper = np.array([1.0, 1.5, 4.0]), np.array([2.0, 3.0, 5.0])
-    assert pareto_front(lower, upper, np.array([0.9, 0.8, 0.8])).tolist() == [True, True, False]
-
-
-def test_an_infinite_epsilon_is_on_the_front_if_nothing_is_as_accurate():
-    epsilon = np.array([1.0, np.inf, np.inf])
-    front = pareto_front(epsilon, epsilon, np.array([0.8, 0.9, 0.7]))
-    assert front.tolist() == [True, True, False]
-
-
-def test_no_points_have_no_front():
-    assert pareto_front(np.array([]), np.array([]), np.array([])).tolist() == []
 
 
 # Logs and scores of other systems beside finished runs.
@@ -361,13 +274,6 @@ def test_a_log_stands_beside_runs_without_what_it_does_not_know(
     assert str(audit) in page.read_text()
 
 
-def test_lines_say_what_is_not_known(make_run: MakeRun, audit, capsys):
-    assert main(["compare", str(make_run("run")), str(audit)]) == 0  # at the run's delta
-    lines = capsys.readouterr().out.splitlines()
-    row = next(line for line in lines if line.startswith(str(audit)))
-    assert row.split()[1:] == ["1", "2", "–", "–", "–", "none", "known", "none", "known"]
-
-
 def test_logs_alone_need_a_delta(audit, tmp_path, capsys):
     other = tmp_path / "other"
     audit.rename(other)
@@ -396,13 +302,6 @@ def folders(make_run):
     return [str(make_run("a", changes)), str(make_run("b", {PRINTED: 0.3}))]
 
 
-def test_prints_a_table(folders, capsys):
-    assert main(["compare", *folders]) == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith("digits: 2 settings, 2 runs\n")
-    assert "page:" not in printed.out
-
-
 def test_prints_one_json_object_and_nothing_else(folders, capsys, tmp_path):
     page = tmp_path / "page.html"
     assert main(["compare", *folders, "--json", "--out", str(page)]) == 0
@@ -420,13 +319,6 @@ def test_says_whose_training_went_wrong(make_run, capsys, tmp_path):
     assert "faults of training" in capsys.readouterr().out
     assert "Faults of training" in page.read_text()
     assert "loss grows" in page.read_text()
-
-
-def test_writes_a_page(folders, capsys, tmp_path):
-    page = tmp_path / "page.html"
-    assert main(["compare", *folders, "--out", str(page)]) == 0
-    assert page.read_text().startswith("<!DOCTYPE html>")
-    assert capsys.readouterr().out.endswith(f"page: {page}\n")
 
 
 @pytest.mark.parametrize(

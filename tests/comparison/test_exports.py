@@ -3,16 +3,11 @@
 import csv
 import math
 import re
-import sys
-from types import SimpleNamespace
 
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.comparison import compare, comparison_of, read_reported_runs
-from fl_audit.comparison.exports import _numbers
-from fl_audit.errors import InputError
-from fl_audit.report.headline import Headline
+from fl_audit.comparison import compare
 from tests.tests_of_docs import ROOT, blocks
 
 NOISE = "config.mechanism.noise_multiplier"
@@ -37,36 +32,11 @@ def test_rows_are_those_of_the_reports_with_what_differs(folders):
     assert set(found) == {1 / 3}
 
 
-def test_folders_are_told_from_a_folder(folders):
-    comparison = compare(folders)
-    assert {row["run"] for row in comparison.records(folders[0].parent)} == {"a_1", "b"}
-
-
-def test_a_run_without_canaries_keeps_its_accuracy(make_run):
-    bare = {"statistics": {}, "run.num_canaries": 0, "run.num_included": 0, NOISE: 0.1}
-    runs = read_reported_runs([make_run("bare", bare)])
-    (row,) = comparison_of(runs).records()
-    assert (row["accuracy"], row["method"], row["epsilon"]) == (0.9, None, None)
-
-
-def test_a_data_frame_takes_the_rows(folders, monkeypatch):
-    pandas = SimpleNamespace(DataFrame=lambda rows: rows)
-    monkeypatch.setitem(sys.modules, "pandas", pandas)
-    comparison = compare(folders)
-    assert comparison.to_pandas() == comparison.records()
-
-
 def test_the_lines_of_sweeps_md_make_a_table_of_seeds(folders, capsys):
     pytest.importorskip("pandas")
     (block,) = blocks((ROOT / "docs/sweeps.md").read_text(), "python")
     exec(block, {"folders": folders})
     assert "a_1" not in capsys.readouterr().out
-
-
-def test_without_pandas_one_line_says_so(folders, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InputError, match=r"needs pandas, .* `pip install pandas`; records\(\)"):
-        compare(folders).to_pandas()
 
 
 def test_compare_writes_csv_and_latex(folders, capsys, tmp_path):
@@ -95,20 +65,6 @@ def test_the_table_has_as_many_cells_as_columns_and_no_sign_of_latex(folders, tm
     assert len(rows) == 2 + 2 * 4  # the head, and four statistics of each setting
     assert all(line.isascii() for line in text.splitlines())
     assert r"$\infty$" in text
-
-
-def test_an_estimate_in_latex_is_that_of_the_page():
-    ends = {"epsilon": 3.0, "lower": 2.0, "upper": 4.0}
-    for lower_bound, upper_bound, expected in (
-        (1.0, math.inf, ("1.00", "3.00 (2.00 to 4.00)")),
-        (1.0, 3.5, ("1.00", "3.00 (2.00 to 3.50)")),
-        (1.0, 2.5, ("1.00", "2.50 (2.00 to 2.50)")),
-        (1.0, 1.5, ("1.00", "3.00 (2.00 to 4.00)")),
-        (5.0, math.inf, ("5.00", "–")),
-    ):
-        bound, fit = SimpleNamespace(epsilon=lower_bound), SimpleNamespace(**ends)
-        headline = Headline(upper_bound, "", bound, fit, 0.95, "")
-        assert _numbers(headline) == expected
 
 
 def test_a_table_that_cannot_be_written_is_one_line(folders, capsys, tmp_path):

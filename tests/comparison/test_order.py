@@ -99,12 +99,3 @@ def test_where_the_bound_refutes_the_fit_the_interval_ends_at_the_guarantee(make
     (few, many) = groups_apart(compare([refuted, run_of(make_run, "a", 0.3, 2.0)]).settings, "max")
     assert (few.lower, few.upper) == pytest.approx((1.8, 2.2))
     assert (many.lower, many.upper) == (9.0, 50.0)
-
-
-def test_scores_without_intervals_are_no_comparison(make_run, built_report):
-    statistics = {
-        name: {**s, "estimates": [e for e in s["estimates"] if e["kind"] == "lower_bound"]}
-        for name, s in built_report["statistics"].items()
-    }
-    folders = [make_run("a", {"statistics": statistics}), make_run("b", {NOISE: 0.1})]
-    assert beyond_noise(compare(folders)) == ""

@@ -36,14 +36,6 @@ def test_runs_are_named_by_what_differs(make_run):
     }
 
 
-def test_names_are_in_the_order_of_the_runs(make_run):
-    settings = settings_of(
-        make_run("a", {"config.canaries.family": "rademacher"}),
-        make_run("b", {"config.canaries.family": "gaussian"}),
-    )
-    assert [s.label for s in settings] == ["canaries family rademacher", "canaries family gaussian"]
-
-
 def test_seeds_and_means_are_repetitions(make_run):
     (setting,) = settings_of(
         make_run("a", {"config.seed": 1, "accuracy": 0.8}),
@@ -56,21 +48,12 @@ def test_seeds_and_means_are_repetitions(make_run):
     assert setting.label == "all runs"
 
 
-def test_an_integer_and_the_float_it_equals_are_one_setting(make_run):
-    assert len(settings_of(make_run("a", {NOISE: 0}), make_run("b", {NOISE: 0.0}))) == 1
-
-
 def test_a_key_of_one_kind_alone_differs_only_if_it_has_two_values():
     shuffle = {"participation.kind": "shuffle", "participation.canary_repeats": 1}
     bernoulli = {"participation.kind": "bernoulli"}
     assert differing_keys([shuffle, bernoulli]) == ["participation.kind"]
     four = {**shuffle, "participation.canary_repeats": 4}
     assert differing_keys([shuffle, bernoulli, four]) == list(shuffle)
-
-
-def test_a_key_that_one_config_lacks_differs_under_one_kind():
-    configs = [{"task.kind": "text", "task.path": "a.csv"}, {"task.kind": "text"}]
-    assert differing_keys(configs) == ["task.path"]
 
 
 def test_a_default_and_a_value_differ(make_run):
@@ -115,13 +98,6 @@ WINDOW = {
 }
 
 
-def test_another_choice_of_attackers_is_the_same_setting(make_run):
-    every_second = {"config.audit.threat_models": ["checkpoints"], "config.audit.release_every": 2}
-    runs = make_run("a"), make_run("b", WINDOW), make_run("c", every_second)
-    (setting,) = settings_of(*runs)
-    assert len(setting.runs) == 3
-
-
 def test_who_sees_other_rounds_is_another_attacker(make_run):
     later = {**WINDOW, "config.audit.window_first_round": 3}
     settings = settings_of(make_run("a"), make_run("b", WINDOW), make_run("c", later))
@@ -134,16 +110,6 @@ def test_who_sees_other_rounds_is_another_attacker(make_run):
 # Mean, deviation and ends over runs.
 
 
-def test_of_several_values():
-    spread = Spread((1.0, 2.0, 6.0))
-    assert (spread.mean, spread.smallest, spread.largest) == (3.0, 1.0, 6.0)
-    assert spread.std == pytest.approx(math.sqrt((4 + 1 + 9) / 2))
-
-
-def test_a_single_value_has_no_deviation():
-    assert Spread((1.0,)).std is None
-
-
 def test_an_infinite_value_makes_the_mean_infinite():
     assert Spread((1.0, math.inf)).to_json() == {
         "values": [1.0, "inf"],
@@ -152,8 +118,3 @@ def test_an_infinite_value_makes_the_mean_infinite():
         "smallest": 1.0,
         "largest": "inf",
     }
-
-
-def test_unknown_values_are_left_out():
-    assert Spread.from_values([None, 2.0]) == Spread((2.0,))
-    assert Spread.from_values([None, None]) is None

@@ -77,10 +77,6 @@ def test_servers(text, server):
     assert parse_config(tomllib.loads(config_to_toml(config)), "again") == config
 
 
-def test_a_fed_sgd_client_goes_once_through_its_examples():
-    assert FedSgd().epochs == 1
-
-
 @pytest.mark.parametrize(
     ("tables", "mistake"),
     [
@@ -123,11 +119,6 @@ def config_of(**canaries):
     return parse_config({**TABLE, "canaries": canaries}, "config.toml")
 
 
-def test_canaries_are_vectors_where_no_kind_is_said():
-    assert config_of(count=20).canaries == Canaries(count=20)
-    assert config_of(kind="vectors", count=20).canaries == Canaries(count=20)
-
-
 def test_examples():
     config = config_of(kind="examples", source="mislabelled", count=20, examples_per_canary=2)
     assert config.canaries == ExampleCanaries(source="mislabelled", count=20, examples_per_canary=2)
@@ -142,12 +133,6 @@ def test_examples():
         "white_box_own_rounds",
     ]
     assert {s.null(RunFacts(config.audit, dim=100)).kind for s in logged} == {"empirical"}
-
-
-def test_a_path_starts_at_the_config_files_folder(tmp_path):
-    config = config_of(kind="examples", source="file", path="own.npz")
-    (tmp_path / "config.toml").write_text(config_to_toml(config))
-    assert load_config(tmp_path / "config.toml").canaries.path == str(tmp_path / "own.npz")
 
 
 @pytest.mark.parametrize(

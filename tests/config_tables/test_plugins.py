@@ -66,14 +66,6 @@ def test_a_module_may_stand_in_another_folder(path):
     assert load_config(other).plugins == (f"{path.parent}/my_kinds",)
 
 
-def test_without_plugins_nothing_is_written_of_them(path):
-    text = re.sub(r'plugins = .*\n|, "first_round"', "", of_page("toml"))
-    text = text.replace('"whisper"', '"none"\ncanary_norm = 1.0').replace('first = "odd"', "")
-    path.write_text(text.replace('"odd_and_even"', '"every_round"'))
-    assert "plugins" not in config_to_toml(load_config(path))
-    assert "my_kinds" not in sys.modules
-
-
 TAKEN = """
 from fl_audit.mechanisms import MECHANISMS
 MECHANISMS.register(MECHANISMS["none"])
@@ -150,11 +142,19 @@ def test_a_hostile_record_is_refused_in_one_line(kind, message):
         recorded_config({**table, "participation": json.loads(kind)}, "report.json")
 
 
-@pytest.mark.tff
+@pytest.fixture
+def toy_path(path) -> Path:
+    """The config of the page with an engine from a plugin too, which needs no TensorFlow."""
+    (path.parent / "my_engine.py").write_text(TOY_ENGINE)
+    text = of_page("toml").replace('["my_kinds"]', '["my_kinds", "my_engine"]\nruntime = "toy"')
+    path.write_text(text.replace('"digits"', '"vectors"') + "checkpoint_every = 5\n")
+    return path
+
+
 def test_the_page_is_planned_and_run_and_its_folder_read_without_the_plugin(
-    path, capsys, monkeypatch, as_in_a_new_process
+    toy_path, capsys, monkeypatch, as_in_a_new_process
 ):
-    monkeypatch.chdir(path.parent)
+    monkeypatch.chdir(toy_path.parent)
     few = ["--set", "participation.rounds=4"]
     assert main(["plan", "config.toml", "--trials", "3", "--json", *few]) == 0
     assert "proven" in capsys.readouterr().out
@@ -185,15 +185,6 @@ TOY_ENGINE = """
 from tests.engines import toy_engine
 toy_engine.register()
 """
-
-
-@pytest.fixture
-def toy_path(path) -> Path:
-    """The config of the page with an engine from a plugin too, which needs no TensorFlow."""
-    (path.parent / "my_engine.py").write_text(TOY_ENGINE)
-    text = of_page("toml").replace('["my_kinds"]', '["my_kinds", "my_engine"]\nruntime = "toy"')
-    path.write_text(text.replace('"digits"', '"vectors"') + "checkpoint_every = 5\n")
-    return path
 
 
 def test_an_interrupted_run_of_plugins_goes_on_in_a_new_process(

@@ -27,7 +27,7 @@ from fl_audit.accounting.gaussian_accountants import (
     account_sampled,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon
-from fl_audit.config import Canaries, GaussianFixed, TreeAggregation
+from fl_audit.config import Canaries, GaussianFixed
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.formats.run_record import read_record, write_record
@@ -128,11 +128,6 @@ def test_an_attacker_who_knows_the_rounds_gets_nothing_of_the_draw():
     known = bounds.knowing_rounds.guarantee
     assert known.by_accountant == account_gaussian(3.0, ROUNDS, 1e-5)
     assert bounds.not_knowing_rounds.guarantee.epsilon < known.epsilon
-
-
-def test_noise_of_another_law_counts_nothing_on_it():
-    accounting = account(released(TreeAggregation(noise_multiplier=3.0, clip_norm=1.0)), 1e-5)
-    assert accounting.epsilon is None
 
 
 def test_a_run_folder_keeps_it_and_the_report_says_it(tmp_path):

@@ -14,7 +14,6 @@ from fl_audit.config import (
     ExampleCanaries,
     GaussianFixed,
     Replay,
-    TextTask,
 )
 from fl_audit.engines.prepare import canaries_csv, make_example_pool, prepare
 from fl_audit.errors import InputError
@@ -22,8 +21,6 @@ from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import (
     NO_CLASS,
     Examples,
-    InMemoryPopulation,
-    PartOfPopulation,
 )
 
 CLIENTS = 40
@@ -104,20 +101,6 @@ def test_random_canaries_take_no_client(digits, design, least):
     assert {len(canary) for canary in of_one.examples} == {1}
 
 
-def test_random_sentences_begin_as_sentences_do(tmp_path):
-    path = tmp_path / "speech.csv"
-    rows = [f"{c},{'to be or not to'[: 3 + i]}" for c in range(24) for i in range(c % 5 + 1)]
-    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
-    sizes = {"vocabulary_size": 4, "sequence_length": 3, "embedding_size": 3, "lstm_size": 2}
-    task = load_task(TextTask(path=str(path), **sizes), 1)
-    pool = pool_of(task, source="random", count=50, examples_per_canary=2)
-    everything = Examples.concatenate(pool.examples)
-    assert everything.inputs.shape == everything.labels.shape == (100, 3)
-    assert (everything.inputs[:, 0] == task.held_out.inputs[0, 0]).all()
-    np.testing.assert_array_equal(everything.inputs[:, 1:], everything.labels[:, :-1])
-    assert set(np.unique(everything.labels)) == {1, 2, 3, 4}  # words, and no special token
-
-
 def test_random_canaries_need_numbers_with_a_class_or_sentences(digits):
     whole = digits.held_out.inputs.astype(np.int32)
     task = dataclasses.replace(digits, held_out=Examples(whole, digits.held_out.labels))
@@ -132,14 +115,6 @@ def test_a_seed_gives_the_same_canaries_and_another_seed_others(digits, source):
         np.testing.assert_array_equal(a.inputs, b.inputs)
         np.testing.assert_array_equal(a.labels, b.labels)
     assert {tuple(images(c)) for c in first.examples} != {tuple(images(c)) for c in other.examples}
-
-
-def test_clients_too_small_for_a_canary_stay_real(digits):
-    data = [digits.population.examples(c).take(np.arange(1 + c % 2)) for c in range(10)]
-    ids = [f"client-{c}" for c in range(10)]
-    task = dataclasses.replace(digits, population=InMemoryPopulation(ids, data))
-    pool = pool_of(task, count=5, examples_per_canary=2)
-    assert list(pool.task.population.client_ids) == [f"client-{c}" for c in range(0, 10, 2)]
 
 
 @pytest.mark.parametrize(
@@ -167,15 +142,6 @@ def test_threat_models_without_a_score_are_refused(digits):
     config = msgspec.structs.replace(CONFIG, audit=audit)
     with pytest.raises(InputError, match=r"^audit\.threat_models: 'checkpoints' is for canaries"):
         make_example_pool(config, CONFIG.canaries, digits)
-
-
-def test_a_part_of_a_population_has_its_own_clients_alone(digits):
-    part = PartOfPopulation(digits.population, np.array([3, 7]))
-    assert part.client_ids == [digits.population.client_ids[i] for i in (3, 7)]
-    assert part.num_examples(1) == digits.population.num_examples(7)
-    last_first = np.array([4, 0])
-    theirs = digits.population.take(7, last_first)
-    np.testing.assert_array_equal(part.take(1, last_first).inputs, theirs.inputs)
 
 
 def test_a_prepared_run_knows_the_canaries_examples():

@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.engines.jax.aggregation import Summed
 from fl_audit.engines.jax.from_config import aggregation_of
-from fl_audit.engines.jax.noise_processes import TreeNoise
 from fl_audit.mechanisms import round_noise
 from fl_audit.mechanisms.independent import GaussianAdaptive
 from tests.engines.jax.test_aggregation import COHORT, many_keys
-from tests.engines.jax.test_jax_correlated_noise import DIM, ROUNDS, noise_of
 
 tf = pytest.importorskip("tensorflow")
 tfp = pytest.importorskip("tensorflow_privacy")
@@ -83,30 +80,3 @@ def test_a_round_has_the_distribution_of_tensorflow_privacys(unclipped):
     assert stats.ks_2samp(shifted, theirs).pvalue > 1e-7
     assert stats.ks_2samp(next_clips, clips).pvalue > 1e-7
     assert np.median(next_clips) == pytest.approx(np.median(clips), rel=0.02)
-
-
-@pytest.mark.slow  # beside closed forms: tests/engines/jax/test_jax_correlated_noise.py
-@pytest.mark.parametrize("restart_every", [None, 4])
-def test_trees_have_the_covariance_of_tensorflow_privacys(restart_every):
-    """Covariances of 40,000 normals each, within six standard errors of their difference.
-
-    Theirs have no seed: 132 covariances in two tests fail once in 4e6.
-    """
-    query = tfp.TreeResidualSumQuery.build_l2_gaussian_query(
-        clip_norm=1.0, noise_multiplier=1.0, record_specs=tf.TensorSpec([DIM])
-    )
-    if restart_every is not None:
-        query = tfp.RestartQuery(
-            query, tfp.restart_query.PeriodicRoundRestartIndicator(restart_every)
-        )
-    state, rows = query.initial_global_state(), []
-    for _ in range(ROUNDS):
-        noise, state, _ = query.get_noised_result(tf.zeros([DIM]), state)
-        rows.append(noise.numpy().astype(np.float64))
-    theirs = np.stack(rows)
-    ours = noise_of(TreeNoise(Trees(ROUNDS, restart_every).period))
-    expected, found = (part @ part.T / DIM for part in (theirs, ours))
-    variances = np.diag(expected)
-    errors = np.sqrt(2 * (np.outer(variances, variances) + expected**2) / DIM)
-    assert np.ptp(variances) > 0.3  # rounds have from one to several nodes
-    assert (np.abs(found - expected) < 6 * errors).all()

@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from fl_audit.config import FedAvg, ServerSgd
-from fl_audit.engines.jax.jax_engine import JaxEngine
-from fl_audit.engines.runtimes import make_runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import AdaptiveZeroing, Distributed, FixedZeroing, round_noise
-from tests.engines.jax.conftest import small_run, train, with_keys
 from tests.engines.jax.test_aggregation import key
 from tests.engines.jax.test_integer_sums import Rounds, aggregation_for
 from tests.seeds_tried import some
@@ -62,27 +58,6 @@ def test_without_noise_aggregates_are_those_of_tff_up_to_the_grid(keys):
         distance = np.linalg.norm(found - expected)
         assert distance < 2 * PADDED**0.5 * step + 1e-6 * np.linalg.norm(expected)
         assert np.linalg.norm(expected) > 100 * distance
-
-
-@pytest.mark.slow
-def test_a_round_is_that_of_local_up_to_the_grid():
-    run = small_run(
-        mechanism=Distributed(noise_multiplier=0.0),
-        client=FedAvg(learning_rate=0.1, batch_size=4),
-        server=ServerSgd(learning_rate=0.9),
-    )
-    engine = JaxEngine(run)
-    (ours, *later), _ = train(run, engine)
-    local = make_runtime(with_keys(run, runtime="local"), worker_log=None)
-    (theirs, *expected_later), _ = train(run, local)
-    # 1,210 parameters are padded to 2,048, and a step is a millionth.
-    distance = np.linalg.norm(ours.seen.aggregate - theirs.seen.aggregate)
-    assert 0 < distance < 2 * 2048**0.5 / 1e6
-    for one, other in zip([ours, *later], [theirs, *expected_later], strict=True):
-        assert one.seen.clip_norm == pytest.approx(other.seen.clip_norm, rel=1e-6)
-        assert one.noise_stddev == other.noise_stddev == 0
-        distance = np.linalg.norm(one.seen.aggregate - other.seen.aggregate)
-        assert distance < 0.01 * np.linalg.norm(other.seen.aggregate)
 
 
 def test_scales_are_tffs():

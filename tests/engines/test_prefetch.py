@@ -29,13 +29,6 @@ def test_results_come_in_order(count, num_threads):
         assert list(results) == [r * r for r in range(count)]
 
 
-def test_all_are_made_in_one_other_thread():
-    with prefetched(lambda r: threading.get_ident(), range(9)) as results:
-        made_in = set(results)
-    assert len(made_in) == 1
-    assert threading.get_ident() not in made_in
-
-
 def test_the_next_is_made_while_the_caller_works():
     made = [threading.Event() for _ in range(4)]
     with prefetched(lambda r: made[r].set(), range(4)) as results:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 
 import numpy as np
 import pytest
@@ -36,13 +35,6 @@ def test_divisors_are_the_largest_means_that_the_claim_allows(delta):
         mean = integrate.trapezoid(np.expm1(gains(bets, claim, bet, Z)) * stats.norm.pdf(Z), Z)
         expected = 1 + np.exp(CLAIMS[claim]) * mean + delta * np.expm1(cap)
         assert np.exp(bets.log_divisor[claim, bet]) == pytest.approx(expected, rel=1e-4)
-
-
-def test_the_stake_is_split_among_bets_that_may_gain():
-    bets = censored_bets(CLAIMS, 1e-5)
-    np.testing.assert_allclose(np.exp(bets.log_weight).sum(axis=1), 1)
-    assert ((bets.log_cap > 0) == np.isfinite(bets.log_weight)).all()
-    assert (bets.log_divisor[bets.log_cap == 0] <= 1e-11).all()
 
 
 def test_sums_over_canaries_are_those_of_single_ones():
@@ -168,16 +160,3 @@ def test_rounds_without_trace_or_canaries_prove_nothing_and_extremes_are_finite(
     assert bound.epsilon(0.95) == bound.claims[-1]
     np.testing.assert_allclose(deviates(log_ndtr([-1.0, -30.0])), [1.0, 30.0], rtol=1e-8)
     assert (deviates(log_ndtr([-1.0, -30.0])) < [1.0, 30.0]).all()
-
-
-def test_a_round_takes_less_than_5_ms_with_2000_canaries():
-    """About 0.2 ms a round of 10 included canaries, 0.7 ms where all 1,000 come in one."""
-    bound = AnytimeBound(1e-3, claim=5.0)
-    rounds = [log_ndtr(-np.random.default_rng(4).normal(2, 1, size=size)) for size in [10] * 50]
-    seconds = []
-    for log_tails in rounds:
-        started = time.perf_counter()
-        bound.add_round(log_tails)
-        bound.epsilon(0.95)
-        seconds.append(time.perf_counter() - started)
-    assert np.median(seconds) < 0.005

@@ -6,8 +6,6 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from fl_audit.estimators.distributions import (
@@ -59,36 +57,11 @@ def test_exact_cosine_tail_below_the_smallest_float():
     assert ExactCosine(999).logsf(0.99) == pytest.approx(log_fraction(exact), rel=1e-12)
 
 
-def test_exact_cosine_in_the_plane_is_the_arcsine_law():
-    x = np.linspace(-0.999, 0.999, 41)
-    assert np.exp(ExactCosine(2).logsf(x)) == pytest.approx(np.arccos(x) / math.pi, rel=1e-12)
-
-
-def test_exact_cosine_in_four_dimensions_is_the_semicircle_law():
-    x = np.linspace(-0.99, 0.99, 41)
-    sf = 0.5 - (x * np.sqrt(1 - x**2) + np.arcsin(x)) / math.pi
-    assert np.exp(ExactCosine(4).logsf(x)) == pytest.approx(sf, rel=1e-9)
-
-
 @pytest.mark.parametrize("dim", [2, 3, 10, 500, 999])
 def test_exact_cosine_has_no_mass_outside_its_range(dim):
     distribution = ExactCosine(dim)
     assert distribution.logsf([1.0, 1.5]).tolist() == [-math.inf, -math.inf]
     assert distribution.logsf([-1.0, -1.5]).tolist() == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("dim", [2, 3, 47, 500, 999])
-def test_exact_cosine_forms_join_smoothly(dim):
-    # The three forms meet inside this grid: a jump at a seam would show as an increase.
-    x = np.linspace(0, 0.9999, 20_001)
-    assert np.all(np.diff(ExactCosine(dim).logsf(x)) < 0)
-
-
-def test_exact_cosine_describes_random_directions():
-    # Kolmogorov-Smirnov on 20,000 draws rejects a true law at 1e-7 with probability 1e-7.
-    draws = np.random.default_rng(7).normal(size=(20_000, 12))
-    cosines = draws[:, 0] / np.linalg.norm(draws, axis=1)
-    assert stats.kstest(cosines, lambda x: np.exp(ExactCosine(12).logcdf(x))).pvalue > 1e-7
 
 
 @pytest.mark.parametrize(
@@ -107,50 +80,13 @@ def test_gaussian_tails_match_scipy(x):
     assert distribution.logcdf(x) == pytest.approx(stats.norm.logcdf(x, 1.5, 2.5), rel=1e-12)
 
 
-def test_gaussian_without_deviation_is_a_point_mass():
-    distribution = Gaussian(2.0, 0.0)
-    assert distribution.logsf([1.9, 2.0, 2.1]).tolist() == [0.0, 0.0, -math.inf]
-    assert distribution.logcdf([1.9, 2.0, 2.1]).tolist() == [-math.inf, 0.0, 0.0]
-
-
 def test_fit_uses_the_population_deviation():
     assert Gaussian.fitted_to([1.0, 3.0]) == Gaussian(2.0, 1.0)
-
-
-def test_fit_to_equal_values_has_no_deviation_from_rounding():
-    values = np.full(1000, 0.1)
-    values_with_rounding = values.mean() != 0.1 or values.std() != 0
-    assert values_with_rounding  # numpy alone would report a tiny deviation or another mean
-    assert Gaussian.fitted_to(values) == Gaussian(0.1, 0.0)
 
 
 def test_closed_form_null_changes_at_the_papers_dimension():
     assert closed_form_null(EXACT_COSINE_BELOW - 1) == ExactCosine(999)
     assert closed_form_null(EXACT_COSINE_BELOW) == Gaussian(0.0, 1000**-0.5)
-
-
-def test_gaussian_limit_is_close_where_it_takes_over():
-    x = np.linspace(-0.1, 0.1, 101)
-    limit = Gaussian(0.0, 999**-0.5)
-    gap = np.exp(ExactCosine(999).logsf(x)) - np.exp(limit.logsf(x))
-    assert np.max(np.abs(gap)) < 2e-4
-
-
-@pytest.mark.parametrize("dim", [1, 0, -3, 2**53 + 1])
-def test_exact_cosine_refuses_other_dimensions(dim):
-    with pytest.raises(ValueError, match=f"got {dim}"):
-        ExactCosine(dim)
-
-
-@pytest.mark.parametrize(("mean", "std"), [(math.nan, 1), (0, -1), (0, math.inf), (math.inf, 1)])
-def test_gaussian_refuses_bad_parameters(mean, std):
-    with pytest.raises(ValueError, match="must be finite"):
-        Gaussian(mean, std)
-
-
-def test_fit_refuses_no_values():
-    with pytest.raises(ValueError, match="got none"):
-        Gaussian.fitted_to([])
 
 
 # The cosine's law in any dimension, against mpmath's incomplete beta function.
@@ -159,7 +95,6 @@ def test_fit_refuses_no_values():
 DIMS = [2, 3, 10, 50, 101, 999, 1000, 10**5, 4050748, 10**9, 10**15]
 DEVIATIONS = [0, 1e-6, 0.5, 1, 2.999, 3.001, 5, 20, 37, 40]
 
-dims = st.one_of(st.integers(2, 2000), st.integers(2, 10**9))
 steady = examples(60)
 
 
@@ -217,17 +152,6 @@ def test_quantile_has_its_probability(dim, p):
         assert abs(exact) < 4e-13 + slope_at_rounding
 
 
-@pytest.mark.parametrize("dim", DIMS)
-def test_quantile_near_the_middle_keeps_its_digits(dim):
-    # P(0 <= X <= x) = C x (1 + O(dim x^2)), and 1/2 - p is exact.
-    b = mpmath.mpf(dim - 1) / 2
-    with mpmath.workdps(40):
-        peak = mpmath.exp(mpmath.loggamma(b + 0.5) - mpmath.loggamma(b)) / mpmath.sqrt(mpmath.pi)
-    mass = 2.0**-50
-    assert ExactCosine(dim).isf(0.5 - mass) == pytest.approx(float(mass / peak), rel=1e-14)
-    assert ExactCosine(dim).isf(0.5 + mass) == pytest.approx(float(-mass / peak), rel=1e-14)
-
-
 @pytest.mark.parametrize("dim", [2, 3, 1000, 10**9])
 def test_quantiles_at_the_ends(dim):
     distribution = ExactCosine(dim)
@@ -235,57 +159,3 @@ def test_quantiles_at_the_ends(dim):
     assert distribution.ppf([0.0, 0.5, 1.0]).tolist() == [-1.0, 0.0, 1.0]
     assert distribution.isf(5e-324) <= 1
     assert np.isnan(distribution.isf([-0.1, 1.1, math.nan])).all()
-
-
-def test_quantile_in_the_plane_is_a_cosine():
-    p = np.array([1e-9, 1e-5, 0.01, 0.2, 0.4, 0.7, 0.999])
-    assert ExactCosine(2).isf(p) == pytest.approx(np.cos(math.pi * p), rel=1e-14)
-
-
-@pytest.mark.parametrize("t", [1.0, 5.0, 20.0])
-def test_gaussian_limit_in_a_billion_dimensions(t):
-    # log P is below the limit's by about t^4 / (4 dim), above by t^2 / (4 dim).
-    dim = 10**9
-    gap = ExactCosine(dim).logsf(t / math.sqrt(dim)) - Gaussian(0.0, 1.0).logsf(t)
-    assert abs(gap) < t**4 / dim
-
-
-@given(dims, st.floats(0, 1), st.floats(0, 1))
-@steady
-def test_tail_falls_and_is_symmetric(dim, first, second):
-    distribution = ExactCosine(dim)
-    near, far = sorted([first, second])
-    # Equal up to the last digits across the switch between the two forms.
-    assert distribution.logsf(far) <= distribution.logsf(near) * (1 - 1e-14)
-    assert distribution.logcdf(-near) == distribution.logsf(near)
-    total = np.exp(distribution.logsf(near)) + np.exp(distribution.logcdf(near))
-    assert total == pytest.approx(1, rel=1e-14)
-
-
-@given(dims, st.floats(1e-300, 0.5))
-@steady
-def test_quantile_and_tail_are_inverse(dim, p):
-    distribution = ExactCosine(dim)
-    x = float(distribution.isf(p))
-    if x < 1 - 1e-6:
-        # x rounded to a float moves the log tail by up to dim x^2 / (1 - x^2) units of rounding.
-        rounding = dim * x * x / ((1 - x) * (1 + x)) * 2.0**-52
-        assert distribution.logsf(x) == pytest.approx(math.log(p), rel=1e-13, abs=rounding)
-
-
-@given(dims, st.floats(0, 1), st.floats(0, 1))
-@steady
-def test_quantile_falls(dim, first, second):
-    distribution = ExactCosine(dim)
-    small, large = sorted([first, second])
-    x_small, x_large = float(distribution.isf(small)), float(distribution.isf(large))
-    assert x_small >= x_large - 1e-14 * abs(x_large)
-
-
-def test_shapes_are_kept():
-    distribution = ExactCosine(5000)
-    grid = np.linspace(-0.01, 0.2, 12).reshape(3, 4)
-    assert distribution.logsf(grid).shape == (3, 4)
-    assert distribution.isf(np.exp(distribution.logsf(grid))) == pytest.approx(grid, rel=1e-12)
-    assert distribution.logsf(0.1).shape == () and distribution.isf(0.1).shape == ()
-    assert distribution.logsf([]).shape == (0,)

@@ -15,7 +15,6 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import (
     AuditSetting,
     CanaryScores,
-    ExactCosine,
     Gaussian,
     epsilon_over_all_regions,
 )
@@ -23,7 +22,6 @@ from fl_audit.estimators.epsilon_star import (
     LossTransform,
     empirical_epsilon_star,
     epsilon_star,
-    epsilon_star_empirical,
     epsilon_star_of_distributions,
     epsilon_star_over_all_thresholds,
 )
@@ -49,11 +47,6 @@ def test_the_four_steps_of_the_paper():
     assert logits == pytest.approx(four_steps(members, smallest, largest), rel=1e-13)
 
 
-def test_range_of_the_logits():
-    logits = LossTransform.from_losses([0.0], [7.0]).logits([0.0, 7.0])
-    assert logits == pytest.approx([-math.log(math.e - 1), -math.log(math.e**2 - 1)])
-
-
 @pytest.mark.parametrize("ends", [(-1e308, 1.7e308), (0.0, 5e-324), (3.0, 1e300), (-2.0, -1.0)])
 def test_extreme_ranges_fill_the_same_interval(ends):
     with np.errstate(all="raise", under="ignore"):
@@ -61,19 +54,10 @@ def test_extreme_ranges_fill_the_same_interval(ends):
     assert logits == pytest.approx([-0.5413248546, -1.8545865421])
 
 
-def test_equal_losses_have_equal_logits():
-    transform = LossTransform.from_losses([4.0, 4.0], [4.0])
-    assert np.ptp(transform.logits([4.0, 4.0, 4.0])) == 0
-
-
 def test_loss_undoes_it_also_beyond_the_observed():
     transform = LossTransform(2.0, 10.0)
     losses = np.array([-3.0, 2.0, 5.0, 10.0, 200.0])
     assert transform.loss(transform.logits(losses)) == pytest.approx(losses, rel=1e-12)
-
-
-def test_a_loss_beyond_the_floats_is_infinite():
-    assert LossTransform(1e308, 1.5e308).loss(-40.0) == math.inf
 
 
 @pytest.mark.parametrize("bad", [[], [math.inf], [[1.0]]])
@@ -127,19 +111,6 @@ def test_supremum_over_moderate_rates_by_a_dense_grid(members, others, delta):
         assert 0 <= found <= math.log1p(-2 * delta) - math.log(delta) + 1e-12
 
 
-@given(gaussians, gaussians, deltas)
-@examples(20)
-def test_symmetric_and_ordered(members, others, delta):
-    found = epsilon_star_of_distributions(members, others, delta).epsilon
-    assert epsilon_star_of_distributions(others, members, delta).epsilon == found
-    turned = epsilon_star_of_distributions(members.reflected(), others.reflected(), delta).epsilon
-    assert turned == pytest.approx(found, rel=1e-8, abs=1e-9)
-    everywhere = epsilon_star_over_all_thresholds(members, others, delta).epsilon
-    assert found <= everywhere * (1 + 1e-9) + 1e-12
-    assert epsilon_star_of_distributions(members, others, delta / 2).epsilon >= found - 1e-9
-    assert found <= max(0.0, math.log(max(1 - 2 * delta, 1e-300)) - math.log(delta)) + 1e-9
-
-
 @pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-9, 1e-5, 0.01])
 @pytest.mark.parametrize("shift", [0.1, 1.0, 4.0])
 def test_equal_deviations_over_all_thresholds_is_the_gaussian_mechanism(shift, delta):
@@ -182,28 +153,6 @@ def test_each_ratio_can_win_and_is_attained_at_the_threshold(members, others, ra
         assert values[names.index(ratio)] == pytest.approx(found.epsilon, rel=1e-6)
 
 
-def test_narrow_laws_approach_the_point():
-    for mean in (0.0, 0.7, -2.0):
-        point = epsilon_star_of_distributions(Gaussian(mean, 0.0), STANDARD, 1e-3).epsilon
-        narrow = epsilon_star_of_distributions(Gaussian(mean, 1e-7), STANDARD, 1e-3).epsilon
-        # By hand: FNR or TPR is delta where the other law has all of one side.
-        side = max(stats.norm.cdf(mean), stats.norm.sf(mean))
-        assert point == pytest.approx(math.log((side - 1e-3) / 1e-3), rel=1e-9)
-        assert narrow == pytest.approx(point, abs=1e-5)
-
-
-def test_laws_far_apart_give_all_that_trimming_leaves():
-    for shift in (2 * stats.norm.isf(1e-5), 12.0, 1e6):
-        found = epsilon_star_of_distributions(Gaussian(shift, 1), STANDARD, 1e-5).epsilon
-        assert found == pytest.approx(math.log((1 - 2e-5) / 1e-5), rel=1e-9)
-
-
-@pytest.mark.parametrize("delta", [1 / 3 + 1e-12, 0.4, 0.5, 0.7, 1 - 1e-12])
-def test_nothing_is_left_from_a_third_on(delta):
-    assert epsilon_star_of_distributions(Gaussian(50.0, 1.0), STANDARD, delta).epsilon == 0
-    assert epsilon_star_of_distributions(Gaussian(50.0, 0.0), STANDARD, delta).epsilon == 0
-
-
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
@@ -217,14 +166,6 @@ def test_nothing_is_left_from_a_third_on(delta):
 def test_without_delta_the_tails_decide(members, expected):
     for function in (epsilon_star_of_distributions, epsilon_star_over_all_thresholds):
         assert function(members, STANDARD, 0.0).epsilon == expected
-
-
-def test_takes_any_law():
-    # The cosine in dimension 3 is uniform on [-1, 1]: by hand, where FPR = 0.01, at 0.2326.
-    members, others = ExactCosine(3), Gaussian(0.0, 0.1)
-    found = epsilon_star_of_distributions(members, others, 0.01)
-    tpr = (1 - 0.1 * stats.norm.isf(0.01)) / 2
-    assert found.epsilon == pytest.approx(math.log((tpr - 0.01) / 0.01), rel=1e-8)
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
@@ -272,25 +213,6 @@ def test_the_papers_procedure(d, n, delta):
     assert paper - 1e-9 <= made.epsilon <= paper + 2e-6 / delta
 
 
-def test_losses_that_pile_up_at_the_smallest_are_no_gaussian():
-    losses = np.linspace(0.1, 3, 96)
-    piled = np.concatenate([np.zeros(4), losses])
-    assert "They are not" not in epsilon_star(setting(piled, losses)).assumes
-    piled = np.concatenate([np.zeros(24), losses])
-    assert "They are not: 11 % are equal" in epsilon_star(setting(piled, losses)).assumes
-    assert "They are not" not in epsilon_star(setting(np.ones(9), np.ones(9))).assumes
-
-
-@given(st.floats(-50, 50), st.floats(0.01, 100))
-@examples(10)
-def test_the_unit_of_the_loss_does_not_matter(shift, scale):
-    rng = np.random.default_rng(2)
-    members, others = rng.gamma(2, 5, 100), rng.gamma(3, 5, 100)
-    moved = epsilon_star(setting(shift + scale * members, shift + scale * others))
-    straight = epsilon_star(setting(members, others))
-    assert moved.epsilon == pytest.approx(straight.epsilon, rel=1e-6)
-
-
 def test_the_threshold_is_one_on_the_score():
     rng = np.random.default_rng(4)
     members, others = rng.normal(5, 1, 20_000), rng.normal(7, 1, 20_000)
@@ -299,19 +221,6 @@ def test_the_threshold_is_one_on_the_score():
     fpr = np.mean(-others >= made.details["threshold"])
     fnr = np.mean(-members < made.details["threshold"])
     assert min(fpr, fnr) == pytest.approx(0.02, abs=0.005)
-
-
-def test_a_single_outlying_loss_decides():
-    # Losses of one law: the truth is 0. The largest of them, put at 1,000, squeezes all others
-    # into one point and spreads its own sample's Gaussian: nearly all that trimming leaves, 11.5.
-    rng = np.random.default_rng(0)
-    members, others = rng.gamma(2, 5, 1000), rng.gamma(2, 5, 1000)
-    spoiled = np.where(others == others.max(), 1000.0, others)
-    assert epsilon_star(setting(members, others)).epsilon < 3
-    assert epsilon_star(setting(members, spoiled)).epsilon > 9
-    # The empirical distributions do not move.
-    before, after = (epsilon_star_empirical(setting(members, x)) for x in (others, spoiled))
-    assert after.epsilon == before.epsilon
 
 
 @pytest.mark.parametrize(
@@ -369,17 +278,6 @@ def test_equation_7_by_fractions(members, others, thousandths):
         assert 0 <= found < math.log(999)
 
 
-@given(few_losses, few_losses, st.floats(0, 0.999))
-@examples(80)
-def test_exchanging_or_negating_changes_nothing(members, others, delta):
-    found = empirical_epsilon_star(members, others, delta).epsilon
-    negated = [-x for x in members], [-x for x in others]
-    assert empirical_epsilon_star(others, members, delta).epsilon == found
-    assert empirical_epsilon_star(*negated, delta).epsilon == pytest.approx(found, abs=1e-12)
-    warped = np.exp(members), np.exp(others)
-    assert empirical_epsilon_star(*warped, delta).epsilon == found
-
-
 def test_the_reported_threshold_attains_it():
     rng = np.random.default_rng(4)
     members, others = rng.gamma(2, 5, 3000), rng.gamma(3, 5, 2000)
@@ -409,26 +307,6 @@ def test_limits_empirical(members, others, expected):
     found = empirical_epsilon_star(list(members), list(others), 1e-5)
     assert found.epsilon == pytest.approx(expected, rel=1e-9)
     assert (found.threshold is None) == (found.ratio is None) == (expected == 0)
-
-
-def test_rates_of_a_thousandth_are_left_out():
-    # One of 1,000 non-members among the members: FPR 0.001 does not count, 0.002 does.
-    members = np.arange(1000.0)
-    others = np.concatenate([[-1.0], np.arange(499.5, 1498.5)])
-    # By hand: FPR 0.002 where TPR is 0.5; the mirrored ratio has TNR 0.499 at FNR 0.002.
-    expected = math.log(0.5 / 0.002)
-    assert empirical_epsilon_star(members, others, 0.0).epsilon == pytest.approx(expected, abs=0.01)
-
-
-def test_the_estimate_takes_scores_for_negated_losses():
-    members, others = [1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 5.0, 6.0]
-    made = epsilon_star_empirical(setting(members, others, 0.0))
-    assert made.epsilon == pytest.approx(math.log(2))
-    assert (made.kind, made.method) == ("estimate", "epsilon_star_empirical")
-    assert (made.lower, made.upper, made.valid_for) == (None, None, None)
-    assert made.details["threshold"] == -2.0
-    assert "neither a lower nor an upper bound" in made.guarantee
-    json.dumps(made.to_json(), allow_nan=False)
 
 
 @pytest.mark.parametrize(

@@ -25,18 +25,12 @@ from fl_audit.estimators.result import (
     Kind,
     ValidFor,
 )
-from fl_audit.estimators.setting import NotApplicableError
 
 SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95)
 
 
 def made(method="toy", kind="lower_bound", valid_for=None):
     return Estimate(method, kind, 1.0, "Nothing.", "Nothing.", "None.", valid_for=valid_for)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_is_named_as_it_is_registered(name):
-    assert METHODS[name].name == name
 
 
 def test_the_mapping_cannot_be_changed_but_by_registering():
@@ -122,10 +116,3 @@ def test_a_method_rejects_what_its_bound_exceeds():
     method = Method("toy", lambda _: made(), "lower_bound")
     assert method.rejects(SETTING, 0.99)
     assert not method.rejects(SETTING, 1.0)
-
-
-def test_a_bound_that_the_scores_do_not_allow_rejects_nothing():
-    def refuse(_: AuditSetting) -> Estimate:
-        raise NotApplicableError("needs more")
-
-    assert not Method("toy", refuse, "lower_bound").rejects(SETTING, 0.0)

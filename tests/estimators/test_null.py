@@ -51,13 +51,6 @@ def test_the_bound_for_signs_holds_at_atoms_that_rounding_lifted(ones, known):
         assert np.all(exact <= null.log_tail_upper(lifted) + 1e-12)
 
 
-def test_a_cosine_rounded_to_1_is_no_proof():
-    for null in (GaussianCanaryNull(2), SignCanaryNull(2), SignCanaryNull(10)):
-        found = null.log_tail_upper(np.array([1.0, 1 + 1e-7]))
-        assert np.all(np.isfinite(found))
-        assert found[0] == found[1]
-
-
 def test_largest_of_rounds_adds_up_what_rounds_allow():
     one, other = GaussianCanaryNull(100), SignCanaryNull(50, FOUR_ONES)
     scores = np.linspace(-0.9, 0.9, 41).reshape(1, 41)
@@ -67,12 +60,6 @@ def test_largest_of_rounds_adds_up_what_rounds_allow():
     assert LargestOfRoundsNull((one,)).log_tail_upper(scores) == pytest.approx(
         one.log_tail_upper(scores), rel=1e-15
     )
-
-
-def test_largest_of_rounds_far_out_keeps_its_digits():
-    null = LargestOfRoundsNull((GaussianCanaryNull(10**6),) * 2000)
-    found = float(null.log_tail_upper(0.05))
-    assert found == pytest.approx(math.log(2000) + float(ExactCosine(10**6).logsf(0.05)), rel=1e-14)
 
 
 def test_the_largest_of_dependent_rounds_stays_within_the_bound():
@@ -153,12 +140,6 @@ def test_moments_of_gaussian_scores_by_their_exact_laws(n):
         assert exact <= _mean_p_value(np.full(n, shift)) * (1 + 1e-9)
 
 
-def test_narrow_scores_by_hand():
-    # With all scores 0, E exp(-h X^2) <= 5/6 at h = 1/3.
-    assert _small_squares_p_value(np.zeros(76)) == pytest.approx((5 / 6) ** 76, rel=1e-9)
-    assert _small_squares_p_value(np.ones(50)) == 1.0
-
-
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("ones", "n"), [(1, 40), (2, 12), (4, 6)])
 def test_p_values_of_signs_on_few_coordinates_over_all_outcomes(ones, n, known):
@@ -235,12 +216,6 @@ def test_a_known_law_of_the_right_variance_and_another_shape_falls():
     scores = np.repeat([-0.1, 0.1], 250)
     assert GaussianCanaryNull(100).p_value(scores) < 1e-6
     assert SignCanaryNull(100, concentration_of([1.0])).p_value(scores) > 0.05
-
-
-def test_rounds_are_refuted_by_large_scores_alone():
-    null = LargestOfRoundsNull((GaussianCanaryNull(10**6),) * 100)
-    assert null.p_value(np.full(10, 0.1)) < 1e-6
-    assert null.p_value(np.full(10, -0.1)) == 1.0
 
 
 class OwnTail:

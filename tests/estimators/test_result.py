@@ -1,11 +1,9 @@
 import json
 import math
 
-import numpy as np
 import pytest
 
 from fl_audit.estimators.result import Estimate
-from fl_audit.json_records import to_json
 
 
 def estimate(epsilon: float, **fields: object) -> Estimate:
@@ -21,14 +19,6 @@ def test_json_object_has_the_contracts_keys():
         "valid_for": None, "assumes": "assumes", "guarantee": "guarantee", "source": "source",
     }  # fmt: skip
     json.dumps(found, allow_nan=False)
-
-
-def test_infinite_values_are_words():
-    assert estimate(math.inf, lower=math.inf).to_json()["lower"] == "inf"
-
-
-def test_numpy_floats_become_plain():
-    assert type(to_json(np.float64(0.5))) is float
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, math.nan])

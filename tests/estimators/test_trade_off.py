@@ -93,20 +93,6 @@ def test_the_epsilon_of_a_curve(rho, delta):
     assert exact <= by_rho <= 1.01 * (rho + 2 * math.sqrt(rho * math.log(1 / delta)))
 
 
-@pytest.mark.parametrize("rho", [0.005, 0.5, 5.0])
-def test_zcdp_allows_the_gaussian_mechanism_that_has_it(rho):
-    gaussian = GaussianTradeOff(math.sqrt(2 * rho))
-    everywhere = special.ndtr(np.arange(-37, 8, 0.0137))
-    assert np.all(power(zcdp_trade_off(rho), everywhere) >= power(gaussian, everywhere))
-    assert np.all(power(zcdp_trade_off(rho)) >= power(gaussian))
-    assert np.all(least(zcdp_trade_off(rho)) <= least(gaussian) + 1e-15)
-
-
-def test_no_zcdp_is_no_difference():
-    assert power(zcdp_trade_off(0.0)) == pytest.approx(RATES, rel=0.5)
-    assert np.all(power(zcdp_trade_off(0.0)) >= RATES)
-
-
 def test_a_profile_of_the_laplace_mechanism_is_its_curve():
     # delta(epsilon) = 1 - e^((epsilon - 1) / 2) up to epsilon 1; Dong, Roth & Su 2022, section 2.
     epsilons = np.linspace(0, 1, 400)
@@ -114,15 +100,6 @@ def test_a_profile_of_the_laplace_mechanism_is_its_curve():
     exact = stats.laplace.sf(stats.laplace.isf(RATES) - 1)
     assert np.all(power(table) >= exact * (1 - 1e-9))
     assert power(table)[1:] == pytest.approx(exact[1:], rel=0.08)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 0.0), (2.0, 1e-5), (50.0, 1e-12)])
-def test_a_point_is_two_lines(epsilon, delta):
-    with np.errstate(over="ignore"):
-        lines = np.minimum(
-            np.exp(epsilon) * RATES + delta, 1 - np.exp(-epsilon) * (1 - delta - RATES)
-        )
-    assert power(PointTradeOff(epsilon, delta)) == pytest.approx(np.minimum(lines, 1.0), rel=1e-9)
 
 
 CURVES = [

@@ -15,7 +15,6 @@ from experiments.stackoverflow import figures
 from experiments.stackoverflow.figures import Setting
 from fl_audit.attacks.one_release import release
 from fl_audit.canaries.families import GaussianFamily
-from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import (
     epsilon_of_sigma,
     estimate_sigma,
@@ -64,11 +63,6 @@ def test_the_law_is_that_of_real_releases():
     assert stats.ks_2samp(real, straight).pvalue < 1e-3
 
 
-def test_one_canary_without_noise_is_the_release():
-    found = sample_mean_cosine(0.0, 50, 1, 4, np.random.default_rng(1))
-    np.testing.assert_allclose(found, 1.0)
-
-
 # Figures 1 and 2 of Andrew et al. (2023), from the folders of a sweep.
 
 
@@ -86,18 +80,6 @@ def sweep(tmp_path):
         (folder / "canaries.csv").write_text(text)
     (tmp_path / "runs" / "begun").mkdir()
     return tmp_path
-
-
-def test_runs_that_differ_by_their_seed_are_one_setting(sweep):
-    settings = figures.read_settings(sweep)
-    assert {noise: list(of_noise) for noise, of_noise in settings.items()} == {0.5: [1.0]}
-    assert len(settings[0.5][1.0].cosines) == 37 + 33  # the included ones of both
-    assert settings[0.5][1.0].dim == 610
-
-
-def test_without_a_finished_run_one_line_says_so(tmp_path):
-    with pytest.raises(InputError, match="has no finished run with canaries"):
-        figures.read_settings(tmp_path)
 
 
 def test_the_papers_numbers_stand_beside_ours(tmp_path):

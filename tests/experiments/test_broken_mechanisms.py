@@ -44,27 +44,6 @@ def _noise(query: tfp.SumAggregationDPQuery) -> list[np.ndarray]:
     ]
 
 
-def test_noise_not_scaled_with_the_clip_stays_while_the_clip_moves():
-    arguments = {
-        "initial_l2_norm_clip": CLIP,
-        "noise_multiplier": 2.0,
-        "target_unclipped_quantile": 1.0,
-        "learning_rate": 1.0,
-        "clipped_count_stddev": 0.0,
-        "expected_num_records": 1.0,
-    }
-    after = {}
-    for kind in (tfp.QuantileAdaptiveClipSumQuery, queries.UnscaledNoise):
-        query = kind(**arguments)
-        state = query.initial_global_state()
-        sample = query.preprocess_record(query.derive_sample_params(state), _record(1.0))
-        after[kind] = query.get_noised_result(sample, state)[1].sum_state
-    right, wrong = after.values()
-    assert float(wrong.l2_norm_clip) == float(right.l2_norm_clip) > CLIP
-    assert float(right.stddev) == pytest.approx(2.0 * float(right.l2_norm_clip))
-    assert float(wrong.stddev) == pytest.approx(2.0 * CLIP)
-
-
 def test_clip_after_noise_leaves_nothing_of_the_noise_on_a_long_update():
     query = queries.ClippedAfterNoise(CLIP, stddev=3.0, cohort=9.0)
     lengths = _clipped(query, value=1e12)
@@ -72,17 +51,6 @@ def test_clip_after_noise_leaves_nothing_of_the_noise_on_a_long_update():
     equal = _clipped(tfp.GaussianSumQuery(CLIP, 0.0), value=1e12)
     np.testing.assert_allclose(lengths, equal, rtol=1e-5)
     assert not np.any(_noise(query))
-
-
-def test_one_variable_passes_unclipped():
-    lengths = _clipped(queries.OneVariableUnclipped(CLIP, 0.0, variable=-2))
-    raw = [float(tf.norm(part)) for part in _record(1.0)]
-    assert lengths[2] == pytest.approx(raw[2])
-    assert np.linalg.norm(np.delete(lengths, 2)) == pytest.approx(CLIP)
-
-
-def test_clip_by_variable_lets_each_have_the_clip_norm():
-    assert _clipped(queries.ClippedByVariable(CLIP, 0.0)) == pytest.approx([CLIP] * len(SHAPES))
 
 
 @pytest.mark.parametrize(("share", "times"), [(1.0, 2.0), (0.0, 1.0)])
@@ -96,20 +64,6 @@ def test_reused_noise_is_the_same_and_has_the_right_size():
     np.testing.assert_array_equal(first, second)
     # 1,540 numbers: 5.5 standard errors of a standard deviation; the seed is fixed anyway.
     assert np.std(first) == pytest.approx(3.0, rel=5.5 / np.sqrt(2 * first.size))
-
-
-def test_one_seed_on_workers_that_sum_makes_noise_larger_by_the_root_of_their_number():
-    first, second = _noise(queries.OtherNoise(CLIP, 3.0, queries.same_on_workers(4)))
-    assert np.std(first) == pytest.approx(6.0, rel=5.5 / np.sqrt(2 * first.size))
-    assert abs(np.corrcoef(first, second)[0, 1]) < 5.5 / np.sqrt(first.size)
-
-
-def test_one_seed_on_pieces_repeats_the_noise():
-    first, second = _noise(queries.OtherNoise(CLIP, 3.0, queries.same_on_pieces(4)))
-    pieces = first.reshape(4, -1)
-    np.testing.assert_array_equal(pieces, np.tile(pieces[0], (4, 1)))
-    assert np.std(pieces[0]) == pytest.approx(3.0, rel=5.5 / np.sqrt(2 * pieces[0].size))
-    assert not np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("member", ZOO, ids=lambda member: member.name)
@@ -147,22 +101,6 @@ def test_true_epsilons():
     assert truth.true_epsilon(_row("same seed: workers sum clients")) < claimed
     assert truth.true_epsilon(_row("clip after noise")) == np.inf
     assert claimed < truth.true_epsilon(_row("one upload in ten counted twice")) < doubled
-
-
-def test_truth_of_an_update_that_always_counts_once_is_the_gaussian_mechanisms():
-    epsilon = truth.epsilon_of_counts(np.array([0.0, 1.0]), rounds=9, noise=3.0, delta=1e-5)
-    assert epsilon == pytest.approx(epsilon_of_mu(1.0, 1e-5), rel=1e-9)
-
-
-def test_truth_with_replacement_by_simulation():
-    """Against the mean over drawn paths; 200,000 give delta to well under 1 %."""
-    random = np.random.default_rng(2)
-    masses = np.array([0.6, 0.3, 0.1])
-    epsilon = truth.epsilon_of_counts(masses, rounds=5, noise=2.0, delta=1e-2)
-    times = random.choice(3, size=(200_000, 5), p=masses)
-    mus, counts = np.unique(np.sqrt((times**2).sum(axis=1)) / 2.0, return_counts=True)
-    simulated = truth.epsilon_of_mixture(mus, counts / counts.sum(), 1e-2)
-    assert simulated == pytest.approx(epsilon, rel=0.01)
 
 
 SMALL = ("canaries.count=120", "participation.rounds=3", "task.hidden=[16]", "seed=4")
@@ -213,24 +151,6 @@ def test_checks_find_what_they_are_made_for(name, check, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tff
-def test_a_small_audit_finds_nothing_in_the_correct_mechanism(tmp_path):
-    found = _audit("correct: fixed clip", tmp_path)
-    assert not found["contradicted"]
-
-
-@pytest.mark.tff
-def test_what_is_drawn_with_replacement_comes_twice():
-    member = MEMBERS["drawn with replacement"]
-    prepared = prepare(load_config(run.FOLDER / "one_draw.toml", ["canaries.count=100"]))
-    drawn = member.in_place_of(prepared).schedule.canaries(0)
-    assert len(np.unique(drawn)) < len(drawn)
-    assert set(drawn) <= set(np.flatnonzero(prepared.included))
-    of_all = prepared.schedule.canaries(0)
-    np.testing.assert_array_equal(of_all, np.flatnonzero(prepared.included))
-
-
-@pytest.mark.slow
-@pytest.mark.tff
 def test_nothing_is_said_of_correct_mechanisms_that_may_not_be_said():
     """A claim may fall in 5 % of runs by its confidence; in hundreds of runs none did."""
     for variant in variants():
@@ -241,26 +161,3 @@ def test_nothing_is_said_of_correct_mechanisms_that_may_not_be_said():
         assert row["arrival"] != "not_arrived"
         assert all(check["passed"] for check in row["checks"])
         assert (row["live_p"] is not None) == variant.is_tested_live
-
-
-def test_the_table_of_correct_runs_counts_what_was_said():
-    check = {"name": "enough_noise", "passed": True, "p_value": 0.3}
-    replay = {"name": "replay_clip", "passed": False, "p_value": 0.0}
-    kind = {"pattern": "uniform", "mechanism": "tree", "family": "gaussian"}
-    right = {"claim": 2.0, "outcome": "consistent", "alone": {"max/threshold_valid": 1.0}}
-    quiet = {"live_p": None, "stopped_after": None, "arrival": "arrived", "checks": [check]}
-    alarm = {"live_p": 0.01, "stopped_after": 3, "arrival": "not_arrived", "checks": [replay]}
-    wrong = {"claim": 2.0, "outcome": "contradicted", "alone": {"max/threshold_valid": 3.0}}
-    *_, line = correct.table([{**kind, **right, **quiet}, {**kind, **wrong, **alarm}]).splitlines()
-    cells = [cell.strip() for cell in line.split("|")]
-    assert cells[4:8] == ["2", "2 to 2", "1 (≤ 98.7 %)", "1 (≤ 100.0 %)"]
-    assert cells[8:] == ["0.01", "1 (≤ 98.7 %)", "1.50", "1 / 0 / 1", "0 of 1", "1 of 1", "0", ""]
-
-
-def test_the_table_of_claims_gives_the_chance_of_as_many_contradictions():
-    kind = {"claimed": "configured", "confidence": 0.95, "p_value": 0.2}
-    rows = [kind | {"outcome": "contradicted"}, *[kind | {"outcome": "consistent"}] * 19]
-    *_, line = correct.claims_table(rows).splitlines()
-    cells = [cell.strip() for cell in line.split("|")]
-    # One of twenty or more: 1 - 0.95^20.
-    assert cells[1:-1] == ["configured", "0.05", "20", "1", "0.64", "19", "0", "0.2"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.broken_mechanisms.client_noise import BUGS, audited
-from experiments.broken_mechanisms.servers import CLIP, NOISE, SHAPES
+from experiments.broken_mechanisms.servers import SHAPES
 
 
 def _sent(name: str) -> np.ndarray:
@@ -12,25 +12,6 @@ def _sent(name: str) -> np.ndarray:
     nothing = [[np.zeros(shape) for shape in SHAPES]] * 9
     sent = BUGS[name](nothing, np.random.default_rng(1))
     return np.array([np.concatenate([part.ravel() for part in upload]) for upload in sent])
-
-
-@pytest.mark.parametrize(
-    ("name", "share"),
-    [
-        ("(none)", 1.0),
-        ("noise of a sum, divided by √n at each client", 1 / 3),
-        ("half the noise", 0.5),
-    ],
-)
-def test_noise_has_the_share_that_the_bug_says(name, share):
-    # 16,290 numbers: five standard errors are 3 %.
-    assert np.std(_sent(name)) == pytest.approx(share * NOISE * CLIP, rel=0.03)
-
-
-def test_one_seed_on_all_devices_is_the_same_noise():
-    sent = _sent("the same noise at all clients")
-    assert np.std(sent[0]) == pytest.approx(NOISE * CLIP, rel=0.09)
-    assert (sent == sent[0]).all()
 
 
 @pytest.mark.slow

@@ -1,28 +1,8 @@
 """The simulations of claimed curves: some runs of each kind of cell."""
 
-import numpy as np
 import pytest
 
 from experiments.coverage import curves, own_rounds, quickstart_seeds
-from fl_audit.estimators.curve_tests import claimed_tail
-
-
-@pytest.mark.parametrize("name", curves.CURVES)
-def test_scores_are_as_large_as_a_claim_allows(name):
-    curve = curves.CURVES[name]
-    z = curves.as_claimed(curve, (20_000,), np.random.default_rng(1))
-    for threshold in (0.0, 1.5):
-        allowed = float(np.exp(claimed_tail(curve, np.array([threshold])))[0])
-        # 5 standard errors of 20,000 draws.
-        assert np.mean(z >= threshold) == pytest.approx(allowed, abs=0.018)
-
-
-@pytest.mark.parametrize("words", curves.DEPENDENCES)
-def test_a_cell_has_the_share_of_runs_that_each_test_contradicts(words):
-    shares = curves.of_laws(curves.CURVES["zCDP, ρ = 0.5"], curves.DEPENDENCES[words], 20, 30)
-    # P(Binomial(30, 0.05) > 12) < 1e-7.
-    assert len(shares) == 4
-    assert max(shares) <= 12 / 30
 
 
 def test_real_vectors_contradict_half_of_what_is_true_and_not_all_of_it():

@@ -30,23 +30,6 @@ def test_the_stand_in_is_read_as_the_data(folder):
     assert np.mean(examples.inputs > 0.9) > 0.5  # on paper
 
 
-def test_images_of_a_class_are_alike_and_those_of_a_writer_more():
-    hand = stand_in.Hand.of(1)
-    one, other = hand.writer(), hand.writer()
-    pairs = {"same": (one, 5), "writers": (other, 5), "classes": (one, 6)}
-    distances = {
-        name: np.mean([np.abs(one.image(5) - by.image(label)).sum() for _ in range(20)])
-        for name, (by, label) in pairs.items()
-    }
-    assert distances["same"] < distances["writers"] < distances["classes"]
-
-
-def test_the_same_seed_makes_the_same_file(folder, tmp_path):
-    stand_in.write(tmp_path, writers=10, fewer=20.0, seed=1)
-    name = "emnist_all.sqlite"
-    assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
-
-
 STATISTICS = ("final", "final_minus_initial", "max", "own_rounds")
 """The rows of each noise multiplier."""
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from experiments.coverage import own_rounds, quickstart_seeds
-from fl_audit.attacks.live_test import LiveTest
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 
 
@@ -18,21 +17,6 @@ def test_scores_of_a_simulated_run_are_cosines_with_what_it_releases(family, wor
     expected = [run.vectors[canary] @ run.directions[index] for index in run.own.of_canary[canary]]
     np.testing.assert_allclose(run.cosines()[canary], expected)
     assert set(own_rounds.bounds(cell, seed=1)) == set(own_rounds.BOUNDS)
-
-
-def test_a_claim_far_below_the_truth_falls_live():
-    cell = own_rounds.Cell(20.0, 200, 10, 1, 500, "rademacher", "noise alone")
-    run = own_rounds.simulated(cell, seed=1)
-    claimed = own_rounds.Cell(1.0, 200, 10, 1, 500, "rademacher", "noise alone")
-    test = LiveTest(own_rounds.live_canaries(claimed, run), own_rounds.DELTA, claimed.epsilon)
-    own_rounds.see_all_rounds(test, claimed, run)
-    assert test.epsilon(own_rounds.CONFIDENCE, at_least=1.0) >= 1.0
-
-
-def test_a_row_has_the_share_of_runs_above_the_truth():
-    cell = own_rounds.Cell(2.0, 60, 1, 1, 64, "gaussian", "noise alone")
-    row = own_rounds._row(cell, 2, (*own_rounds.BOUNDS, "live"))
-    assert row.startswith("| gaussian | noise alone | 60 | 2 | 1 | 1 | 64 | 2 |")
 
 
 @pytest.mark.slow

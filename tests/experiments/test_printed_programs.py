@@ -77,9 +77,13 @@ def test_programs_that_are_called_by_their_path_import_nothing_of_the_root():
 
 
 RUN_BY_NO_OTHER_TEST = (
-    "broken_mechanisms.correct_toys",
-    "production.common_direction",
-    "production.strategies_at_one_epsilon",
+    *("benchmarks.canaries", "benchmarks.correlated_noise", "benchmarks.estimators"),
+    *("benchmarks.jax_memory", "benchmarks.lstm_products", "benchmarks.ray_cohorts"),
+    *("benchmarks.whitening", "broken_mechanisms.correct_toys", "broken_mechanisms.power"),
+    *("coverage.run", "coverage.verdicts", "dp_sgd.random_images", "in_the_wild.adapters"),
+    *("negoescu2024_appendix_b.digits", "negoescu2024_figure_1.uninformative_losses"),
+    *("production.common_direction", "production.strategies_at_one_epsilon"),
+    "yildirim2025_table1.run",
 )
 SECONDS = 40
 

@@ -8,7 +8,6 @@ import pytest
 
 from experiments.production import patterns_and_mechanisms as experiment
 from experiments.production.simulated import prefix_error, presences, simulate
-from fl_audit.mechanisms.matrix import strategy_of
 
 
 @pytest.mark.parametrize("mechanism", experiment.MECHANISMS)
@@ -26,19 +25,6 @@ def test_upper_bounds_are_equal_at_equal_epsilon(mechanism):
     noise = experiment.noise_of(epsilon, "min_separation", mechanism)
     run = experiment.designed("min_separation", mechanism, noise, 1)
     assert experiment.upper_bounds(run)[0] == pytest.approx(experiment.EPSILON, rel=1e-3)
-
-
-def test_there_is_no_noise_of_equal_epsilon_where_no_upper_bound_is_known():
-    _, epsilon = experiment.SCENES
-    assert experiment.noise_of(epsilon, "bernoulli", "tree") is None
-    assert experiment.noise_of(epsilon, "bernoulli", "bands 4") is None
-
-
-def test_the_error_of_a_matrix_is_that_of_its_rows():
-    run = experiment.designed("min_separation", "bands 4", 2.0, 1)
-    inverse = strategy_of(run.config.mechanism, experiment.ROUNDS).inverse
-    variances = np.cumsum(np.square(np.cumsum(inverse)))
-    assert prefix_error(run) == pytest.approx(2.0 * math.sqrt(variances.mean()), rel=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", ["independent", "blt 3", "tree"])

@@ -1,6 +1,5 @@
 """The stand-in for Stack Overflow is read as TFF's file is, and all sweeps of experiments/ are."""
 
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -39,26 +38,6 @@ def test_the_stand_in_is_read_as_the_data(folder):
     assert 0.1 < known < 0.9  # Zipf's law: fifty words are a good part of a text, and not all
 
 
-def test_words_are_counted_as_they_stand_in_the_sentences(folder):
-    lines = (folder / "stackoverflow.word_count").read_text().splitlines()
-    counts = {word: int(count) for word, count in map(str.split, lines)}
-    assert list(counts.values()) == sorted(counts.values(), reverse=True)
-    with sqlite3.connect(folder / "stackoverflow.sqlite") as connection:
-        rows = connection.execute("SELECT serialized_example_proto FROM examples").fetchall()
-    connection.close()
-    example = stand_in.tf.train.Example
-    said = [example.FromString(row).features.feature["tokens"].bytes_list for (row,) in rows]
-    spoken = " ".join(value.value[0].decode() for value in said).split()
-    assert len(spoken) == sum(counts.values())
-    assert spoken.count(lines[0].split()[0]) == int(lines[0].split()[1])
-
-
-def test_the_same_seed_makes_the_same_file(folder, tmp_path):
-    stand_in.write(tmp_path, clients=100, fewer=20.0, seed=1)
-    for name in ("stackoverflow.sqlite", "stackoverflow.word_count"):
-        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
-
-
 @pytest.mark.parametrize("split", stand_in.SPLITS, ids=lambda split: split.name)
 def test_sentences_per_client_have_the_published_mean_before_they_are_cut(split):
     """The median of the Pareto law with that mean; six standard errors, so 2e-9 by chance."""
@@ -74,22 +53,6 @@ def test_sentences_per_client_have_the_published_mean_before_they_are_cut(split)
 @pytest.mark.parametrize("path", _SWEEPS, ids=lambda path: str(path.relative_to(_EXPERIMENTS)))
 def test_every_sweep_describes_runs(path):
     assert len(read_grid(path)) >= 2
-
-
-def test_the_papers_sweeps_have_its_runs():
-    folder = _EXPERIMENTS / "stackoverflow"
-    assert len(read_grid(folder / "tables_2_3.toml")) == 2 * 5
-    assert len(read_grid(folder / "table_4.toml")) == 3 * 5
-
-
-def test_every_second_word_of_a_sentence_mostly_follows_the_one_before():
-    rank = {word: i for i, word in enumerate(stand_in.words())}
-    said = [sentence.split() for sentence in stand_in.Speaker(1).sentences(2000)]
-    pairs = [
-        (rank[a], rank[b]) for words in said for a, b in zip(words[::2], words[1::2], strict=False)
-    ]
-    followed = np.mean([second == first ^ 1 for first, second in pairs])
-    assert abs(followed - 0.9) < 0.02  # 13,000 pairs: a deviation of 0.0026; 1e-14
 
 
 def test_the_second_simulation_of_table_3_is_no_copy_of_the_plans():

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from experiments.stackoverflow import tables
 from fl_audit.config.file import load_config
-from fl_audit.errors import InputError
 from fl_audit.participation.patterns import shuffle_schedule
 from fl_audit.participation.schedule import Roster
 from tests.comparison.conftest import built_report, make_run
@@ -57,32 +55,6 @@ def test_a_sweeps_numbers_stand_beside_the_papers(sweep):
     assert _cells(row)[:2] == ["0.1836", "0.250"]
 
 
-def test_valid_bounds_stand_beside_the_upper_bound(make_run, tmp_path):
-    noise = "config.mechanism.noise_multiplier"
-    (folder := tmp_path / "sweep/runs").mkdir(parents=True)
-    run = make_run("run", {noise: 0.1023}, {"threshold_valid": 1.25})
-    run.rename(folder / "run")
-    head, _, row = tables.valid_table(tables.read_runs(folder.parent))
-    assert _cells(head)[1:] == [
-        "`max`: `threshold_valid`",
-        "`own_rounds`: `threshold_valid`",
-        "`own_rounds`: `shift_fit`",
-        "upper bound",
-    ]
-    assert _cells(row)[:2] == ["0.1023", "1.25"]
-    assert tables.valid_table([]) == []
-
-
-def test_without_coins_there_is_no_one_run_table(sweep):
-    runs = [run for run in tables.read_runs(sweep) if run.folder.name != "coins"]
-    assert tables.one_run_table(runs) == []
-
-
-def test_without_runs_one_line_says_so(tmp_path):
-    with pytest.raises(InputError, match=r"has no finished run in runs/"):
-        tables.read_runs(tmp_path)
-
-
 def test_the_analytical_column_is_that_of_167_of_341_000():
     # Printed: 100k, 1,000, 100 and 50. Section 5's rate of 167/2,048 gives 1,818 for the last.
     found = [tables.rdp_epsilon(noise) for noise in (0.0644, 0.1023, 0.1836, 0.2344)]
@@ -99,17 +71,3 @@ def test_clients_that_are_left_out():
     later = sum(len(schedule.clients(index)) for index in range(2048, 2051))
     assert later == 498
     assert "leave 461 clients out" in PAGE and "leaves out 498" in PAGE
-
-
-def test_the_largest_of_2048_rounds_without_a_canary():
-    # The median of the largest of 2,048 standard normals.
-    assert stats.norm.ppf(0.5 ** (1 / 2048)) == pytest.approx(3.40, abs=5e-3)
-    assert "reaches 3.40 in the median" in PAGE
-
-
-def test_a_folder_without_a_sweep_is_named_in_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path)])
-    with pytest.raises(SystemExit) as end:
-        tables.main()
-    assert end.value.code == 2
-    assert capsys.readouterr() == ("", f"{tmp_path}: has no finished run in runs/\n")

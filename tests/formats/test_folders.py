@@ -78,11 +78,6 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_same_process_holds_a_lock_once(tmp_path):
-    with locked(tmp_path), pytest.raises(InputError, match="is at work"), locked(tmp_path):
-        pass
-
-
 def test_an_error_gives_up_the_lock(tmp_path):
     with pytest.raises(KeyError), locked(tmp_path):
         raise KeyError

@@ -44,16 +44,6 @@ def test_an_array_that_was_cut_is_refused_with_the_numbers(tmp_path):
         read_array(path, "a model")
 
 
-def test_whole_files_are_read(tmp_path):
-    array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    np.save(tmp_path / "a.npy", array)
-    np.testing.assert_array_equal(read_array(tmp_path / "a.npy", "a model"), array)
-    np.savez_compressed(tmp_path / "a.npz", array=array, number=np.int64(3))
-    read = read_arrays(tmp_path / "a.npz", "a checkpoint")
-    assert set(read) == {"array", "number"}
-    np.testing.assert_array_equal(read["array"], array)
-
-
 def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path, monkeypatch):
     assert npy_file._MOST_UNPACKED == 2**31
     monkeypatch.setattr(npy_file, "_MOST_UNPACKED", 2**22)

@@ -6,22 +6,8 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import (
-    Participation,
     read_participation,
-    write_participation,
 )
-
-
-def test_what_is_written_is_read(tmp_path):
-    path = tmp_path / "participation.json"
-    assert read_participation(path) is None
-    for said in (
-        Participation("none"),
-        Participation("poisson", 0.1, 20, 3.5, claim_counts_on_sampling=False),
-        Participation("b_min_sep", 0.1, rounds=50, separation=4, canaries="placed"),
-    ):
-        write_participation(path, said)
-        assert read_participation(path) == said
 
 
 @pytest.mark.parametrize(("sampling", "counts"), [("none", False), ("poisson", True)])

@@ -128,10 +128,3 @@ def test_what_is_no_chain_is_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         read_chain(path)
-
-
-def test_a_round_before_the_first_is_refused(folder):
-    path = folder / "chain.jsonl"
-    ChainWriter.go_on(path).add(Logged(round=0, rows={}))
-    with pytest.raises(InputError, match="line 9: rounds count from 1, got 0"):
-        read_chain(path)

@@ -112,29 +112,6 @@ def test_all_of_a_log_has_room_on_the_disk_or_none_of_it(tmp_path, make):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_log_of_directions_takes_its_room_at_once(tmp_path):
-    DirectionLog.create(tmp_path / "log.npy", 1_000, 1_000)
-    assert (tmp_path / "log.npy").stat().st_blocks * 512 >= 4_000_000
-
-
-def test_maxima_and_sums_over_rounds(tmp_path):
-    random = np.random.default_rng(0)
-    cosines = random.normal(size=(7, 5000))
-    log = CosineLog.create(tmp_path / "cosines.npy", *cosines.shape)
-    for round_index, row in enumerate(cosines):
-        log.write_round(round_index, row)
-    log.flush()
-    reopened = CosineLog.open(tmp_path / "cosines.npy", *cosines.shape)
-    kept = cosines.astype(np.float32).astype(np.float64)
-    assert len(list(reopened.rows())) == 7
-    over = over_rounds(reopened.rows(), reopened.num_canaries)
-    np.testing.assert_array_equal(over.maximum, kept.max(axis=0))
-    np.testing.assert_allclose(over.total, kept.sum(axis=0), rtol=1e-12, atol=1e-12)
-    assert len(list(reopened.rows(range(2, 5)))) == 3
-    window = over_rounds(reopened.rows(range(2, 5)), reopened.num_canaries)
-    np.testing.assert_array_equal(window.maximum, kept[2:5].max(axis=0))
-
-
 def test_rounds_that_are_not_written_whole_do_not_count(tmp_path):
     log = CosineLog.create(tmp_path / "cosines.npy", 4, 3)
     assert not log.written().any()

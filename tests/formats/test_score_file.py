@@ -82,16 +82,6 @@ def test_inclusion_is_told_once(tmp_path):
         read_score_file(written(tmp_path, text))
 
 
-def test_columns_of_other_names_are_ignored(tmp_path):
-    text = "canary_id,included,score,exclusion,Score,notes\na,1,0.5,x,9,\nb,0,0.1,,,y\n"
-    assert read_score_file(written(tmp_path, text)).inclusion == "coins"
-
-
-def test_splits_into_included_and_excluded(tmp_path):
-    scores = read_score_file(written(tmp_path, GOOD)).canary_scores()
-    assert (scores.included.tolist(), scores.excluded.tolist()) == ([0.5], [-1e-3])
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -114,15 +104,6 @@ def test_refuses_bad_files_in_one_line(tmp_path, text, message):
     assert message in str(caught.value)
     assert "scores.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_refuses_a_missing_file_and_a_folder(tmp_path):
-    with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file"):
-        read_score_file(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        read_score_file(tmp_path)
-    with pytest.raises(InputError, match=r"none\.parquet: cannot be read"):
-        read_score_file(tmp_path / "none.parquet")
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, many, monkeypatch):
@@ -206,11 +187,6 @@ def test_what_a_way_of_including_needs(tmp_path, header, one, other, message):
     assert message in str(caught.value)
 
 
-def test_a_column_named_pair_is_the_users_own_without_pairs(tmp_path):
-    text = "canary_id,included,score,pair\na,1,0.5,x\nb,0,0.1,y\n"
-    assert read_score_file(written(tmp_path, text)).pair == ()
-
-
 # Count files: what is read, and one clear line for each way to spoil one.
 
 
@@ -268,8 +244,3 @@ def test_each_error_is_one_line_that_names_the_place(tmp_path, text, message):
     assert str(caught.value).startswith(str(path))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
-        read_counts_file(tmp_path / "none.csv")

@@ -20,7 +20,7 @@ from hostile_plans import make_plan_call
 from fl_audit.cli import main
 
 MEMORY = 3 * 2**30
-_STATUSES = (0, 1, 2, 3, 5)
+_STATUSES = (0, 1, 2, 3, 4, 5)
 
 
 class _TooLongError(BaseException):

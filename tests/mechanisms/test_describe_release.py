@@ -5,16 +5,11 @@ import pytest
 
 from fl_audit.accounting.tree_nodes import Trees, squared_sensitivities
 from fl_audit.config import (
-    AdaptiveZeroing,
     Bernoulli,
     Canaries,
     ClientGaussian,
-    Distributed,
     EveryRound,
-    FixedZeroing,
-    GaussianFixed,
     MinSeparation,
-    NoPrivacy,
     Replay,
     Shuffle,
     TreeAggregation,
@@ -83,20 +78,6 @@ def test_drawn_rounds_have_no_worst_but_placed_canaries_do(kind):
     assert release.client.squared_sensitivity is None
     # One of nine rounds of a tree: in four nodes at most.
     assert release.canary.squared_sensitivity == largest_seen(schedule.canaries) <= 4
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "distribution", "zeroing"),
-    [
-        (GaussianFixed(noise_multiplier=1.0, clip_norm=1.0), "gaussian", "none"),
-        (NoPrivacy(canary_norm=1.0, zeroing=FixedZeroing(norm=1.0)), "gaussian", "fixed"),
-        (Distributed(noise_multiplier=0.1, zeroing=AdaptiveZeroing()), "skellam", "adaptive"),
-    ],
-)
-def test_other_mechanisms_have_no_trees(mechanism, distribution, zeroing):
-    release, _ = described(EveryRound(rounds=ROUNDS), mechanism)
-    assert (release.noise.distribution, release.zeroing) == (distribution, zeroing)
-    assert (release.client.squared_sensitivity, release.canary.squared_sensitivity) == (None, None)
 
 
 @pytest.mark.parametrize(

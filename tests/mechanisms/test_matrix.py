@@ -1,8 +1,6 @@
 """Noise that a matrix correlates: its covariance, its streams, its table and its accounting."""
 
-import dataclasses
 import functools
-import itertools
 import json
 
 import msgspec
@@ -13,14 +11,12 @@ from fl_audit.accounting import account, attacker_bounds
 from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.canaries.tables import Canaries
 from fl_audit.config import (
-    AdaptiveZeroing,
     EveryRound,
     GaussianFixed,
     MatrixFactorisation,
     MinSeparation,
     Shuffle,
 )
-from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.mechanisms.matrix import strategy_of, stream_of
@@ -78,11 +74,6 @@ def test_a_stream_is_the_inverse_of_its_strategy(table_of, strategy, num_rounds)
         stream_of(table, num_rounds), num_rounds
     )
     np.testing.assert_allclose(product, np.eye(num_rounds), atol=1e-10)
-
-
-def test_memory_is_what_the_strategy_promises(table_of):
-    kept = {name: len(stream_of(table_of(name), 1_000).weights) for name in KEYS}
-    assert kept == {"sqrt": 999, "banded_sqrt": 2, "banded_inverse_sqrt": 2, "blt": 2, "file": 2}
 
 
 # The query, in TFF.
@@ -232,27 +223,6 @@ def test_files_that_are_refused(tmp_path, column, message):
         strategy_of(table, 100)
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    table = MatrixFactorisation(
-        noise_multiplier=1.0, clip_norm=1.0, strategy="file", coefficients=str(tmp_path / "no.npy")
-    )
-    with pytest.raises(InputError, match=r"no\.npy"):
-        strategy_of(table, 3)
-
-
-def test_a_path_starts_at_the_config(tmp_path):
-    np.save(tmp_path / "column.npy", np.array([1.0, 0.5]))
-    path = tmp_path / "config.toml"
-    path.write_text(
-        '[task]\nkind = "digits"\n[participation]\nkind = "every_round"\nrounds = 3\n'
-        '[canaries]\ncount = 4\n[mechanism]\nkind = "matrix_factorisation"\n'
-        "noise_multiplier = 1.0\nclip_norm = 1.0\n"
-        'strategy = "file"\ncoefficients = "column.npy"\n'
-    )
-    strategy = strategy_of(load_config(path).mechanism, 3)
-    assert strategy.first_column == (1.0, 0.5)
-
-
 # What it guarantees.
 
 
@@ -298,22 +268,3 @@ def test_the_release_says_how_its_noise_is_correlated(table_of):
     assert release.correlation == strategy_of(table, 9)
     all_rounds = dense(release.correlation).sum(axis=1)
     assert release.client.squared_sensitivity == pytest.approx(all_rounds @ all_rounds)
-
-
-@pytest.mark.parametrize("strategy", KEYS)
-def test_more_participations_leak_more(table_of, strategy):
-    epsilons = [
-        account(released(table_of(strategy), Shuffle(rounds=rounds, clients_per_round=10)), 1e-5)
-        for rounds in (6, 12, 24)
-    ]
-    for fewer, more in itertools.pairwise(epsilons):
-        assert fewer.client.epsilon < more.client.epsilon
-
-
-def test_what_is_not_known(table_of):
-    drawn = dataclasses.replace(
-        released(table_of("sqrt"), EveryRound(rounds=9)), zeroing="adaptive"
-    )
-    assert account(drawn, 1e-5).epsilon is None
-    zeroed = released(table_of("sqrt", zeroing=AdaptiveZeroing()), EveryRound(rounds=9))
-    assert zeroed.zeroing == "adaptive"

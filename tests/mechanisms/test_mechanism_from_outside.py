@@ -14,7 +14,6 @@ from fl_audit.accounting.noise_distributions import (
     remove_noise_distribution,
 )
 from fl_audit.accounting.skellam import SKELLAM
-from fl_audit.checks import why_not_checked
 from fl_audit.config import Canaries, EveryRound
 from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
@@ -65,15 +64,6 @@ def test_is_read_and_written(tmp_path, registered):
         load_config(path)
 
 
-def test_is_unknown_again_when_it_is_removed(tmp_path):
-    path = tmp_path / "config.toml"
-    path.write_text(CONFIG)
-    with pytest.raises(InputError, match="unknown 'doubled_noise'"):
-        load_config(path)
-    with pytest.raises(TypeError, match="no mechanism is registered for DoubledNoise"):
-        round_noise(DoubledNoise(noise_multiplier=0.7), 4.0)
-
-
 def test_its_noise_is_accounted(registered):
     table, participation = DoubledNoise(noise_multiplier=0.7), EveryRound(rounds=3)
     schedule = make_schedule(
@@ -112,10 +102,6 @@ def test_noise_of_another_law_than_it_says_is_refused():
             round_noise(DoubledNoise(noise_multiplier=0.7), 4.0)
     finally:
         MECHANISMS.remove("doubled_noise")
-
-
-def test_its_checks_are_its_own(registered):
-    assert why_not_checked(DoubledNoise(noise_multiplier=0.7)) == "it is a toy"
 
 
 @pytest.mark.tff

@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.sample_posterior import posterior
 from fl_audit.membership.lira import NormalFit, decide_member
-from fl_audit.membership.measure_mia import MeasuredMia, measure_mia, measure_mia_fast
+from fl_audit.membership.measure_mia import measure_mia, measure_mia_fast
 
 
 def test_cross_feeding_leaves_each_model_out_of_its_own_fit():
@@ -89,23 +88,6 @@ def test_error_rates_are_those_of_the_neyman_pearson_test():
         fnr = stats.norm.sf(2 + stats.norm.ppf(alpha))
         assert counts.fp[0] / 20_000 == pytest.approx(alpha, abs=5 * 0.5 / np.sqrt(10_000))
         assert counts.fn[0] / 20_000 == pytest.approx(fnr, abs=5 * 0.5 / np.sqrt(10_000))
-
-
-def test_counts_feed_the_posterior_of_epsilon():
-    rng = np.random.default_rng(5)
-    far = measure_mia_fast(rng.normal(0, 1, (5, 60)), rng.normal(-6, 1, (5, 60)))
-    near = measure_mia_fast(rng.normal(0, 1, (5, 60)), rng.normal(0, 1.01, (5, 60)))
-    assert posterior(far.counts(0.1), 1e-5).epsilon.mean > 2
-    assert posterior(near.counts(0.1), 1e-5).epsilon.mean < 1
-
-
-def test_shapes_of_all_four_sides_are_checked():
-    with pytest.raises(InputError, match="same challenge bases, got 1 and 1 and 2 and 1"):
-        measure_mia(np.eye(2)[:1], np.eye(2)[:1], np.eye(2), np.eye(2)[:1])
-    with pytest.raises(InputError, match="at least 2 models, got 1"):
-        measure_mia(np.eye(2)[:1], np.eye(2)[:1], np.ones((1, 1)), np.eye(2)[:1])
-    with pytest.raises(InputError, match="must be in"):
-        MeasuredMia(np.ones((1, 1)), np.ones((1, 1))).curve([0.1, 0.0])
 
 
 def test_raw_cross_entropy_is_warned_of_and_margins_are_not():

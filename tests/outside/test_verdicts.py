@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.outside import less_noise
 from tests.outside.frameworks import FlowerSystem, NVFlareSystem
 from tests.outside.right import RIGHT
 from tests.outside.systems import Answer, System, ask
@@ -128,3 +129,14 @@ def test_quick_and_open_ones_are_in_the_tables():
     assert ways == {system().way for system in RIGHT.values()}
     assert {*QUICK, *OPEN} <= {*WRONG, *RIGHT}
     assert not WRONG.keys() & RIGHT.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share_of_noise", ["some", "all"])
+@pytest.mark.parametrize("number", range(len(less_noise.CASES)))
+def test_less_noise_than_claimed_is_not_consistent_if_it_is_detectable(number, share_of_noise):
+    way, kind, is_crowd, share = less_noise.CASES[number]
+    share = 1.0 if share_of_noise == "all" else share
+    seed = number + 1 + 1000 * (share == 1)
+    for claim, truth, found in less_noise.verdicts((way, kind, is_crowd, share), seed):
+        assert not less_noise.is_wrong(share, truth, found), (claim, truth)

@@ -67,11 +67,6 @@ def test_coins_change_nobodys_arm_or_rounds(kind):
     assert first.canary_attendance.sampling == FixedRounds(ROUNDS)
 
 
-def test_seeds_deal_other_arms():
-    assert arm_names(ARMS, POOL, 3) != arm_names(ARMS, POOL, 4)
-    assert arm_names((), POOL, 3) == ()
-
-
 @pytest.mark.parametrize(
     ("arm", "message"),
     [

@@ -2,11 +2,8 @@
 
 import attendance
 import numpy as np
-import pytest
 
-from fl_audit.accounting import PoissonSampling
 from fl_audit.config import Bernoulli
-from fl_audit.errors import InputError
 from fl_audit.participation import Schedule
 
 CANARIES = np.flatnonzero(attendance.INCLUDED)
@@ -49,26 +46,6 @@ def test_coins_are_independent_over_rounds_clients_and_canaries():
     assert np.abs((coins[1:] * coins[:-1]).sum(axis=0)).max() < 7 * 2000**0.5
 
 
-def test_excluded_canaries_never():
-    _, canaries = presence(schedule_of(300, 30, 60), 60)
-    assert canaries[:, np.setdiff1d(np.arange(101), CANARIES)].sum() == 0
-
-
-def test_what_it_says_of_itself():
-    schedule = schedule_of(9, 12, 60)
-    assert (schedule.num_rounds, schedule.expected_clients) == (9, 12.0)
-    assert schedule.client_attendance.sampling == PoissonSampling(0.2)
-    assert schedule.expected_canaries == pytest.approx(0.2 * len(CANARIES))
-    assert schedule.client_participations is None
-    assert schedule.canary_participations is None
-
-
-def test_probability_one_takes_everybody_always():
-    clients, canaries = presence(schedule_of(20, 60, 60), 60)
-    assert clients.all()
-    assert canaries[:, CANARIES].all()
-
-
 def test_a_round_may_be_empty():
     schedule = schedule_of(60, 1, 1000)
     cohorts = [schedule.cohort(r) for r in range(60)]
@@ -76,18 +53,3 @@ def test_a_round_may_be_empty():
     empty = [c for c in cohorts if len(c.clients) == 0]
     assert empty
     assert all(c.clients.dtype == c.canaries.dtype == np.int64 for c in cohorts)
-
-
-def test_cohorts_are_functions_of_the_seed_and_the_round():
-    once, again = schedule_of(20, 12, 60), schedule_of(20, 12, 60)
-    forward = [once.cohort(r) for r in range(20)]
-    for r in reversed(range(20)):
-        np.testing.assert_array_equal(again.cohort(r).clients, forward[r].clients)
-        np.testing.assert_array_equal(again.cohort(r).canaries, forward[r].canaries)
-    other = schedule_of(20, 12, 60, seed=3)
-    assert any(list(other.cohort(r).clients) != list(forward[r].clients) for r in range(20))
-
-
-def test_more_clients_per_round_than_clients():
-    with pytest.raises(InputError, match=r"clients_per_round: 20 of 19 .* must be at most 19$"):
-        schedule_of(4, 20, 19)

@@ -6,7 +6,6 @@ from attendance import POOL, attendance, chi_square, schedule_of
 from scipy import stats
 
 from fl_audit.accounting import (
-    AllocatedRounds,
     BallsInBinsSampling,
     MinSeparationSampling,
     TruncatedPoissonSampling,
@@ -27,7 +26,6 @@ from fl_audit.config import (
 from fl_audit.errors import InputError
 from fl_audit.json_records import from_json, to_json
 from fl_audit.mechanisms import describe, round_noise
-from fl_audit.participation.client_patterns import without_replacement
 
 CLIENTS, ROUNDS = 4_000, 23
 SIZES = {"rounds": ROUNDS, "clients_per_round": 800}
@@ -47,23 +45,6 @@ def test_balls_in_bins_draw_one_group_each():
     sizes = table[:5].sum(axis=1)
     # 4 degrees of freedom: above 35 with probability 5e-7.
     assert chi_square(sizes, CLIENTS / 5) < 35
-
-
-def test_each_client_draws_so_many_rounds():
-    schedule = schedule_of(RandomAllocation(**SIZES), CLIENTS)
-    assert schedule.client_attendance.sampling == AllocatedRounds(5, ROUNDS)
-    table = attendance(schedule, CLIENTS).clients
-    np.testing.assert_array_equal(table.sum(axis=0), 5)
-    # 22 degrees of freedom, and less variance than of a multinomial: above 80 with 1e-8.
-    assert chi_square(table.sum(axis=1), CLIENTS * 5 / ROUNDS) < 80
-
-
-def test_all_subsets_are_as_likely():
-    drawn = np.sort(without_replacement(np.random.default_rng(3), 5, 3, 20_000), axis=1)
-    subsets, counts = np.unique(drawn, axis=0, return_counts=True)
-    assert len(subsets) == 10
-    # 9 degrees of freedom: above 45 with probability 9e-7.
-    assert chi_square(counts, 2_000) < 45
 
 
 def test_clients_rest_after_each_round():

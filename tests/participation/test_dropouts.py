@@ -71,11 +71,6 @@ def test_devices_report_in_their_hours():
     assert design.release.client.participations == present.sum(axis=0).max()
 
 
-def test_hours_need_a_day():
-    with pytest.raises(InputError, match="rounds_per_day is missing"):
-        designed({"available_share": 0.5})
-
-
 def test_coins_of_canaries_change_no_other_rounds():
     """Excluded canaries take a place, too, so that rounds do not depend on coins."""
     config = designed({"share": 0.2, "report_goal": 20})

@@ -75,17 +75,6 @@ def test_most_frequent_clients_share_canaries_where_there_are_several(tmp_path):
     assert chi_square(sizes, 5000) < 29
 
 
-def test_only_the_first_rounds(tmp_path):
-    path = log_of(tmp_path, PRESENT)
-    schedule = schedule_of(Replay(path=path, rounds=4), NUM_CLIENTS)
-    table = attendance.attendance(schedule, NUM_CLIENTS)
-    np.testing.assert_array_equal(table.clients, PRESENT[:4])
-    assert schedule.client_participations == PRESENT[:4].sum(axis=0).max()
-    assert (table.canaries.sum(axis=0)[INCLUDED] > 0).all()
-    with pytest.raises(InputError, match=r"rounds: 31 .* log that has 30; must be at most 30$"):
-        schedule_of(Replay(path=path, rounds=31), NUM_CLIENTS)
-
-
 def test_a_relative_path_starts_at_the_configs_folder(tmp_path):
     (tmp_path / "config.toml").write_text(
         "task = { kind = 'digits' }\n"
@@ -173,11 +162,3 @@ def test_what_is_refused(tmp_path, text, message):
     assert line.startswith(f"{tmp_path / 'log.csv'}")
     assert message in line
     assert "\n" not in line
-
-
-def test_no_file_and_no_text(tmp_path):
-    with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file"):
-        read_replay_log(tmp_path / "none.csv", IDS)
-    (tmp_path / "log.csv").write_bytes(b"round,client_id\n1,\xff\n")
-    with pytest.raises(InputError, match="must be UTF-8 text"):
-        read_replay_log(tmp_path / "log.csv", IDS)

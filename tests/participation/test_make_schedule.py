@@ -1,7 +1,5 @@
 """What holds of every pattern, and the schedule that a config asks for."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import attendance
 import numpy as np
 import pytest
@@ -80,17 +78,6 @@ def test_cohorts_are_functions_of_the_seed_and_the_round(name):
         np.testing.assert_array_equal(cohort.clients, forward[r].clients)
         np.testing.assert_array_equal(cohort.canaries, forward[r].canaries)
         assert cohort.clients.dtype == cohort.canaries.dtype == np.int64
-
-
-@every_pattern
-def test_rounds_may_be_asked_for_from_any_thread(name):
-    once, shared = made(name), made(name)
-    forward = [once.cohort(r) for r in range(20)]
-    rounds = np.random.default_rng(0).permutation(np.repeat(np.arange(20), 20))
-    with ThreadPoolExecutor(8) as pool:
-        for r, cohort in zip(rounds, pool.map(shared.cohort, rounds.tolist()), strict=True):
-            np.testing.assert_array_equal(cohort.clients, forward[r].clients)
-            np.testing.assert_array_equal(cohort.canaries, forward[r].canaries)
 
 
 @pytest.mark.parametrize("name", [n for n in CONFIGS if n not in UNSEEDED])

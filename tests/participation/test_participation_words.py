@@ -21,7 +21,7 @@ from fl_audit.config import (
     Uniform,
 )
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.participation.schedule import canary_rounds, client_rounds
+from fl_audit.participation.schedule import client_rounds
 
 SIZES = {"rounds": 40, "clients_per_round": 30}
 
@@ -105,43 +105,3 @@ def record_of(client: Sampling) -> RunRecord:
 )
 def test_sentences_on_real_clients(participation, sampling, sentence):
     assert sentence in client_rounds(record_of(sampling), participation)
-
-
-@pytest.mark.parametrize(
-    ("participation", "sentence"),
-    [
-        (Shuffle(**SIZES), "sampled at random."),
-        (
-            Shuffle(**SIZES, canary_repeats=4),
-            "sampled at random, one in each of 4 equal parts of the run.",
-        ),
-        (
-            Shuffle(**SIZES, canary_first_rounds=20),
-            "sampled at random from the first 20 rounds.",
-        ),
-        (
-            Shuffle(**SIZES, canary_first_rounds=20, canary_repeats=4),
-            "sampled at random, one in each of 4 equal parts of the first 20 rounds.",
-        ),
-        (Shuffle(**SIZES, canaries="once_per_epoch"), "sampled at random, one in each epoch."),
-        (
-            Uniform(**SIZES, canaries="last_rounds", canary_last_rounds=5),
-            "Poisson in number, sampled at random from the last 5 rounds.",
-        ),
-        (Bernoulli(**SIZES), "sampled like a client’s."),
-        (EveryRound(rounds=40), "all of them."),
-        (MinSeparation(**SIZES, separation=10), "sampled like a client’s."),
-        (
-            MinSeparation(**SIZES, separation=10, canaries="most_frequent"),
-            "all those of a group, sampled for each canary.",
-        ),
-        (CyclicPoisson(**SIZES, separation=5), "sampled like a client’s."),
-        (Replay(path="log.csv"), "those of a client of the log, sampled for each canary."),
-        (
-            Replay(path="log.csv", canaries="most_frequent"),
-            "those of the client that participates most often.",
-        ),
-    ],
-)
-def test_sentences_on_canaries(participation, sentence):
-    assert canary_rounds(participation) == f"Its rounds are {sentence}"

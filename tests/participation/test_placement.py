@@ -16,17 +16,6 @@ every_pattern = pytest.mark.parametrize("pattern", PATTERNS)
 
 
 @every_pattern
-def test_repeats_are_once_in_each_equal_part(pattern):
-    config = pattern(rounds=22, clients_per_round=4, canaries="repeats", canary_repeats=5)
-    schedule = schedule_of(config, 30)
-    table = attendance.attendance(schedule, 30).canaries
-    for part in np.array_split(table, 5):
-        assert (part.sum(axis=0) == INCLUDED).all()
-    assert schedule.canary_participations == 5
-    assert schedule.expected_canaries == pytest.approx(INCLUDED.sum() * 5 / 22)
-
-
-@every_pattern
 def test_repeats_in_the_first_rounds_alone(pattern):
     config = pattern(
         rounds=22,
@@ -92,17 +81,6 @@ def test_last_rounds_are_a_poisson_number(pattern):
     assert chi_square(rounds, rounds.mean()) < 55
     assert schedule.canary_participations == len(numbers) - 1
     assert schedule.expected_canaries == pytest.approx(table.sum() / 40)
-
-
-@every_pattern
-def test_last_rounds_come_as_often_as_a_client_unless_told(pattern):
-    config = pattern(rounds=60, clients_per_round=5, canaries="last_rounds", canary_last_rounds=50)
-    included = np.ones(10_000, bool)
-    schedule = schedule_of(config, 30, included)
-    # A client is in 60 * 5 / 30 = 10 rounds on average; the mean of 10,000 Poisson numbers has a
-    # standard deviation of 0.032, and 6 of them are exceeded with probability 2e-9.
-    total = schedule.expected_canaries * 60
-    assert total / 10_000 == pytest.approx(10, abs=6 * 0.032)
 
 
 def test_a_poisson_number_beyond_the_last_rounds_is_all_of_them():
@@ -194,15 +172,3 @@ def test_keys_that_contradict_each_other(pattern, keys, message):
         schedule_of(pattern(rounds=10, clients_per_round=2, **keys), 30)
     assert str(caught.value).startswith("participation.")
     assert "\n" not in str(caught.value)
-
-
-@every_pattern
-def test_more_presentations_than_can_be_drawn_are_refused(pattern):
-    many = {"rounds": 1_000_000, "clients_per_round": 4}
-    included = np.ones(1_000, bool)
-    config = pattern(**many, canaries="repeats", canary_repeats=1_000_000)
-    with pytest.raises(InputError, match=r"1,000 canaries with 1,000,000 rounds each are too"):
-        schedule_of(config, 30, included)
-    last = {"canaries": "last_rounds", "canary_last_rounds": 1_000_000}
-    with pytest.raises(InputError, match=r"canary_mean_repeats: 1,000 canaries .* 500,000 rounds"):
-        schedule_of(pattern(**many, **last, canary_mean_repeats=5e5), 30, included)

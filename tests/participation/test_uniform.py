@@ -4,11 +4,9 @@ import attendance
 import numpy as np
 import pytest
 from attendance import INCLUDED, POOL, chi_square, schedule_of
-from scipy import stats
 
 from fl_audit.accounting import FixedSizeSampling
 from fl_audit.config import Uniform
-from fl_audit.errors import InputError
 
 CANARIES = np.flatnonzero(INCLUDED)
 
@@ -57,36 +55,3 @@ def test_every_pair_is_equally_likely_to_be_drawn_together():
     code = np.array([index[tuple(map(int, pair))] for pair in pairs])
     successions = np.bincount(10 * code[1:] + code[:-1], minlength=100)
     assert chi_square(successions, 19_999 / 100) < 195
-
-
-def test_clients_and_canaries_are_drawn_alike():
-    config = Uniform(rounds=4000, clients_per_round=12)
-    table = attendance.attendance(schedule_of(config, 60), 60)
-    counts = np.concatenate([table.clients, table.canaries[:, CANARIES]], axis=1).sum(axis=0)
-    share = 32 / 161
-    # Binomial counts of about 110 members: 7 standard deviations, below 3e-12 each.
-    assert np.abs(counts - 4000 * share).max() < 7 * (4000 * share * (1 - share)) ** 0.5
-    # And not so even as if drawn in turns: their variance is that of the binomial law, less what
-    # fixed sizes take (about 1 %); chi2.cdf(40, 109) = 7e-10.
-    assert stats.chi2.cdf(40, len(counts) - 1) < 1e-6
-    assert chi_square(counts, 4000 * share) / (1 - share) > 40
-
-
-def test_what_it_says_of_itself():
-    schedule = schedule_of(Uniform(rounds=9, clients_per_round=12), 60)
-    assert schedule.expected_clients == pytest.approx(32 * 60 / 161)
-    assert schedule.expected_canaries == pytest.approx(32 * INCLUDED.sum() / 161)
-    assert schedule.client_participations is None
-    assert schedule.canary_participations is None
-    assert schedule.client_participations is None
-
-
-def test_a_cohort_of_everybody():
-    table = attendance.attendance(schedule_of(Uniform(rounds=5, clients_per_round=60), 60), 60)
-    assert (table.clients == 1).all()
-    assert (table.canaries == INCLUDED).all()
-
-
-def test_more_clients_per_round_than_clients():
-    with pytest.raises(InputError, match=r"clients_per_round: 20 of 19 .* must be at most 19$"):
-        schedule_of(Uniform(rounds=4, clients_per_round=20), 19)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.config.attack_tables import Attack, FederatedAttack, load_attack_config
+from fl_audit.config.attack_tables import load_attack_config
 from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file
@@ -137,13 +137,3 @@ def test_what_cannot_be_attacked_is_refused_before_anything_is_written(config, t
 def test_the_code_of_the_docs_runs():
     document = (Path(__file__).parents[2] / "docs" / "membership.md").read_text()
     exec(document.split("```python\n")[1].split("```")[0], {})
-
-
-def test_the_configs_of_the_docs_are_read(tmp_path):
-    document = (Path(__file__).parents[2] / "docs" / "membership.md").read_text()
-    path = tmp_path / "attack.toml"
-    for block, expected in zip(
-        document.split("```toml\n")[1:], (Attack(), FederatedAttack()), strict=True
-    ):
-        path.write_text(block.split("```")[0])
-        assert load_attack_config(path, []).attack == expected

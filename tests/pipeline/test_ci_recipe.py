@@ -41,14 +41,6 @@ def repository(tmp_path_factory):
     return folder
 
 
-def test_the_steps_are_those_of_the_recipe():
-    assert [*_steps()] == [
-        "Install",
-        "Train and audit",
-        "Test the claim again, at the folder's own delta",
-    ]
-
-
 def test_install_takes_the_lock_and_the_package(repository):
     """Programs list what pip is asked for and link what git clones: no network, no git."""
     tools = repository / "tools"

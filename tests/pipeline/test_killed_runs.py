@@ -1,6 +1,5 @@
 """A run that is killed at any write goes on with --resume and gives the same scores."""
 
-import functools
 from pathlib import Path
 
 import pytest
@@ -84,33 +83,3 @@ def test_every_kill_at_a_write_leaves_a_run_to_resume(config, whole, tmp_path, m
         _check_resumes(tmp_path / str(write), config, whole)
         write += 1
     assert write > 12
-
-
-_slow_log = functools.partial(pytest.param, marks=pytest.mark.slow)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "round_cosines.npy",
-        _slow_log("release_cosines.npy"),
-        _slow_log("aggregates.npy"),
-        _slow_log("metrics.csv"),
-    ],
-)
-def test_a_log_that_is_cut_before_a_resume_is_one_line(config, tmp_path, monkeypatch, capsys, name):
-    out = tmp_path / "run"
-    words = ["run", str(config), "--out", str(out)]
-    for write in range(6, 12):  # until the first checkpoint stands
-        if (out / "checkpoint.npz").exists():
-            break
-        out = tmp_path / str(write)
-        words = ["run", str(config), "--out", str(out)]
-        assert _killed_at(write, monkeypatch, words)
-    (out / name).write_bytes((out / name).read_bytes()[:150])
-    capsys.readouterr()
-    assert main([*words, "--resume"]) == 2
-    printed = capsys.readouterr()
-    assert printed.err.startswith(f"fl-audit: error: {out / name}: round 1 has changed since")
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""

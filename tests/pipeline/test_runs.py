@@ -1,7 +1,6 @@
 """Whole runs through the command line: separation, noise, interruption, bad input."""
 
 import csv
-import dataclasses
 import errno
 import json
 import os
@@ -15,12 +14,7 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.tff_engine import TffEngine
 from fl_audit.estimators import estimate
-from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import read_score_file
 from tests.small_configs import TINY_RUN
 
@@ -121,15 +115,6 @@ def test_without_noise_the_maximum_separates_included_from_excluded(noiseless):
     assert final.score[final.included].mean() > 3 * _DIM**-0.5
 
 
-@pytest.mark.parametrize("statistic", ["final", "final_minus_initial"])
-def test_excluded_canaries_follow_the_null(noiseless, statistic):
-    scores = read_score_file(noiseless / f"scores_{statistic}.csv")
-    null = scores.score[~scores.included] * _DIM**0.5
-    # 5.5 standard errors of a mean and of a variance: each fails once in 2e7 seeds.
-    assert abs(null.mean()) < 5.5 / null.size**0.5
-    assert abs(null.var() - 1) < 5.5 * (2 / null.size) ** 0.5
-
-
 def _one_run(out: Path, statistic: str) -> float:
     """The bound at a confidence that chance does not reach.
 
@@ -139,20 +124,6 @@ def _one_run(out: Path, statistic: str) -> float:
     scores = read_score_file(out / f"scores_{statistic}.csv").canary_scores()
     result = estimate(scores, delta=1e-12, confidence=1 - 1e-11, methods=["one_run"])
     return result.estimates[0].epsilon
-
-
-@pytest.mark.slow
-def test_with_much_noise_the_one_run_bound_is_zero(config_path, noiseless, tmp_path, capsys):
-    out = tmp_path / "noisy"
-    overrides = ["mechanism.noise_multiplier=20.0", "mechanism.clipped_count_stddev=100.0"]
-    arguments = [item for override in overrides for item in ("--set", override)]
-    assert main(["run", str(config_path), "--out", str(out), *arguments, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report == json.loads((out / "report.json").read_text())
-    assert report["analytical_epsilon"] < 1
-    for statistic in ("max", "final_minus_initial"):
-        assert _one_run(out, statistic) == 0
-    assert _one_run(noiseless, "max") > 0
 
 
 def _spawn(config_path: Path, out: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -217,26 +188,6 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path,
     np.testing.assert_array_equal(killed[compared, 1], whole[compared, 1])
 
 
-@pytest.mark.slow
-def test_native_in_several_workers_is_as_local(config_path, noiseless, tmp_path, monkeypatch):
-    """12 rounds in sessions of 5; each session of `native` is a worker of its own."""
-
-    def in_sessions_of_five(run: PreparedRun, worker_log: Path) -> TffEngine:
-        return dataclasses.replace(make_runtime(run, worker_log), rounds_per_session=5)
-
-    monkeypatch.setattr("fl_audit.engines.runtimes.make_runtime", in_sessions_of_five)
-    out = tmp_path / "native"
-    assert main(["run", str(config_path), "--out", str(out), "--set", "runtime=native"]) == 0
-    for statistic in STATISTICS:
-        native, local = (
-            read_score_file(folder / f"scores_{statistic}.csv") for folder in (out, noiseless)
-        )
-        np.testing.assert_array_equal(native.included, local.included)
-        np.testing.assert_allclose(native.score, local.score, atol=1e-6)  # 4e-8 came out
-    assert read_record(RunFolder(out)).runtime == "native, on CPUs (asked for)"
-    assert read_record(RunFolder(noiseless)).runtime.startswith("local, on the ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -293,19 +244,6 @@ def test_a_log_that_the_disk_has_no_room_for_leaves_nothing(
         assert "takes 5,760 bytes: No space left on device" in capsys.readouterr().err
         assert not is_there or not list(out.iterdir())
         out.mkdir(exist_ok=True)
-
-
-def test_a_finished_run_stays_as_it_is(config_path, noiseless, capsys):
-    before = {path: path.stat().st_mtime_ns for path in noiseless.iterdir()}
-    run = ["run", str(config_path), "--out", str(noiseless), "--json"]
-    assert main(run) == 2
-    assert "already holds a finished run" in capsys.readouterr().err
-    assert main([*run, "--resume"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == json.loads((noiseless / "report.json").read_text())
-    assert main([*run, "--resume", "--set", "seed=77"]) == 2
-    assert "holds a run of another config: `seed` was" in capsys.readouterr().err
-    assert {path: path.stat().st_mtime_ns for path in noiseless.iterdir()} == before
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.cli import main
 from fl_audit.report.build import EstimateRequest, report_on_folder, report_on_statistics
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import Claim, NoiseClaim
+from fl_audit.verdict import Claim
 
 DIM, ROUNDS, COHORT, NOISE = 2000, 20, 10, 0.5
 POOL = CanaryPool(seed=3, count=400, dim=DIM)
@@ -58,21 +58,6 @@ def test_known_rounds_contradict_no_claim_that_may_count_on_sampling(tmp_path, p
     assert "score by own_rounds" not in everything.reason
 
 
-def test_known_rounds_count_where_no_claim_counts_on_sampling(tmp_path):
-    for number, said in enumerate(
-        (DEALT_BEFOREHAND, Participation("poisson", claim_counts_on_sampling=False))
-    ):
-        folder = log(tmp_path / str(number), said)
-        assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
-        right = verdict_on(folder, 7.6, "own_rounds")
-        assert right.outcome == "consistent"
-        assert (
-            "exceeds the claim for a client that participates in one round with weight 1."
-            in right.reason
-        )
-        assert 7.6 < right.detectable_epsilon <= 15.2
-
-
 @pytest.mark.parametrize(
     ("said", "words"),
     [
@@ -89,30 +74,6 @@ def test_canaries_show_nothing_in_favour_of_clients_who_may_do_more(tmp_path, sa
     assert verdict.outcome == "inconclusive"
     assert words in verdict.reason
     assert verdict_on(folder, 1.0, "own_rounds").outcome == "contradicted"
-
-
-def test_rounds_without_a_canary_are_named(tmp_path):
-    folder = log(tmp_path / "audit", DEALT_BEFOREHAND, released=ROUNDS + 10)
-    verdict = verdict_on(folder, 8.4, "own_rounds")
-    assert verdict.outcome == "inconclusive"
-    assert "no canary participated in rounds 21 to 30" in verdict.reason
-
-
-def test_a_claimed_noise_is_about_canaries_of_one_round(tmp_path):
-    twice = [[1 + canary % ROUNDS, 1 + (canary + 7) % ROUNDS] for canary in range(POOL.count)]
-    asked = EstimateRequest(delta=1e-3, claim=NoiseClaim(NOISE, 1e-3))
-    for number, rounds, outcome in ((1, DEALT, "consistent"), (2, twice, "inconclusive")):
-        said = Participation("none", client_rounds=number, client_weight=1)
-        folder = log(tmp_path / str(number), said, rounds)
-        assert report_on_folder(folder, asked).verdict.outcome == outcome
-
-
-def test_a_canary_in_more_rounds_than_a_client_contradicts_nothing(tmp_path):
-    often = [[1 + canary % ROUNDS, 1 + (canary + 7) % ROUNDS] for canary in range(POOL.count)]
-    folder = log(tmp_path / "audit", DEALT_BEFOREHAND, often)
-    verdict = verdict_on(folder, 1.0, "own_rounds")
-    assert verdict.outcome == "inconclusive"
-    assert "participated in up to 2 rounds and a client in at most 1" in verdict.reason
 
 
 @pytest.mark.parametrize(

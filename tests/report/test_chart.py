@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from fl_audit.cli import main
 from fl_audit.estimators import CanaryScores, Gaussian
 from fl_audit.report.chart import LogAxis, _edges, _expected_counts, epsilon_bars, score_histogram
 from tests.report.made_reports import (
@@ -13,7 +12,6 @@ from tests.report.made_reports import (
     fitted_and_proven,
     guarantee,
     report,
-    statistic,
 )
 
 # The picture of the page: a bar per attacker on a logarithmic axis.
@@ -54,22 +52,6 @@ def test_a_bar_without_a_guarantee_is_open(canary, words):
     assert drawn.ticks[-1].text == "∞"
 
 
-def test_more_proven_than_guaranteed_is_seen():
-    bar = bars(4.0).bars[0]
-    assert bar.is_broken
-    assert bar.end < bar.start
-
-
-def test_an_estimate_above_the_guarantee_by_chance_ends_there():
-    bar = bars(9.5).bars[0]
-    assert bar.estimated == "≈ 9.50"
-    assert bar.interval[1] == bar.estimate == bar.end
-
-
-def test_nothing_to_show_is_no_picture():
-    assert bars(15.0, {"final": statistic()}) is None
-
-
 def test_the_axis_holds_any_numbers():
     for values in ([], [0.0], [math.inf], [1e-12, 50.0], [1e-9], [6730.0, math.inf]):
         axis = LogAxis.around(values)
@@ -106,13 +88,6 @@ def test_degenerate_scores_are_drawn(included, excluded):
     assert 2 <= len(edges) <= 91
     counted = np.histogram(np.concatenate([scores.included, scores.excluded]), edges)[0].sum()
     assert counted == len(included) + len(excluded)
-
-
-def test_scores_whose_range_is_no_float_are_not_drawn(tmp_path):
-    path, page = tmp_path / "scores.csv", tmp_path / "page.html"
-    path.write_text("canary_id,included,score\n0,1,1.7e308\n1,0,-1.7e308\n2,1,0\n3,0,1\n")
-    assert main(["estimate", str(path), "--delta", "1e-3", "--out", str(page)]) == 0
-    assert "excluded (2)" not in page.read_text()
 
 
 def test_the_curve_counts_what_a_law_puts_into_a_bin():

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from fl_audit.accounting import OneRoundPerBlock, PoissonSampling, attacker_bounds
-from fl_audit.accounting.upper_bounds import Attacker, upper_bounds
+from fl_audit.accounting import OneRoundPerBlock, attacker_bounds
 from fl_audit.report import statistics as report_statistics
 from fl_audit.report.tables import efficiency_rows
 from tests.accounting.releases import release
@@ -52,22 +51,6 @@ def test_each_statistic_is_compared_with_what_its_own_attacker_could_prove():
     assert known.gaussian is not None
     assert (known.gaussian.lower_bound, known.gaussian.lower_bound_by) == (13.9, "threshold_gdp")
     assert known.gaussian.reachable == pytest.approx(14.52, abs=0.01)
-
-
-def test_an_attacker_who_knows_the_rounds_is_compared_without_amplification():
-    run = made(PoissonSampling(1 / 15))
-    found = efficiency_of(run, STATISTICS)
-    assert found["own_rounds"].upper_bound == pytest.approx(96.70, abs=0.01)
-    assert found["max"].upper_bound == pytest.approx(59.14, abs=0.01)
-    known = upper_bounds(run, DELTA).attackers[Attacker.KNOWS_ROUNDS]
-    assert known.client.epsilon == known.canary.epsilon == found["own_rounds"].upper_bound
-
-
-def test_an_unknown_threat_model_may_know_the_rounds():
-    other = {"x": statistic(threat_model="x", num_included=9)}
-    found = efficiency_of(made(ONCE), other)["x"]
-    assert found.knows_rounds
-    assert found.lower_bound is None
 
 
 def test_the_page_has_a_row_per_statistic():

@@ -11,7 +11,6 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.errors import InputError
-from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.number_words import delta_text, lower_bound_text
 from fl_audit.report import write_report
@@ -122,19 +121,6 @@ def test_a_score_file_alone_has_a_page(audit, tmp_path, capsys):
     assert "trainable parameters" not in text
 
 
-def test_scores_of_an_unknown_kind_stand_beside_known_ones(audit, tmp_path, capsys):
-    for name, kind in (("max", "max"), ("sum", "window_max"), ("final", "of_mine")):
-        scores = read_score_file(audit.folder.scores(name))
-        write_score_file(RunFolder(tmp_path).scores(kind), scores)
-    page = tmp_path / "page.html"
-    made = estimated(capsys, str(tmp_path), "--delta=1e-4", f"--out={page}")
-    assert list(made["statistics"]) == ["max", "window_max", "of_mine"]
-    text = text_of(page)
-    # A window without a config: which rounds it had is not known.
-    assert "what these scores are made from" in text
-    assert "of_mine" in text
-
-
 def test_a_finished_run_keeps_what_it_knows_at_what_is_asked(reported: Reported, tmp_path, capsys):
     page, folder = tmp_path / "page.html", reported.folder.path
     argv = [str(folder), "--delta=1e-6", "--confidence=0.9", "--statistic=max", f"--out={page}"]
@@ -146,26 +132,6 @@ def test_a_finished_run_keeps_what_it_knows_at_what_is_asked(reported: Reported,
     bounds = {e["method"]: e["epsilon"] for e in made["statistics"]["max"]["estimates"]}
     assert f"≥ {bounds['threshold_clopper_pearson']:.3g}" in text
     assert page.read_text().count("Histogram of scores") == 1
-
-
-def test_at_what_a_run_was_asked_its_page_is_its_own(run_folder, tmp_path_factory, capsys):
-    page = tmp_path_factory.mktemp("pages") / "page.html"
-    run_folder.scores("own_rounds").unlink()  # of no threat model of its config
-    report = write_report(run_folder)
-    made = estimated(capsys, str(run_folder.path), f"--delta={report.delta!r}", f"--out={page}")
-    in_report = json.loads(run_folder.report_json.read_text())["statistics"]
-    assert list(made["statistics"]) == list(in_report)
-    for name, statistic in made["statistics"].items():
-        assert statistic["estimates"] == in_report[name]["estimates"]
-    assert page.read_text() == run_folder.report_html.read_text()
-
-
-def test_a_page_that_cannot_be_written_is_one_line(audit, tmp_path, capsys):
-    page = tmp_path / "no" / "page.html"
-    assert main(["estimate", str(audit.folder.path), "--delta=1e-4", f"--out={page}"]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""  # refused before the log is scored
-    assert f"argument --out: {page}: cannot be written: No such file" in printed.err
 
 
 # Score files of a folder that contradict what else is in it.
@@ -199,14 +165,3 @@ def test_the_pool_says_the_same(tmp_path, in_pool, in_file):
     written(tmp_path, in_pool)
     (found,) = folder_statistics(AuditedFolder(tmp_path))
     assert found.scores.inclusion == in_pool
-
-
-def test_scores_are_of_the_listed_canaries(tmp_path):
-    written(tmp_path, None)
-    listed = tmp_path / "canaries.csv"
-    listed.write_text("canary_id,included\n0,1\n1,0\n2,1\n3,0\n")
-    assert folder_statistics(AuditedFolder(tmp_path))
-    for rows in ("0,1\n1,0\n2,1\n3,1\n", "0,1\n1,0\n2,1\n", "0,1\n1,0\n2,1\n3,0\n4,0\n"):
-        listed.write_text("canary_id,included\n" + rows)
-        with pytest.raises(InputError, match="must score exactly the canaries of"):
-            folder_statistics(AuditedFolder(tmp_path))

@@ -10,7 +10,6 @@ from fl_audit.report import summary_lines, write_report
 from fl_audit.report.headline import headline
 from fl_audit.report.report import Efficiency, SeenByAttacker
 from fl_audit.report.tables import group_rows
-from fl_audit.report.terminal import answer_lines
 from tests.report import made_reports
 from tests.report.conftest import NO_NOISE
 from tests.report.made_reports import (
@@ -73,35 +72,12 @@ def test_a_bound_without_an_error_is_said_to_be_the_most(details, is_most):
     assert line.endswith(", the most that this method can prove with 18 canaries") == is_most
 
 
-def test_an_estimate_all_above_the_guarantee_is_not_cut():
-    lines = headline(report(canary=12.0)).lines()
-    assert lines[3] == "estimate      ε ≈ 15.6 (14.8 … 16.4), above the upper bound"
-    assert (
-        headline(report(canary=10.0))
-        .sentence()
-        .endswith("the mechanism is not as configured, with 95 % confidence.")
-    )
-
-
-def test_printed_bounds_still_hold():
-    made = report(canary=15.21, statistics={"m": fitted_and_proven("final", 15.19, 16, 15.1, 17)})
-    assert headline(made).lines()[0].startswith("upper bound   ε ≤ 15.3 for a canary")
-    assert headline(made).lines()[2].startswith("lower bound   ε ≥ 15.1 for a canary")
-    assert "99 % of the upper bound" in headline(made).sentence()
-
-
 def test_a_bound_for_any_mechanism_says_so_and_one_that_claims_nothing_does_not_lead():
     valid = estimate("one_run_valid", "lower_bound", 3.0, valid_for="any mechanism", lower=3.0)
     after_stop = estimate("threshold_valid", "lower_bound", 9.0, lower=9.0)
     made = report(statistics={"m": statistic(estimates=(after_stop, valid))})
     line = headline(made).lines()[2]
     assert line == "lower bound   ε ≥ 3.00 for a canary, with 95 % confidence, for any mechanism"
-
-
-def test_who_knows_who_was_sampled_does_not_lead_where_sampling_is_counted_on():
-    made = headline(report(canary=6.5, participations=None))
-    assert made.lower_bound_epsilon() == 6.0
-    assert made.sees == "rounds"
 
 
 @pytest.mark.parametrize(
@@ -140,41 +116,6 @@ def test_without_a_guarantee(canary, upper_bound, sentence):
     assert made.sentence().endswith(sentence)
 
 
-def test_nothing_proven_and_nothing_made():
-    none = {"final": fitted_and_proven("final", 0.0, 0.0, 0.0, 1.0)}
-    assert headline(report(statistics=none)).sentence() == (
-        "Threat model final (the attacker has the model): no leakage was detected."
-    )
-    lines = headline(report(statistics={"final": statistic()})).lines()
-    assert lines[2] == "lower bound   none, because no valid method applies to these scores"
-    assert lines[3] == "estimate      none, because shift_fit does not apply to these scores"
-
-
-def test_scores_alone_know_no_guarantee_but_the_attacker():
-    of_runs = report()
-    scores = dataclasses.replace(of_runs, analytical=None, efficiency={}, run=None, config=None)
-    made = headline(scores)
-    lines = answer_lines(made, 60)
-    assert max(map(len, lines)) <= 60
-    text = " ".join(" ".join(lines).split())
-    assert "unknown (scores alone do not state the noise)" in text
-    assert "ε ≥ 11.4 for a canary, with 95 % confidence" in text
-    assert (
-        "threat model known_rounds (the attacker has rounds and clients): audited ε ≥ 11.4" in text
-    )
-
-
-def test_a_bound_above_the_estimate_of_uneven_canaries():
-    made = headline(
-        report(math.inf, statistics={"final": fitted_and_proven("final", 9.0, 3.0, 2.0, 4.0)})
-    )
-    assert made.estimate_within() is None
-    assert made.lines()[-2] == (
-        "estimate      none: canaries differ too much for a one-parameter Gaussian fit (the best "
-        "gives 3.00, below the lower bound)"
-    )
-
-
 # The summary for the terminal.
 
 
@@ -200,15 +141,3 @@ def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, chan
     assert table[1] == "valid lower bounds"
     assert any("94.3 %" in line and "held-out images" in line for line in lines)
     assert any(line.startswith("upper bound         ∞") for line in lines)
-
-
-def test_summary_gives_three_digits(reported):
-    report = reported.report
-    estimate = report.statistics["final"].estimates[0]
-    row = next(line for line in summary_lines(report) if line.startswith("  gaussian_fit"))
-    assert row.split()[:2] == ["gaussian_fit", f"{estimate.epsilon:.2f}"]
-
-
-def test_a_run_without_canaries_has_no_table(reported):
-    without = dataclasses.replace(reported.report, statistics={})
-    assert not any("threshold" in line for line in summary_lines(without))

@@ -60,15 +60,6 @@ def test_the_four_configs_have_every_statistic_between_them():
     assert names == set(STATISTICS)
 
 
-def test_a_window_of_one_round_is_one_vector_in_both(run_folder):
-    made = reported(run_folder, ONE_ROUND).statistics
-    of_estimate = {s.name: s.null.kind for s in folder_statistics(AuditedFolder(run_folder.path))}
-    for name in ("window_max", "window_sum"):
-        assert made[name].null == of_estimate[name] == "closed_form"
-    for name in ("max", "sum", "checkpoints_max", "checkpoints_sum"):
-        assert made[name].null == of_estimate[name] == "empirical"
-
-
 def known_of_rounds(scale: float) -> dict[str, ComparedVectors]:
     dense = Concentration(1.6 / DIM**0.5, 3 / DIM)
     return {

@@ -3,17 +3,14 @@
 import dataclasses
 import json
 import math
-import re
 
 import pytest
 
 from fl_audit.config.file import config_to_toml, load_config
-from fl_audit.errors import InputError
 from fl_audit.report import report_from_json, report_to_json, summary_lines, write_report
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.tables import threat_model_rows
 from tests.report.conftest import NO_NOISE
 
 # report.json and the typed report: one is the other.
@@ -69,21 +66,6 @@ def test_a_value_of_the_wrong_type_is_named(reported):
 # A report in a notebook, and as rows.
 
 
-def test_rows_are_all_estimates_of_all_statistics(reported):
-    report = reported.report
-    rows = report.records()
-    assert {row["statistic"] for row in rows} == set(report.statistics)
-    assert len(rows) == sum(len(made.estimates) for made in report.statistics.values())
-    assert {row["delta"] for row in rows} == {report.delta}
-
-
-def test_a_notebook_shows_the_answer(reported):
-    html = reported.report._repr_html_()
-    assert html.startswith("<pre>upper bound")
-    assert "lower bound" in html
-    assert "checks" in html
-
-
 # A run that is audited under every threat model: its reports, verdict and summary.
 
 
@@ -97,56 +79,6 @@ THREAT_MODELS = {
     "window_max": "window",
     "window_sum": "window",
 }
-
-
-def test_each_statistic_names_its_threat_model(widely_reported):
-    statistics = widely_reported.report.statistics
-    assert {name: made.threat_model for name, made in statistics.items()} == THREAT_MODELS
-
-
-def test_report_json_says_what_attackers_see_and_of_whom(widely_reported):
-    report = json.loads(widely_reported.folder.report_json.read_text())
-    models = report["threat_models"]
-    assert list(models) == list(dict.fromkeys(THREAT_MODELS.values()))
-    assert models["window"] == {
-        "title": "Window",
-        "sees": "the noised updates of rounds 3 to 5 alone",
-        "first_round": 3,
-        "last_round": 5,
-        "num_included_in_rounds": 87,
-    }
-    assert models["all_iterates"]["first_round"] == 1
-    assert models["all_iterates"]["last_round"] == 40
-    assert models["all_iterates"]["num_included_in_rounds"] == 94
-
-
-def test_a_default_run_has_three(reported):
-    models = reported.report.threat_models
-    assert list(models) == ["final", "final_and_initial", "all_iterates"]
-
-
-def test_the_table_has_a_row_per_threat_model(widely_reported):
-    rows = threat_model_rows(widely_reported.report)
-    assert [row.title for row in rows][-2:] == ["Checkpoints", "Window"]
-    assert rows[-1].statistics == "Largest in window, Sum in window"
-    assert (rows[-1].included, rows[-1].sees_all) == ("87 of 94", False)
-    assert (rows[0].included, rows[0].sees_all) == ("94 of 94", True)
-
-
-def test_the_page_groups_columns_by_threat_model(widely_reported, reported):
-    page = widely_reported.html
-    heads = re.findall(r'<th scope="colgroup" class="number" colspan="(\d)">(.*?)</th>', page)
-    assert heads == [
-        ("1", "Final model"),
-        ("1", "Final and initial model"),
-        ("2", "All iterates"),
-        ("2", "Checkpoints"),
-        ("2", "Window"),
-    ]
-    assert page.count('<div class="row">') == 5  # a bar an attacker
-    assert "87 of 94" in page
-    assert "participated in none of the rounds" in page
-    assert "participated in none of the rounds" not in reported.html
 
 
 @pytest.mark.parametrize(("width", "tables"), [(200, 1), (100, 2), (80, 4), (65, 4), (20, 5)])
@@ -173,25 +105,3 @@ def looked_at(folder, **audit):
     config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
     run = dataclasses.replace(read_finished_run(folder), config=config)
     return run_verdict(run, checks_of_run(run), run_canary_check(run))
-
-
-def test_a_verdict_looks_at_every_statistic_of_the_run(widely_reported):
-    assert looked_at(widely_reported.folder).num_tests == 16
-
-
-def test_a_verdict_on_one_of_them(widely_reported):
-    found = looked_at(
-        widely_reported.folder,
-        verdict_statistic="checkpoints_max",
-        verdict_method="threshold_valid",
-    )
-    assert (found.num_tests, found.statistic) == (1, "checkpoints_max")
-    assert found.outcome == "contradicted"
-
-
-def test_a_damaged_list_of_rounds_is_one_line(run_folder):
-    text = run_folder.canaries.read_text()
-    run_folder.canaries.write_text(re.sub(r",1,\d+\n", ",1,three\n", text, count=1))
-    with pytest.raises(InputError, match="rounds must be whole numbers") as caught:
-        read_finished_run(run_folder)
-    assert "\n" not in str(caught.value)

@@ -12,7 +12,6 @@ from fl_audit.attacks.statistics import RunFacts
 from fl_audit.cli import main
 from fl_audit.config import Audit
 from fl_audit.config.file import config_to_toml, parse_config, set_key
-from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import CanaryRow, read_canaries
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report.arms import arms_of_log, arms_words
@@ -82,17 +81,6 @@ def test_an_arm_of_which_few_participate_has_no_interval():
     assert made.left_out == ("rare",)
     assert [arm.arm for arm in made.comparison.arms] == ["once", "twice"]
     assert arms_words(made).startswith("Left out, as few of their canaries participate: rare.")
-
-
-def test_arms_of_a_log_must_be_as_many_as_canaries(tmp_path):
-    pool = CanaryPool(seed=1, count=4, dim=50)
-    for arms, message in (
-        (["a"], "canary_arms: must have the arms of 4 canaries, got 1"),
-        (["a", "b", "a", "b,c"], "canary_arms: must be names without commas"),
-    ):
-        with pytest.raises(InputError, match=message):
-            RoundScorer.create(tmp_path / "log", pool, 2, [[1]] * 4, canary_arms=arms)
-        assert not (tmp_path / "log").exists()
 
 
 @pytest.mark.tff

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fl_audit.accounting import OneRoundPerBlock, PoissonSampling
+from fl_audit.accounting import OneRoundPerBlock
 from fl_audit.accounting.upper_bounds import Attacker, upper_bounds
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
@@ -49,14 +49,6 @@ def test_each_attacker_stands_beside_what_such_an_attack_found():
     assert hidden.risks[0].canary == "≤ 17.7 %"
 
 
-def test_attackers_who_face_the_same_are_one():
-    (both,) = attacker_risks(made_report(1))
-    assert both.title == "Any attacker"
-    (curve,) = both.curves
-    assert curve.party == "Client or canary"
-    assert curve.profile.startswith("12.6 at 0.01, 15.2 at 0.001")
-
-
 @pytest.mark.parametrize("facts", [{"distribution": "skellam"}, {"noise": 0.0}])
 def test_without_a_guarantee_the_reason_is_said_and_no_risk(facts):
     (both,) = attacker_risks(made_report(1, **facts))
@@ -65,14 +57,6 @@ def test_without_a_guarantee_the_reason_is_said_and_no_risk(facts):
     assert len(both.curves[0].profile) > 10
     line = risk_lines(made_report(1, **facts))[-1]
     assert line == f"  client or canary: none ({both.curves[0].profile})"
-
-
-def test_lines_say_who_finds_how_many():
-    lines = risk_lines(made_report(1))
-    assert "upper bounds in full: any attacker" in lines
-    assert any(
-        "false positive rate 0.1 %: true positive rate ≤ 59.7 % for clients" in x for x in lines
-    )
 
 
 def test_the_page_and_the_json_of_a_run_have_them(reported):
@@ -88,9 +72,3 @@ def test_the_page_and_the_json_of_a_run_have_them(reported):
     assert again.attackers == made.attackers
     assert any("upper bounds in full" in line for line in summary_lines(made))
     assert "Upper bounds in full" in reported.html
-
-
-def test_sampling_leaves_the_mu_of_all_rounds_and_one_that_is_smaller():
-    known, hidden = attacker_risks(made_report(PoissonSampling(0.05), noise=1.0, rounds=50))
-    assert hidden.curves[0].mu.startswith("7.08, or 0.569 except with probability")
-    assert known.curves[0].mu.startswith("7.08, or ")

@@ -6,17 +6,15 @@ import shutil
 
 import pytest
 
-from fl_audit.accounting import FixedSizeSampling, Noise, PoissonSampling, UnknownRounds
+from fl_audit.accounting import Noise, PoissonSampling, UnknownRounds
 from fl_audit.accounting.release import Party
 from fl_audit.commands.printing import exit_status, print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
-from fl_audit.number_words import epsilon_text
 from fl_audit.report import Report, write_report
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.headline import verdict_banner
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.record import Outcome
@@ -85,14 +83,6 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
 
 
-def test_the_configured_noise_may_be_a_claim_like_any_other(claim):
-    report = claim(claim="configured")
-    assert report.verdict.claim.is_stated
-    assert report.verdict.confidence == 0.95
-    contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
-    assert exit_status(dataclasses.replace(report, verdict=contradicted)) == 3
-
-
 @pytest.mark.parametrize(("key", "kind"), [("claimed_mu", "gdp"), ("claimed_rho", "zcdp")])
 def test_a_claimed_curve_has_a_verdict(claim, run_folder, key, kind):
     report = claim(**{key: 4.0})
@@ -127,17 +117,6 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert any(line.startswith("  The lower bound ε ≥ ") for line in reason)
 
 
-def test_bounds_of_the_verdict_are_below_those_of_the_table(claim):
-    report = claim(claimed_epsilon=0.5)
-    verdict = report.verdict
-    alone = next(
-        estimate.epsilon
-        for estimate in report.statistics[verdict.statistic].estimates
-        if estimate.method == verdict.method
-    )
-    assert verdict.epsilon_lower < alone
-
-
 def test_an_inconclusive_claim(claim, run_folder, change_record):
     change_record(client=in_rounds(1))
     report = claim(claimed_epsilon=20)
@@ -161,15 +140,6 @@ def test_a_statistic_that_was_not_asked_about_and_sees_far_more_is_not_kept_sile
     ).verdict
     assert verdict.outcome == "inconclusive"
     assert "max, which was not tested, separates included from" in verdict.reason
-
-
-def test_a_client_who_may_take_part_more_often_than_canaries_is_never_reassured(claim):
-    verdict = claim(claimed_epsilon=80).verdict
-    assert verdict.outcome == "inconclusive"
-    assert (
-        "canaries participated in 1 round at most, and a client may participate in 4"
-        in verdict.reason
-    )
 
 
 def test_one_statistic_and_one_method_named_in_advance(claim, run_folder, change_record):
@@ -225,12 +195,6 @@ def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
     assert "participates no more often" not in run_folder.report_html.read_text()
 
 
-@pytest.mark.parametrize("sampling", [PoissonSampling(0.1), FixedSizeSampling(40, 500)])
-def test_a_canary_that_is_drawn_like_a_client_stands_for_it(claim, change_record, sampling):
-    change_record(canary=Party(sampling), client=Party(sampling))
-    assert claim(claimed_epsilon=0.5).verdict.outcome == "contradicted"
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -264,11 +228,3 @@ def test_known_rounds_alone_do_not_bear_on_a_claim_that_counts_on_sampling(
     verdict = run_verdict(run, checks_of_run(run), run_canary_check(run))
     assert verdict.outcome == "inconclusive"
     assert "The attacker knows in which rounds a client is online" in verdict.reason
-
-
-def test_accounting_beside_a_verdict_is_of_whom_the_claim_is_for(run_folder):
-    report = write_report(run_folder)
-    assert report.verdict.claim.whom == "canary"
-    epsilon = epsilon_text(report.analytical.canary.epsilon)
-    (said,) = (fact.text for fact in verdict_banner(report).facts if fact.label == "Accounting")
-    assert said.startswith(f"ε ≤ {epsilon} for a canary with the noise as configured, which is not")

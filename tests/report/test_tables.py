@@ -48,26 +48,6 @@ def test_a_row_per_method_with_a_number_per_statistic():
     ]
 
 
-def test_words_that_all_statistics_share_name_none():
-    shared = [estimate("m", "interval", 1.0, lower=0.5, upper=math.inf)]
-    (group,) = group_rows(statistics(**dict.fromkeys(NAMES, shared)))
-    (row,) = group.rows
-    assert row.epsilons == ("0.500 … ∞",) * 4
-    assert [note.label for note in row.notes] == ["Guarantee", "Assumes", "Source"]
-
-
-def test_what_may_be_relied_on_comes_first():
-    made = [
-        estimate("fit", "estimate", 3.0),
-        estimate("published", "lower_bound", 2.0),
-        estimate("gaussian", "lower_bound", 1.5, valid_for="Gaussian mechanisms"),
-        estimate("valid", "lower_bound", 1.0, valid_for="any mechanism"),
-    ]
-    groups = group_rows(statistics(final=made))
-    order = [row.method for group in groups for row in group.rows]
-    assert order == ["valid", "gaussian", "published", "fit"]
-
-
 @pytest.mark.parametrize(
     ("value", "reading"),
     [(0.3, "may be Gaussian"), (0.9, "in doubt (15 %)"), (1.2, "not Gaussian (1 %)")],
@@ -77,15 +57,6 @@ def test_anderson_darling_is_read_at_15_and_1_percent(value, reading):
     found = statistic(num_included=9, anderson_darling=NormalityTests(test, None))
     (row,) = normality_rows({"final": found})
     assert (*row[:3], row[-1]) == ("Final model", "included", "9", reading)
-
-
-def test_the_noise_guarantee_is_one_row_where_everybody_has_the_same():
-    nothing = analytical(client=guarantee(math.inf), canary=guarantee(math.inf))
-    (row,) = noise_rows(report({"max": statistic()}, nothing))
-    assert row[1:] == ("≤ ∞",)
-    known = analytical(client=guarantee(None), canary=guarantee(2.0))
-    canary, client = noise_rows(report({"max": statistic()}, known))
-    assert (canary[1:], client[1:]) == (("≤ 2.00",), ("none known",))
 
 
 def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
@@ -111,13 +82,4 @@ def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
     rows = accounting_rows(made)
     assert [row[0] for row in rows][2:] == [
         "Included canary, attacker who does not know the participation schedule"
-    ]
-
-
-def test_accounting_rows_name_reasons():
-    none = guarantee(None, None, "because")
-    rows = accounting_rows(report({}, analytical(client=none, canary=guarantee(4.0, 3))))
-    assert [(party, rounds, epsilon, by.note) for party, rounds, by, epsilon in rows] == [
-        ("Real client", "random", "unknown", "because"),
-        ("Included canary", "3 rounds", "4.00", ""),
     ]

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import msgspec
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,14 +10,12 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.threat_models import scores_of
 from fl_audit.attacks.update_ratio import MOST_DIRECTIONS
 from fl_audit.config import (
-    Audit,
     Bernoulli,
     Config,
     DigitsTask,
     ExampleCanaries,
     FedAvg,
     GaussianFixed,
-    TextTask,
 )
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.tff import tff_engine
@@ -67,19 +64,6 @@ def digits_run():
     """One example, one step: DP-SGD."""
     canaries = ExampleCanaries(source="mislabelled", count=8, examples_per_canary=1)
     return run_of(DigitsTask(num_clients=60, hidden=(6,)), canaries, FedAvg(learning_rate=0.5))
-
-
-@pytest.fixture(scope="module")
-def sentences_run(tmp_path_factory):
-    """Clients of one to five sentences, two passes of one to three steps each."""
-    path = tmp_path_factory.mktemp("text") / "speech.csv"
-    rows = [f"{c},{'to be or not '[: 3 + i]}" for c in range(24) for i in range(c % 5 + 1)]
-    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
-    task = TextTask(
-        path=str(path), vocabulary_size=4, sequence_length=2, embedding_size=3, lstm_size=2
-    )
-    canaries = ExampleCanaries(source="in_distribution", count=4)
-    return run_of(task, canaries, FedAvg(learning_rate=0.5, batch_size=2, epochs=2))
 
 
 @pytest.fixture(params=["digits", pytest.param("sentences", marks=pytest.mark.slow)])
@@ -225,18 +209,6 @@ def test_signals_take_off_what_stand_ins_send(digits_run, tmp_path):
     np.testing.assert_allclose(scores["white_box_own_rounds"], in_own, rtol=2e-3, atol=1e-4)
 
 
-def test_stand_ins_are_expected_participants_whatever_the_coins(digits_run):
-    stand_ins = make_stand_ins(digits_run)
-    schedule = digits_run.schedule
-    rounds = np.concatenate(digits_run.own_rounds.of_canary)
-    pool = len(rounds) / schedule.num_rounds
-    assert stand_ins.counts.sum() == pytest.approx(schedule.expected_clients + pool / 2)
-    others = make_stand_ins(dataclasses.replace(digits_run, included=~digits_run.included))
-    np.testing.assert_array_equal(others.counts, stand_ins.counts)
-    for one, other in zip(stand_ins.clients, others.clients, strict=True):
-        np.testing.assert_array_equal(one.inputs, other.inputs)
-
-
 def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
     """The exchangeability that the bounds rest on: no score looks at who was included."""
     others = dataclasses.replace(digits_run, included=~digits_run.included)
@@ -272,15 +244,6 @@ def test_what_was_seen_before_a_crash_is_there_after_it(digits_run, tmp_path):
         np.testing.assert_array_equal(scores, expected[name])
     with pytest.raises(InputError, match="round_products"):
         attacker_of(digits_run, tmp_path / "elsewhere", completed=2)
-
-
-def test_a_threat_model_that_is_not_asked_for_costs_nothing(digits_run, tmp_path):
-    audit = Audit(threat_models=("final_and_initial",))
-    config = msgspec.structs.replace(digits_run.config, audit=audit)
-    run = dataclasses.replace(digits_run, config=config)
-    attackers = make_attackers(attack_context(run, OnlyQueried(), RunFolder(tmp_path), 0))
-    assert [type(attacker) for attacker in attackers] == [LossDifferenceAttacker]
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_model_that_cannot_train_in_blocks_is_refused(digits_run, tmp_path):

@@ -1,7 +1,6 @@
 """Signals that stop a run, and what it logs of its aggregates."""
 
 import dataclasses
-import math
 import os
 import signal
 
@@ -58,17 +57,6 @@ def test_logs_every_variable(noisy_run, tmp_path):
     np.testing.assert_array_equal(rows[0], measure(vectors[0], None, sizes))
     np.testing.assert_array_equal(rows[1], measure(vectors[1], vectors[0], sizes))
     assert np.isnan(rows[2:]).all()
-
-
-def test_looks_for_an_echo_in_every_round(noisy_run, tmp_path):
-    noise_multiplier = noisy_run.noise.sum_noise_multiplier
-    stddev = noise_multiplier * CLIP_NORM / noisy_run.schedule.expected_cohort
-    folder, (other, vector) = RunFolder(tmp_path), np.float32(stddev) * aggregates(noisy_run)
-    half = len(vector) // 2
-    vector[half : 2 * half] = vector[:half]
-    show(AggregateWatch(noisy_run, folder, 0), [other, vector])
-    log_p = np.load(folder.round_noise)[:2, 0]
-    assert log_p[0] > math.log(1e-6) > log_p[1]
 
 
 def test_goes_on_after_an_interruption_without_a_comparison(noisy_run, tmp_path):

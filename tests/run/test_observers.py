@@ -8,7 +8,6 @@ import pytest
 
 from fl_audit.accounting import Denominator
 from fl_audit.errors import InputError
-from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.metrics_file import RoundMetrics, read_metrics
 from fl_audit.run.observers import (
@@ -45,14 +44,6 @@ def _write(folder, rounds, completed=0):
         log.round_finished(
             FinishedRound(dataclasses.replace(_METRICS, round=number, accuracy=accuracy))
         )
-
-
-def test_a_row_per_round(tmp_path):
-    folder = RunFolder(tmp_path)
-    _write(folder, [1, 2, 3])
-    rows = read_metrics(folder.metrics)
-    assert [row.round for row in rows] == [1, 2, 3]
-    assert [row.accuracy for row in rows] == [None, None, 0.5]
 
 
 def test_rounds_behind_the_checkpoint_are_dropped(tmp_path):
@@ -120,24 +111,6 @@ def test_a_line_for_each_tenth_of_a_run(capsys):
     assert lines[-1].startswith("first: 100 of 100 rounds, ")
 
 
-def test_the_largest_epsilon_that_is_tested_is_said_to_be_that(capsys):
-    show(ProgressDisplay(), started(10), [finished(n, None, LARGEST_TESTED) for n in range(1, 11)])
-    assert (
-        "lower bound for a canary ε ≥ 295 (the largest value tested)\n" in capsys.readouterr().err
-    )
-
-
-def test_a_resumed_run_counts_on(capsys):
-    show(ProgressDisplay(), started(30, completed=17), [finished(n) for n in range(18, 31)])
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[1] for line in lines] == ["18", "21", "24", "27", "30"]
-
-
-def test_a_short_run_has_a_line_per_round(capsys):
-    show(ProgressDisplay(), started(3), [finished(n) for n in range(1, 4)])
-    assert len(capsys.readouterr().err.splitlines()) == 3
-
-
 def test_a_run_that_its_claim_ends_says_so(capsys):
     rounds = [finished(1), finished(2, contradicted_at=2.5)]
     show(VerdictLine(), started(9, claim=2.0), rounds)
@@ -198,21 +171,6 @@ def test_a_fault_is_said_once(tmp_path, capsys):
     assert line.startswith("round 19: clip norm runs away: The clip norm grew from")
 
 
-def test_rounds_before_an_interruption_count(tmp_path, capsys):
-    watch(tmp_path, range(1, 40)).round_finished(FinishedRound(diverging(40)))
-    assert "round 40: clip norm runs away" in capsys.readouterr().err
-    watch(tmp_path).round_finished(FinishedRound(diverging(40)))
-    assert not capsys.readouterr().err
-
-
-def test_a_few_rounds_are_not_looked_at(tmp_path, capsys):
-    watching = watch(tmp_path)
-    for number in range(1, 10):
-        bad = dataclasses.replace(diverging(number), train_loss=float("inf"))
-        watching.round_finished(FinishedRound(bad))
-    assert not capsys.readouterr().err
-
-
 def test_metrics_are_read_as_they_were_written(tmp_path):
     folder = written(tmp_path, (1, 2, 10))
     for read, number in zip(read_metrics(folder.metrics), (1, 2, 10), strict=True):
@@ -236,27 +194,8 @@ class Listener(RoundObserver):
         self.heard.append((self.name, finished))
 
 
-def test_everybody_hears_start_and_end():
-    heard = []
-    with observing([Listener(heard, "a"), Listener(heard, "b"), RoundObserver()], "run"):
-        heard.append("rounds")
-    assert heard == [("a", "run"), ("b", "run"), "rounds", ("b", True), ("a", True)]
-
-
 def test_an_interrupted_run_ends_unfinished():
     heard = []
     with pytest.raises(KeyboardInterrupt), observing([Listener(heard, "a")], "run"):
         raise KeyboardInterrupt
     assert heard[-1] == ("a", False)
-
-
-def test_who_started_also_ends_where_another_cannot_start():
-    heard = []
-
-    class Refusing(RoundObserver):
-        def run_started(self, run):
-            raise InputError("no")
-
-    with pytest.raises(InputError), observing([Listener(heard, "a"), Refusing()], "run"):
-        raise AssertionError
-    assert heard == [("a", "run"), ("a", False)]

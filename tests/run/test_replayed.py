@@ -115,14 +115,6 @@ def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
     assert ("noise_rounds" in {finding.name for finding in findings}) is is_correlated
 
 
-@pytest.mark.slow
-def test_a_bug_in_the_aggregator_is_found(config):
-    (member,) = [m for m in ZOO if m.name == "one upload in ten counted twice"]
-    run = prepare(load_config(config))
-    findings = compiled_runtime(run, member.make_aggregator).replay(run)
-    assert "every_client" in {finding.name for finding in findings if not finding.passed}
-
-
 def test_a_damaged_record_is_refused(tmp_path):
     (tmp_path / "replay.json").write_text("[{}]")
     with pytest.raises(InputError, match="record of a replay"):

@@ -82,14 +82,6 @@ def test_the_seed_draws_where_no_bound_counts_on_sampling(tmp_path, pattern, noi
     assert rounds == rounds_of(config)[1]
 
 
-def test_a_config_may_name_the_secret(tmp_path):
-    write_secret(tmp_path / "kept", 5)
-    config = config_of(tmp_path, "shuffle", top='schedule_secret = "kept"\n')
-    secret = secret_of(RunFolder(tmp_path / "run"), config)
-    assert secret == 5
-    assert rounds_of(config, secret)[0].secret_from == "config"
-
-
 @pytest.mark.parametrize("text", ["", "12", "g" * 64, "0" * 63 + "\n1"])
 def test_a_file_without_a_secret_is_refused_and_not_printed(tmp_path, text):
     (tmp_path / "kept").write_text(text)

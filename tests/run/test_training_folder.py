@@ -40,12 +40,6 @@ def _interrupted(path):
     write_identity(RunFolder(path), _CONFIG, "canary_id,included,rounds\n")
 
 
-def test_new_folders_may_be_missing_or_empty(tmp_path):
-    assert check_new(tmp_path / "a" / "b").path == tmp_path / "a" / "b"
-    assert not (tmp_path / "a").exists()
-    check_new(tmp_path)
-
-
 def test_taken_folders_are_refused(tmp_path):
     (tmp_path / "file").write_text("something")
     with pytest.raises(InputError, match="must be a new or empty folder"):
@@ -116,12 +110,6 @@ def test_what_a_killed_process_leaves_does_not_take_a_folder(tmp_path):
     (tmp_path / ".lock").touch()
     (tmp_path / ".config.toml.0a1b2c3d.part").touch()
     check_new(tmp_path)
-
-
-def test_a_link_to_nothing_is_refused(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "none")
-    with pytest.raises(InputError, match="is a link to nothing"):
-        check_new(tmp_path / "link")
 
 
 _AUDIT = Audit(threat_models=["checkpoints"], release_every=2)
@@ -245,14 +233,6 @@ def test_a_flipped_bit_in_a_sum_of_directions_or_a_released_model_is_refused(tmp
         path.write_bytes(content)
 
 
-def test_a_model_that_the_next_checkpoint_does_without_is_not_kept(tmp_path):
-    folder = RunFolder(tmp_path)
-    np.save(folder.released_model(2), np.ones(4))
-    np.save(folder.released_model(4), np.ones(4))  # of a run that was killed
-    assert kept_files(folder, _AUDIT, range(4, _ROUNDS)) == []
-    assert kept_files(folder, _AUDIT, range(3, _ROUNDS)) == [folder.released_model(2)]
-
-
 def _leaves(scale: float) -> list[Any]:
     """The parts of a state: all that TFF's states are made of."""
     return [
@@ -277,15 +257,6 @@ def test_a_checkpoint_gives_back_the_same_leaves(tmp_path):
     assert type(loaded.leaves[1]) is bytes
 
 
-def test_only_the_last_checkpoint_stays(tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    save_checkpoint(path, Checkpoint(1, _leaves(0.1)))
-    save_checkpoint(path, Checkpoint(2, _leaves(0.2)))
-    assert load_checkpoint(path, _leaves(0.0)).completed_rounds == 2
-    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
-    assert path.stat().st_mode & 0o777 == 0o600  # it may hold noise to come
-
-
 @pytest.mark.parametrize("keep", [0, 10, 200])
 def test_a_damaged_checkpoint_is_refused(tmp_path, keep):
     path = tmp_path / "checkpoint.npz"
@@ -300,17 +271,6 @@ def test_a_pickle_is_never_loaded(tmp_path):
     np.savez(path, format_version=np.array([{"a": 1}], dtype=object))
     with pytest.raises(InputError, match="is not a checkpoint"):
         load_checkpoint(path, _leaves(0.0))
-
-
-def test_another_model_is_refused(tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    save_checkpoint(path, Checkpoint(1, _leaves(0.1)))
-    other = _leaves(0.0)
-    other[4] = np.zeros((3, 3), np.float32)
-    with pytest.raises(InputError, match="belongs to another model"):
-        load_checkpoint(path, other)
-    with pytest.raises(InputError, match="belongs to another learning process"):
-        load_checkpoint(path, [np.float32(1)])
 
 
 def _damaged(path: Path, changes: dict[str, Any]) -> None:

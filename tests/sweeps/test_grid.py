@@ -41,16 +41,6 @@ def test_a_run_has_the_config_that_set_gives(grid):
         assert config_to_toml(run.config) == config_to_toml(expected)
 
 
-def test_keys_that_end_alike_are_named_in_full(grid):
-    (run,) = read_grid(grid('[grid]\n"client.learning_rate" = [0.1]\n"server.learning_rate" = [1]'))
-    assert run.name == "client_learning_rate_0.1-server_learning_rate_1"
-
-
-def test_values_that_are_no_numbers_make_folder_names(grid):
-    runs = read_grid(grid('[grid]\n"audit.replay" = [true]\n"task.hidden" = [[8], [16, 8]]'))
-    assert [run.name for run in runs] == ["replay_true-hidden__8_", "replay_true-hidden__16_8_"]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -80,11 +80,6 @@ def test_without_ray_one_line_names_the_extra_and_nothing_is_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_jobs_below_one_are_refused(begun, capsys):
-    assert main(["sweep", str(begun[0]), "--out", str(begun[1]), "--jobs", "0"]) == 2
-    assert "--jobs: must be at least 1, got 0" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("seeds", [(1,), (1, 2)])
 def test_where_all_is_finished_ray_is_not_started(grid, make_run, tmp_path, monkeypatch, seeds):
     monkeypatch.setitem(sys.modules, "ray", None)

@@ -37,13 +37,6 @@ def test_finished_runs_tell_the_time_of_the_rest(sweep, monkeypatch):
     assert hours_line(read_grid(path), states, time).startswith("hours: about 16 s for 2 runs in")
 
 
-def test_without_a_measurement_nothing_is_told(sweep, capsys):
-    path, out, states = sweep
-    assert time_of_finished(states) is None
-    assert main(["sweep", str(path), "--out", str(out), "--dry-run"]) == 0
-    assert "hours: not measured; --calibrate trains" in capsys.readouterr().out
-
-
 def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypatch):
     path, out, _ = sweep
     asked = []

@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
 from fl_audit.tasks.dense import dense_classifier
-from fl_audit.tasks.learning_task import NO_CLASS, Examples, InMemoryPopulation
+from fl_audit.tasks.learning_task import NO_CLASS, Examples
 from fl_audit.tasks.own_task import OwnTask, learning_task
 from fl_audit.tasks.tf.classifier import (
     Classifier,
@@ -80,15 +80,6 @@ def test_accuracy_counts_neither_padding_nor_uncounted_labels(batch, padding, un
     assert float(model.num_correct(logits, labels)) == correct > 0
 
 
-def test_padding_has_no_gradient(batch):
-    logits, labels = batch
-    variable = tf.Variable(logits)
-    with tf.GradientTape() as tape:
-        loss = classifier(PADDING, (UNKNOWN, END)).loss(variable, tf.constant(labels))
-    moved = np.abs(tape.gradient(loss, variable).numpy()).sum(axis=-1) > 0
-    np.testing.assert_array_equal(moved, labels != PADDING)
-
-
 @pytest.mark.parametrize("labels", [np.zeros((0, 7), np.int32), np.zeros((3, 7), np.int32)])
 def test_nothing_but_padding_has_loss_zero(labels):
     model = classifier(PADDING, (UNKNOWN, END))
@@ -98,41 +89,9 @@ def test_nothing_but_padding_has_loss_zero(labels):
     assert float(model.num_correct(logits, labels)) == 0
 
 
-def test_examples_that_fill_a_block_do_not_count(batch):
-    logits, labels = batch
-    model = classifier(NO_CLASS, (UNKNOWN,))
-    filled = np.concatenate([labels, np.full((2, 7), NO_CLASS, np.int32)])
-    more = np.concatenate([logits, np.ones((2, 7, NUM_CLASSES), np.float32)])
-    assert float(model.loss(more, filled)) == pytest.approx(float(model.loss(logits, labels)))
-    assert float(model.num_counted(filled)) == float(model.num_counted(labels))
-    assert float(model.num_correct(more, filled)) == float(model.num_correct(logits, labels))
-
-
-def test_examples_are_taken_in_order():
-    examples = Examples(np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(4, dtype=np.int32))
-    taken = examples.take(np.array([3, 1, 1]))
-    assert len(taken) == 3
-    assert taken.labels.tolist() == [3, 1, 1]
-    assert taken.inputs[:, 0].tolist() == [6, 2, 2]
-
-
 def numbered(first: int, count: int) -> Examples:
     labels = np.arange(first, first + count, dtype=np.int32)
     return Examples(np.stack([labels, labels], axis=1).astype(np.float32), labels)
-
-
-def test_examples_are_joined_in_order():
-    joined = Examples.concatenate([numbered(5, 2), numbered(0, 1), numbered(9, 0)])
-    assert joined.labels.tolist() == [5, 6, 0]
-    assert joined.inputs.tolist() == [[5, 5], [6, 6], [0, 0]]
-    assert (joined.inputs.dtype, joined.labels.dtype) == (np.float32, np.int32)
-
-
-def test_population_in_memory():
-    population = InMemoryPopulation(["a", "b"], [numbered(0, 2), numbered(7, 3)])
-    assert [population.num_examples(c) for c in (0, 1)] == [2, 3]
-    assert population.take(1, np.array([2, 0])).labels.tolist() == [9, 7]
-    assert population.examples(1).inputs[:, 0].tolist() == [7, 8, 9]
 
 
 # The cross-entropy's value and gradient, against float64 NumPy and TensorFlow's own.
@@ -214,41 +173,6 @@ def test_extreme_logits(name, label, kernel):
     )
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 5)])
-def test_no_rows(shape):
-    losses, gradient = losses_and_gradient(np.zeros((*shape, 6)), np.zeros(shape), np.zeros(shape))
-    assert losses.shape == shape
-    assert gradient.shape == (*shape, 6)
-
-
-def test_rows_with_and_without_a_likely_label_in_one_batch():
-    """One unlikely label sends all rows the other way; nobody's loss or gradient changes."""
-    logits, labels, d_losses = problem(3, (6,), 11)
-    alone = losses_and_gradient(logits, labels, d_losses)
-    with_one = [np.concatenate([array, array[:1]]) for array in (logits, labels, d_losses)]
-    with_one[0][-1, with_one[1][-1]] = -500.0
-    found = losses_and_gradient(*with_one)
-    assert found[0][-1] > 400
-    for part, expected in zip(found, alone, strict=True):
-        np.testing.assert_allclose(part[:-1], expected, rtol=1e-6, atol=1e-6)
-
-
-def test_a_gradient_taken_twice_is_the_same_twice():
-    """It is made in place: what it is made in must be nobody else's."""
-    logits, labels, d_losses = (tf.constant(array) for array in problem(5, (6,), 11))
-
-    @tf.function
-    def twice():
-        with tf.GradientTape(persistent=True) as tape:
-            tape.watch(logits)
-            total = tf.reduce_sum(cross_entropy(logits, labels) * d_losses)
-        return tape.gradient(total, logits), tape.gradient(total, logits)
-
-    expected = losses_and_gradient(logits, labels, d_losses)[1]
-    for gradient in twice():
-        np.testing.assert_array_equal(gradient, expected)
-
-
 def test_a_block_of_clients_gets_the_gradients_of_each():
     arrays = problem(3, (4, 3, 5), 11)
 
@@ -327,26 +251,6 @@ def test_both_are_the_log_odds(scale, classes):
     np.testing.assert_allclose(log_odds_losses(logits, labels), expected, rtol=1e-12, atol=1e-13)
     by_tensorflow = log_odds_loss(tf.constant(logits), tf.constant(labels)).numpy()
     np.testing.assert_allclose(by_tensorflow, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_several_positions_of_an_example():
-    logits, labels = drawn((3, 4, 5), 2.0)
-    expected = log_odds_losses(logits, labels)
-    assert expected.shape == (3, 4)
-    got = tf.function(log_odds_loss)(tf.constant(logits), tf.constant(labels)).numpy()
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_what_cross_entropy_rounds_to_zero_is_kept():
-    logits = tf.constant([[20.0, 0.0], [40.0, 0.0], [-200.0, 0.0]])
-    assert log_odds_loss(logits, tf.zeros(3, tf.int32)).numpy().tolist() == [-20.0, -40.0, 200.0]
-
-
-def test_one_class_tells_nothing():
-    got = log_odds_loss(tf.constant([[3.0], [4.0]]), tf.constant([0, 0]))
-    assert got.numpy().tolist() == [0.0, 0.0]
-    with pytest.raises(InputError, match="at least two classes"):
-        log_odds_losses([[3.0]], [0])
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import gzip
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from fl_audit.config import TextTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import client_text, load_task
 from fl_audit.tasks.client_text import (
-    PADDING,
     Sentence,
     SentencePopulation,
     Vocabulary,
@@ -23,7 +20,6 @@ from fl_audit.tasks.client_text import (
     collect,
     corpus_of_arrays,
     encode,
-    examples_of,
     sharing_arrays,
     token_rows,
     vocabulary_of_words,
@@ -78,14 +74,6 @@ def test_sizes(tmp_path):
     assert task.classifier.dim == 27 * 3 + 8 * 6 + 3 * 3 + 27 * 4
 
 
-def test_a_clients_only_row_is_never_held_out(tmp_path):
-    rows = "".join(f"a,x{n}\n" for n in range(9)) + "b,hello\n" + "a,y\n" * 10
-    task = load(tmp_path, HEADER + rows)
-    assert list(task.population.client_ids) == ["a", "b"]
-    assert [len(task.population.examples(c)) for c in (0, 1)] == [18, 1]
-    assert len(task.held_out) == 1
-
-
 def test_rows_without_a_word_are_left_out(tmp_path):
     with_blanks = ROWS.replace("a,word w3\n", 'a,word w3\na,\na,"  "\n\n')
     plain, blanks = load(tmp_path, HEADER + ROWS), load(tmp_path, HEADER + with_blanks)
@@ -113,23 +101,6 @@ def test_dialects(tmp_path, content):
     np.testing.assert_array_equal(
         other.population.examples(0).inputs, plain.population.examples(0).inputs
     )
-
-
-def test_a_quoted_text_may_hold_commas_quotes_and_lines(tmp_path):
-    content = HEADER + 'é,"To be, or\nnot ""to"" be"\n' + ROWS
-    task = load(tmp_path, content)
-    assert task.population.client_ids[0] == "é"
-    # To, be, comma, or, not ...: cut to 5 words, of which the labels are.
-    (labels,) = task.population.examples(0).labels
-    assert len(set(labels)) == 5
-    assert (labels <= 30).all()
-
-
-def test_tokens_are_held_once_and_compactly(tmp_path):
-    """24 sentences of 5 words and the beginning, a byte each for 34 tokens."""
-    population = load(tmp_path, HEADER + ROWS).population
-    assert isinstance(population, SentencePopulation)
-    assert population.rows.nbytes == 24 * 6
 
 
 def test_equals_encoding_client_by_client(tmp_path):
@@ -188,22 +159,11 @@ def test_refusals(tmp_path, content, expected):
     assert refusal(tmp_path, content).startswith(expected)
 
 
-def test_ten_rows_of_one_client_are_enough(tmp_path):
-    assert len(load(tmp_path, HEADER + "a,x\n" * 10).held_out) == 1
-
-
 def test_clients_without_a_word_are_left_out_and_counted(tmp_path, capsys):
     task = load(tmp_path, HEADER + 'c,\nd," "\nc,\n' + ROWS)
     assert sorted(task.population.client_ids) == ["a", "b"]
     expected = "speech.csv: 2 of 4 clients, the first 'c', have no data and are left out\n"
     assert expected in capsys.readouterr().err
-
-
-def test_missing_file(tmp_path):
-    with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file or directory$"):
-        load_task(config_of(tmp_path / "none.csv"), seed=1)
-    with pytest.raises(InputError, match=r"cannot be read: Is a directory$"):
-        load_task(config_of(tmp_path), seed=1)
 
 
 def test_a_compressed_file_is_read_as_it_is(tmp_path):
@@ -230,27 +190,6 @@ def test_a_file_that_gzip_did_not_write_is_refused(tmp_path, content):
 
 # Words take tokens 1 to 4; 5 is the unknown word, 6 the beginning, 7 the end.
 FRUIT = Vocabulary(size=4, index={"fig": 1, "plum": 2, "pear": 3})
-
-
-def test_special_tokens_lie_as_in_tffs_stack_overflow_baseline():
-    assert PADDING == 0
-    assert (FRUIT.unknown, FRUIT.beginning, FRUIT.end, FRUIT.num_tokens) == (5, 6, 7, 8)
-
-
-def test_tokens():
-    assert FRUIT.tokens(["pear", "lemon", "fig"]) == [3, 5, 1]
-    assert FRUIT.tokens([]) == []
-
-
-def test_vocabulary_of_words_keeps_the_first():
-    made = vocabulary_of_words(["a", "b", "c"], 2)
-    assert made.index == {"a": 1, "b": 2}
-    assert made.num_tokens == 6
-
-
-def test_vocabulary_with_more_room_than_words():
-    made = vocabulary_of_words(["a"], 100)
-    assert (made.index, made.unknown, made.num_tokens) == ({"a": 1}, 101, 104)
 
 
 def test_build_vocabulary_ranks_by_frequency_then_alphabet():
@@ -298,12 +237,6 @@ def test_encode(words, length, tokens):
     assert encode([words.split()], FRUIT, length).tolist() == [tokens]
 
 
-def test_no_sentence():
-    rows = encode([], FRUIT, 3)
-    assert rows.shape == (0, 4)
-    assert len(examples_of(rows)) == 0
-
-
 @pytest.mark.parametrize(
     ("size", "dtype"),
     [(252, np.uint8), (253, np.uint16), (65_532, np.uint16), (65_533, np.uint32)],
@@ -314,15 +247,6 @@ def test_the_largest_token_just_fits(size, dtype):
     rows = token_rows([1], np.array([1]), vocabulary, 2)
     assert rows.dtype == dtype
     assert rows.tolist() == [[size + 2, 1, size + 3]]
-
-
-def test_examples_are_int32_and_one_step_apart():
-    examples = examples_of(encode([["fig", "plum"], ["pear"]], FRUIT, 3))
-    assert examples.inputs.tolist() == [[6, 1, 2], [6, 3, 7]]
-    assert examples.labels.tolist() == [[1, 2, 7], [3, 7, 0]]
-    for array in (examples.inputs, examples.labels):
-        assert array.dtype == np.int32
-        assert array.flags.c_contiguous
 
 
 def test_population_takes_a_clients_own_rows():
@@ -372,15 +296,6 @@ def test_it_is_made_once_for_a_content_and_its_settings(source, tmp_path):
     assert len(calls) == 4
 
 
-def test_what_cannot_be_made_leaves_nothing(source, tmp_path):
-    def refuse():
-        raise InputError("no")
-
-    with sharing_arrays(tmp_path / "shared"), pytest.raises(InputError, match=r"^no$"):
-        cached_arrays("text", source, "", refuse)
-    assert not list((tmp_path / "shared").glob("*.npz"))
-
-
 _RUN = """
 import sys, time
 from pathlib import Path
@@ -393,13 +308,6 @@ def make():
 with sharing_arrays(Path(sys.argv[2]) / "shared"):
     print(cached_arrays("text", Path(sys.argv[1]), "", make)["numbers"].sum())
 """
-
-
-def test_of_several_that_start_at_one_moment_one_makes_it(source, tmp_path):
-    words = [sys.executable, "-c", _RUN, str(source), str(tmp_path)]
-    runs = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [run.communicate()[0] for run in runs] == ["3\n"] * 3
-    assert len(list(tmp_path.glob("made_*"))) == 1
 
 
 def test_a_corpus_is_the_same_from_its_arrays():

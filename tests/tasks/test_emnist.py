@@ -1,6 +1,5 @@
 """EMNIST's CNN against Keras, and the task over TFF's synthetic stand-in for the data."""
 
-import inspect
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,8 @@ from tensorflow_federated.python.simulation.datasets import download, emnist
 from fl_audit.config import EmnistTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.learning_task import LearningTask
-from fl_audit.tasks.tf.networks import as_classifier, cnn_logits, convolve, convolve_by_product
+from fl_audit.tasks.tf.networks import as_classifier, convolve, convolve_by_product
 
 
 def keras_model() -> tf.keras.Model:
@@ -74,53 +72,6 @@ def test_a_convolution_by_product_has_the_gradients_of_a_convolution():
         np.testing.assert_allclose(of_product, of_convolution, rtol=1e-5, atol=1e-4)
 
 
-def test_clients_with_filters_of_their_own(task):
-    rng = np.random.default_rng(4)
-    shapes = [(3, *w.shape) for w in task.classifier.initial_weights]
-    weights = [rng.normal(0, 0.05, shape).astype(np.float32) for shape in shapes]
-    images = rng.random((3, 4, 28, 28, 1), np.float32)
-    in_blocks = as_classifier(task.classifier).logits_in_blocks
-    logits = tf.vectorized_map(lambda client: in_blocks(*client), (weights, images), False)
-    for client in range(3):
-        own = [w[client] for w in weights]
-        np.testing.assert_allclose(logits[client], cnn_logits(own, images[client]), atol=1e-5)
-
-
-def test_parameters(task):
-    model = keras_model()
-    assert task.classifier.dim == model.count_params() == 1_206_590
-    assert [w.shape for w in task.classifier.initial_weights] == [
-        w.shape for w in model.get_weights()
-    ]
-
-
-def test_weights_start_as_in_keras_and_depend_on_the_seed(task):
-    other = cnn_classifier((28, 28, 1), 62, 2, "")
-    for mine, theirs, keras in zip(
-        task.classifier.initial_weights,
-        other.initial_weights,
-        keras_model().get_weights(),
-        strict=True,
-    ):
-        assert mine.dtype == np.float32
-        if mine.ndim == 1:
-            np.testing.assert_array_equal(mine, keras)
-        else:
-            assert (mine != theirs).any()
-            # Same Glorot limits: the largest of at least 288 draws is within 10 % of the limit.
-            assert np.abs(mine).max() == pytest.approx(np.abs(keras).max(), rel=0.1)
-
-
-def test_gradient_reaches_every_weight(task):
-    weights = [tf.Variable(w) for w in task.classifier.initial_weights]
-    model = as_classifier(task.classifier)
-    with tf.GradientTape() as tape:
-        logits = model.logits(weights, tf.constant(task.held_out.inputs[:10]))
-        loss = model.loss(logits, tf.constant(task.held_out.labels[:10]))
-    for gradient in tape.gradient(loss, weights):
-        assert (gradient.numpy() != 0).mean() > 0.2
-
-
 def test_clients_hold_tffs_images(task):
     synthetic = emnist.get_synthetic()
     assert list(task.population.client_ids) == synthetic.client_ids
@@ -152,16 +103,6 @@ def test_max_clients(path, max_clients, expected):
     task = load_task(EmnistTask(path=str(path), max_clients=max_clients), 1)
     assert list(task.population.client_ids) == ["synthetic1", "synthetic2"][:expected]
     assert len(task.held_out) == 20
-
-
-def test_downloads_where_no_path_is_given(path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        download, "get_compressed_file", lambda origin: asked.append(origin) or str(path)
-    )
-    assert len(load_task(EmnistTask(), 1).population.client_ids) == 2
-    (origin,) = asked
-    assert f"'{origin}'" in inspect.getsource(emnist.load_data)
 
 
 def test_data_that_cannot_be_downloaded_is_one_line(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.tasks.dense import check_model_size, glorot_uniform, he_normal, orthogonal, zeros
+from fl_audit.tasks.dense import check_model_size, glorot_uniform, he_normal, orthogonal
 
 
 def test_he_normal_has_variance_two_over_rows():
@@ -33,17 +33,6 @@ def test_orthogonal_rows_are_orthonormal(rows, columns):
     assert (weights.dtype, weights.shape) == (np.float32, (rows, columns))
     assert weights.flags.c_contiguous
     np.testing.assert_allclose(weights @ weights.T, np.eye(rows), atol=1e-5)
-
-
-def test_orthogonal_is_uniform_in_sign():
-    # Without the sign of R's diagonal, QR gives entries a preferred sign (Mezzadri 2007).
-    signs = [orthogonal(np.random.default_rng(s), 2, 2)[0, 0] > 0 for s in range(1000)]
-    assert abs(sum(signs) - 500) < 6 * 250**0.5  # 3e-8 by Hoeffding
-
-
-def test_zeros():
-    assert zeros(3).tolist() == [0, 0, 0]
-    assert zeros(3).dtype == np.float32
 
 
 def test_a_model_beyond_the_memory_is_refused_with_its_size():

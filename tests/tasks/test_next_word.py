@@ -58,15 +58,6 @@ def assert_all_close(found, expected, atol=1e-5):
         np.testing.assert_allclose(a, b, atol=atol, err_msg=name)
 
 
-def test_equals_the_textbook_in_float64():
-    arrays = problem(1)
-    assert_all_close(
-        outputs_and_gradients(lstm_outputs, arrays, tf.float64),
-        outputs_and_gradients(textbook, arrays, tf.float64),
-        atol=1e-12,
-    )
-
-
 def test_equals_keras():
     arrays = problem(3)
     layer = tf.keras.layers.LSTM(UNITS, return_sequences=True)
@@ -98,20 +89,6 @@ def test_gradients_equal_differences_of_outputs():
         assert slope == pytest.approx(np.sum(gradient * direction), abs=1e-7)
 
 
-def test_padding_behind_a_sequence_changes_nothing():
-    """Neither outputs in front of it nor, where the loss does not count its own, gradients."""
-    arrays, length = problem(6), 4
-    arrays["d_outputs"][:, length:] = 0
-    before = outputs_and_gradients(lstm_outputs, arrays)
-    arrays["inputs"][:, length:] = 5.0
-    after = outputs_and_gradients(lstm_outputs, arrays)
-    np.testing.assert_array_equal(before[0][:, :length], after[0][:, :length])
-    for a, b in zip(before[1:], after[1:], strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert (after[1].numpy()[:, length:] == 0).all()
-    assert (after[1].numpy()[:, :length] != 0).all()
-
-
 def test_a_block_of_lstms_gets_the_gradients_of_each():
     clients = 3
     arrays = problem(7, leading=(clients,))
@@ -134,38 +111,6 @@ def test_a_block_of_lstms_gets_the_gradients_of_each():
         one = {name: array[client] for name, array in arrays.items()}
         expected = outputs_and_gradients(textbook, one, tf.float64)
         assert_all_close([found[client] for found in block], expected)
-
-
-def test_traced_once_for_every_batch_size():
-    arrays = problem(8)
-
-    @tf.function
-    def traced(inputs, kernel, recurrent, bias):
-        weights = [inputs, kernel, recurrent, bias]
-        with tf.GradientTape() as tape:
-            tape.watch(weights)
-            outputs = lstm_outputs(*weights)
-            loss = tf.reduce_sum(outputs**2)
-        return [outputs, *tape.gradient(loss, weights)]
-
-    concrete = traced.get_concrete_function(
-        tf.TensorSpec([None, STEPS, WIDTH]),
-        *(tf.TensorSpec(arrays[name].shape) for name in NAMES[1:]),
-    )
-    weights = [tf.constant(arrays[name], tf.float32) for name in NAMES[1:]]
-    for batch in (BATCH, 1, 0):
-        inputs = tf.constant(arrays["inputs"][:batch], tf.float32)
-        found = concrete(inputs, *weights)
-        assert found[0].shape == (batch, STEPS, UNITS)
-        shortened = {
-            **arrays,
-            "inputs": arrays["inputs"][:batch],
-            "d_outputs": 2 * found[0].numpy(),
-        }
-        expected = outputs_and_gradients(textbook, shortened, tf.float64)
-        assert_all_close(found, expected)
-    for gradient in found[2:]:  # of an empty batch
-        assert (gradient.numpy() == 0).all()
 
 
 # The next-word LSTM against Keras.
@@ -237,20 +182,6 @@ def test_loss_and_gradients_equal_those_of_keras(model, tokens):
         )
 
 
-def test_gradient_reaches_every_weight(tokens):
-    classifier = as_classifier(next_word_classifier(SIZES, VOCABULARY, seed=1))
-    weights = [tf.Variable(w) for w in classifier.initial_weights]
-    with tf.GradientTape() as tape:
-        loss = classifier.loss(classifier.logits(weights, tf.constant(tokens)), tokens)
-    gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, weights)]
-    assert len(gradients) == 8
-    for gradient in gradients[1:]:
-        assert (gradient != 0).mean() > 0.9
-    # Of the embedding, the rows of tokens that occur; no loss counts padding.
-    moved = np.flatnonzero(np.abs(gradients[0]).sum(axis=1))
-    assert set(moved) == set(tokens[tokens > 0])
-
-
 def loss_and_gradients(weights, inputs, labels, loss_of=Classifier.loss):
     classifier = as_classifier(next_word_classifier(SIZES, VOCABULARY, seed=1))
     with tf.GradientTape() as tape:
@@ -287,21 +218,6 @@ def test_a_block_of_clients_gets_the_gradients_of_each(model, tokens):
             np.testing.assert_allclose(found[client], wanted, atol=1e-5)
 
 
-def test_the_papers_model_has_4050748_parameters():
-    classifier = next_word_classifier(StackOverflowTask(), Vocabulary(10_000, {}), seed=1)
-    assert classifier.dim == 4_050_748  # Reddi et al. 2020, appendix C
-    assert [w.shape for w in classifier.initial_weights] == [
-        (10_004, 96),
-        (96, 2680),
-        (670, 2680),
-        (2680,),
-        (670, 96),
-        (96,),
-        (96, 10_004),
-        (10_004,),
-    ]
-
-
 def test_weights_start_as_in_keras():
     classifier = as_classifier(next_word_classifier(SIZES, VOCABULARY, seed=1))
     weights, keras = classifier.initial_weights, keras_model().get_weights()
@@ -313,15 +229,6 @@ def test_weights_start_as_in_keras():
     np.testing.assert_allclose(weights[2] @ weights[2].T, np.eye(SIZES.lstm_size), atol=1e-5)
     for at in (1, 4, 6):
         assert np.abs(weights[at]).max() <= (6 / sum(weights[at].shape)) ** 0.5 * (1 + 1e-6)
-
-
-def test_weights_are_a_function_of_the_seed():
-    first, again, other = (next_word_classifier(SIZES, VOCABULARY, seed=s) for s in (1, 1, 2))
-    for a, b, c in zip(
-        first.initial_weights, again.initial_weights, other.initial_weights, strict=True
-    ):
-        np.testing.assert_array_equal(a, b)
-        assert (a != c).any() == (a.ndim == 2)
 
 
 def test_accuracy_leaves_out_special_tokens():

@@ -109,12 +109,6 @@ def test_a_bad_npz_file_is_one_line(tmp_path, arrays, message):
     assert message in str(caught.value)
 
 
-def test_a_folder_without_files_is_one_line(tmp_path):
-    for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(InputError, match="must be a folder with CLIENT"):
-            load_task(NpzTask(path=str(path)), 1)
-
-
 def test_the_held_out_file_is_no_client(tmp_path):
     npz(tmp_path, a=GOOD, b=GOOD, test=GOOD)
     config = NpzTask(path=str(tmp_path), held_out=str(tmp_path / "test.npz"))
@@ -211,13 +205,6 @@ def test_a_bad_task_is_one_line(folder, options, message):
     with pytest.raises(InputError) as caught:
         load_task(own(folder, **options), 1)
     assert message in str(caught.value)
-
-
-def test_a_later_client_is_checked_when_it_is_read(folder):
-    data = "lambda c: (np.ones((1, 2)), [0]) if c == 'a' else (np.ones((1, 3)), [0])"
-    task = load_task(own(folder, client_data=data), 1)
-    with pytest.raises(InputError, match=r"client_data\('b'\): inputs and labels must be as the"):
-        task.population.examples(1)
 
 
 @pytest.mark.parametrize(

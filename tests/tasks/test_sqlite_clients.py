@@ -1,7 +1,6 @@
 """Clients read from TFF's SQLite format, against TFF's own reader."""
 
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -103,23 +102,6 @@ def test_takes_what_is_asked_for_in_that_order(path):
     assert len(clients.take(client, index[:0])) == 0
 
 
-def test_parses_only_what_is_taken(tmp_path, database):
-    """A row that cannot be parsed does no harm until it is asked for."""
-    path = database(tmp_path / "c.sqlite", {"train": {" a": elements("train", " a")}})
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE examples SET serialized_example_proto = x'ffff' WHERE rowid = 3")
-    clients = read(path)
-    assert len(clients.take(0, np.array([0, 1, 3]))) == 3
-    with pytest.raises(InputError) as caught:
-        clients.take(0, np.array([2]))
-    assert str(caught.value).startswith(f"{path}: client ' a' has an example that is damaged or ")
-
-
-@pytest.mark.parametrize(("max_clients", "expected"), [(0, 8), (3, 3), (8, 8), (9, 8)])
-def test_max_clients(path, max_clients, expected):
-    assert list(read(path, max_clients=max_clients).client_ids) == sorted(NAMES)[:expected]
-
-
 def test_clients_without_examples_are_left_out_and_counted(tmp_path, database, capsys):
     some = elements("train", "9")
     path = database(tmp_path / "c.sqlite", {"train": {"a": [], "b": some, "c": [], "d": some}})
@@ -127,14 +109,6 @@ def test_clients_without_examples_are_left_out_and_counted(tmp_path, database, c
     assert list(clients.client_ids) == ["b", "d"]
     assert len(clients.examples(1)) == len(some)
     assert "2 of 4 clients, the first 'a', have no data and are left out" in capsys.readouterr().err
-
-
-def test_threads_read_side_by_side(path):
-    clients = read(path)
-    alone = [clients.examples(c).labels.tolist() for c in range(len(NAMES))]
-    with ThreadPoolExecutor(4) as pool:
-        together = pool.map(lambda c: clients.examples(c).labels.tolist(), [*range(8)] * 25)
-        assert list(together) == alone * 25
 
 
 def test_the_file_is_left_as_it_was(path):
@@ -147,19 +121,6 @@ def test_the_file_is_left_as_it_was(path):
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
-def test_reads_no_example_at_the_door(path, monkeypatch):
-    asked = []
-    query = SqliteClients._query
-    monkeypatch.setattr(
-        SqliteClients,
-        "_query",
-        lambda self, sql, *rest: asked.append(sql) or query(self, sql, *rest),
-    )
-    clients = read(path)
-    assert [clients.num_examples(c) for c in range(2)] == [9, 11]
-    assert not any("FROM examples" in sql for sql in asked)
-
-
 def refusal(path: Path, split: str = "train") -> str:
     """The one line that refuses a file, without its name."""
     with pytest.raises(InputError) as caught:
@@ -168,13 +129,6 @@ def refusal(path: Path, split: str = "train") -> str:
     assert "\n" not in line
     assert line.startswith(f"{path}: ")
     return line.removeprefix(f"{path}: ")
-
-
-def test_refuses_a_file_that_is_not_there(tmp_path):
-    expected = "no such file; must be the SQLite file that TFF downloads"
-    assert refusal(tmp_path / "none.sqlite") == expected
-    assert refusal(tmp_path) == expected
-    assert not (tmp_path / "none.sqlite").exists()
 
 
 @pytest.mark.parametrize(

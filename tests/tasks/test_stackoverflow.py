@@ -9,12 +9,9 @@ import pytest
 from tensorflow_federated.python.simulation.datasets import download, stackoverflow
 
 from fl_audit.config import StackOverflowTask
-from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import LearningTask
-from fl_audit.tasks.tf.networks import as_classifier
-from fl_audit.tasks.tff_datasets import download_of
 
 WORDS = list(stackoverflow.get_synthetic_word_counts())
 SIZES = StackOverflowTask(
@@ -69,20 +66,6 @@ def test_sentences_are_encoded_as_by_tffs_own_preprocessing(task):
         assert examples.inputs.dtype == examples.labels.dtype == np.int32
 
 
-def test_what_it_says_of_itself(task):
-    assert list(task.population.client_ids) == stackoverflow.get_synthetic().client_ids
-    assert task.max_examples_per_client == 2
-    assert task.classifier.dim == 34 * 3 + 8 * 6 + 3 * 3 + 34 * 4
-    assert task.classifier.padding_label == 0
-    assert task.classifier.uncounted_labels == (31, 33)
-
-
-def test_model_takes_what_clients_hold(task):
-    examples = task.population.examples(0)
-    logits = as_classifier(task.classifier).logits(task.classifier.initial_weights, examples.inputs)
-    assert logits.shape == (len(examples), 8, 34)
-
-
 def test_held_out_are_the_first_10000_test_sentences(config, tmp_path, database):
     def said(word: str, clients: int) -> dict[str, list[dict[str, object]]]:
         return {str(n): elements([f"{word} {word} {n}"] * 3000) for n in range(clients)}
@@ -93,21 +76,6 @@ def test_held_out_are_the_first_10000_test_sentences(config, tmp_path, database)
     assert len(task.held_out) == 10_000
     assert (task.held_out.inputs == [32, 1, 1, 31, 33, 0, 0, 0]).all()
     assert (task.population.examples(0).inputs == [32, 6, 6, 31, 33, 0, 0, 0]).all()
-
-
-def test_relative_paths_start_at_the_configs_folder(tmp_path):
-    path = tmp_path / "config.toml"
-    path.write_text(
-        'task = { kind = "stackoverflow", path = "../s.sqlite", word_counts = "s/counts" }\n'
-        "mechanism = { kind = 'gaussian_fixed', noise_multiplier = 1, clip_norm = 1 }\n"
-        "participation = { kind = 'shuffle', rounds = 1, clients_per_round = 1 }\n"
-        "canaries = { count = 2 }\n"
-    )
-    task = load_config(path).task
-    assert task.path == str(tmp_path.parent / "s.sqlite")
-    assert task.word_counts == str(tmp_path / "s" / "counts")
-    assert load_config(path, ["task={kind='stackoverflow'}"]).task.path is None
-    assert load_config(path, ["task={kind='emnist', path='e'}"]).task.path == str(tmp_path / "e")
 
 
 def test_fewer_test_sentences_than_are_held_out(task):
@@ -174,21 +142,3 @@ def test_refuses_word_counts(config, tmp_path, content, expected):
     with pytest.raises(InputError) as caught:
         load_task(msgspec.structs.replace(config, word_counts=str(path)), 1)
     assert str(caught.value).startswith(f"{path}: {expected}")
-
-
-def test_refuses_another_data_set(config, tmp_path, database):
-    clients = {"a": [{"label": 1, "pixels": np.zeros((28, 28), np.float32)}]}
-    path = database(tmp_path / "emnist.sqlite", {"all_train": clients, "all_test": clients})
-    with pytest.raises(InputError, match="no client has an example in the split 'test'"):
-        load_task(msgspec.structs.replace(config, path=str(path)), 1)
-
-
-def test_words_that_cannot_be_downloaded_name_the_key():
-    """Keras, by which TFF downloads this file, raises a bare Exception."""
-    with (
-        pytest.raises(InputError, match=r"URL fetch failure.* key `task\.word_counts` to name"),
-        download_of("stackoverflow", "word_counts"),
-    ):
-        raise Exception("URL fetch failure on https://somewhere: None -- refused")
-    with pytest.raises(KeyError), download_of("stackoverflow", "word_counts"):
-        raise KeyError("a mistake of ours")

@@ -34,25 +34,6 @@ def test_wrn_16_4_has_as_many_parameters_as_counted_by_hand():
     assert classifier.dim == filters + norms + 256 * 10 + 10 == 2_748_890
 
 
-@pytest.mark.parametrize("shape", [(8, 8, 3), (7, 9, 1)])
-def test_logits_have_a_row_an_image(shape):
-    classifier = tiny(shape)
-    images = np.random.default_rng(0).random((5, *shape), np.float32)
-    logits = classifier.logits(list(classifier.initial_weights), tf.constant(images))
-    assert logits.shape == (5, 4)
-    assert np.isfinite(logits).all()
-    assert classifier.num_classes == 4
-
-
-def test_an_image_does_not_depend_on_others():
-    rng = np.random.default_rng(0)
-    classifier = tiny()
-    weights, images = weights_of(classifier, rng), rng.random((5, 8, 8, 3), np.float32)
-    together = classifier.logits(weights, images)
-    for row, image in zip(together, images, strict=True):
-        np.testing.assert_allclose(row, classifier.logits(weights, image[None])[0], atol=1e-5)
-
-
 def test_filters_are_standardised():
     """A stem's filters shifted and scaled give the same logits."""
     rng = np.random.default_rng(1)

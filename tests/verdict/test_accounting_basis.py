@@ -1,6 +1,5 @@
 """Claims against what accounting gives for the configured or stated noise."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -25,7 +24,6 @@ from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.verdict import Claim, GaussianClaim, NoiseClaim, Verdict, ZeroConcentratedClaim
 from fl_audit.verdict.accounting_basis import (
-    Accounted,
     accounted_of_log,
     accounted_of_run,
     after_accounting,
@@ -236,26 +234,8 @@ def test_rounds_with_more_noise_do_not_count_as_the_one_with_least():
     assert noise.at_least(DELTA) == pytest.approx(epsilon_of_mu(2.0, DELTA))
 
 
-def test_a_round_that_states_no_noise_may_have_any():
-    stated = _release(0.5, Party(FixedRounds(5)))
-    scope = Scope(counts_on_sampling=False)
-    (noise,) = accounted_of_log(stated, None, None, scope, most_noise=math.inf)
-    assert noise.at_least(DELTA) is None
-    assert noise.at_most(DELTA) == pytest.approx(epsilon_of_mu(20**0.5, DELTA))
-    for claim in (Claim(1.0, DELTA), GaussianClaim(0.5, DELTA)):
-        assert after_accounting(_verdict(claim), (noise,)).outcome != "contradicted"
-
-
 @pytest.mark.parametrize("weight", [0.5, 2.0])
 def test_clients_of_another_weight_are_not_accounted_for_by_canaries(weight):
     unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
     assert accounted_of_log(unknown, None, weight, Scope()) == ()
     assert accounted_of_log(None, None, None, Scope()) == ()
-
-
-def test_an_unstated_claim_and_one_of_delta_0_are_not_compared():
-    accounted = (Accounted(_release(0.3, POISSON), POISSON, "does_not_know_rounds", "configured"),)
-    pure = _verdict(Claim(1.0, 0.0))
-    assert after_accounting(pure, accounted) == pure
-    unstated = dataclasses.replace(pure, claim=Claim(1.0, 0.0))
-    assert after_accounting(unstated, ()) == unstated

@@ -11,7 +11,6 @@ from scipy import stats
 
 from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
-from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
 from fl_audit.config_tables.audit import Audit
@@ -20,16 +19,13 @@ from fl_audit.estimators import CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import EMPIRICAL, Null
 from fl_audit.estimators.trade_off import GaussianTradeOff
-from fl_audit.json_records import to_json
 from fl_audit.verdict import (
     Claim,
-    ClaimTests,
     ConfiguredClaim,
     GaussianClaim,
     NoiseClaim,
     ProfileClaim,
     ScoredStatistic,
-    Verdict,
     ZeroConcentratedClaim,
     curve_tests,
     reach_verdict,
@@ -135,24 +131,6 @@ def test_what_is_called_detectable_is_detected_in_80_percent_of_audits(mu, num_c
     assert seen / 200 >= 0.7
 
 
-def test_less_signal_makes_less_detectable():
-    whole = verdict_on(NoiseClaim(1.0, DELTA), [scored(1.0, 1000, 5)])
-    part = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.9, 1000, 5)])
-    assert whole.outcome == "consistent"
-    assert whole.detectable.noise_multiplier > 1.1 * part.detectable.noise_multiplier
-    least = f"{whole.detectable.noise_multiplier:.3g}"
-    seen = f"audits like this notice a noise multiplier of {least} or less in 80 % of simulations"
-    assert seen in whole.reason
-
-
-def test_few_canaries_leave_a_small_claim_open():
-    verdict = verdict_on(GaussianClaim(0.5, DELTA), [scored(0.5, 150, seed=3)])
-    assert verdict.outcome == "inconclusive"
-    assert "audits like this notice only a true ε of" in verdict.reason
-    assert verdict.canaries_needed > 150
-    assert f"about {verdict.canaries_needed:,} canaries instead of 150" in verdict.reason
-
-
 def test_canaries_that_are_lost_reassure_nobody():
     lost = CanaryCheck("not_arrived", 0.1, "the clip is wrong")
     verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.0, 1000, 5)], canary_check=lost)
@@ -209,11 +187,6 @@ def test_a_claim_is_read_back(claim):
     assert (again.words, claim_to_json(again)) == (claim.words, written)
 
 
-def test_a_verdict_is_read_back():
-    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.9, 1000, 5)])
-    assert Verdict.from_json(json.loads(json.dumps(to_json(verdict)))) == verdict
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -257,11 +230,6 @@ def test_an_event_is_noise_rounds_and_sampling():
     assert claim.curve("max").log_power(rate) < all_rounds.log_power(rate)
 
 
-def test_an_event_that_dp_accounting_does_not_know_is_refused():
-    with pytest.raises(InputError, match="no privacy loss distribution of"):
-        ProfileClaim.of_event(dp_accounting.UnsupportedDpEvent(), DELTA)
-
-
 # What is configured.
 
 
@@ -290,11 +258,6 @@ def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
     assert hidden.log_power(rate) < known.log_power(rate)
     assert claim.epsilon == pytest.approx(epsilon_of_mu(1 / 0.3, DELTA), rel=1e-6)
     assert claim.curve("a statistic from elsewhere") is None
-
-
-def test_canaries_of_several_rounds_are_held_to_all_of_them():
-    claim = configured_claim(release(participations=4), DELTA, [OWN_ROUNDS], is_stated=True)
-    assert claim.curve("own_rounds") == GaussianTradeOff(2 / 0.3)
 
 
 @pytest.mark.parametrize("unknown", [release(noise=0.0), release(distribution="skellam")])
@@ -341,35 +304,6 @@ def test_keys_that_do_not_go_together_are_refused(keys, words):
 
 
 # A point, and the Gaussian curve through it.
-
-
-def test_a_curve_tells_more_of_a_claimed_point():
-    point, statistics = Claim(2.0, DELTA), [scored(0.92493, 100, seed=4)]  # epsilon 4 is true
-    verdict = reach_verdict(point, ClaimTests(statistics, 0.95), canary_check=ARRIVED)
-    found = verdict.as_curve
-    assert verdict.outcome != "contradicted"
-    assert epsilon_of_mu(found.mu, DELTA) == pytest.approx(2.0, rel=1e-6)
-    assert found.is_contradicted
-    assert found.p_value <= 0.05
-
-
-def test_there_is_no_gaussian_curve_through_a_point_without_delta():
-    statistics = [scored(0.5, 100, seed=4)]
-    verdict = reach_verdict(Claim(2.0, 0.0), ClaimTests(statistics, 0.95), canary_check=ARRIVED)
-    assert verdict.as_curve is None
-
-
-def test_each_attacker_has_a_line_of_its_own():
-    claim = GaussianClaim(1.0, DELTA)
-    strong = scored(3.0, 400, seed=1, name="max")
-    verdict = verdict_on(claim, [scored(0.2, 400, seed=2), strong])
-    assert verdict.outcome == "contradicted"
-    known, all_rounds = verdict.against  # the strongest attacker first, whatever was found
-    assert (known.threat_model, all_rounds.threat_model) == ("known_rounds", "all_iterates")
-    assert (known.is_contradicted, all_rounds.is_contradicted) == (False, True)
-    assert all_rounds.p_value == verdict.p_value <= 0.05 < known.p_value
-    assert Verdict.from_json(verdict.to_json()) == verdict
-    assert not verdict_on(claim, [scored(0.2, 40, seed=2, name=None)]).against
 
 
 @pytest.mark.parametrize("rho", [1e-8, 1e-6, 1e-4, 0.1, 2.0])

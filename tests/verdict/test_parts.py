@@ -24,7 +24,7 @@ from fl_audit.estimators.null import GaussianCanaryNull, Null
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from fl_audit.verdict.by_parts import SampledCanaries
 from fl_audit.verdict.exposure import Background
-from fl_audit.verdict.parts import NoiseTest, Parts, are_testable, lower_rate
+from fl_audit.verdict.parts import NoiseTest, Parts, are_testable
 from fl_audit.verdict.scope import Scope
 
 DELTA, LEVEL, DIM = 1e-5, 0.025, 10_000
@@ -104,12 +104,6 @@ def test_the_noise_test_is_exact_and_nearly_as_good_as_the_best():
     best = stats.norm.sf(stats.norm.isf(0.05) - math.sqrt(total) * (1 / 0.6 - 1 / 0.8))
     power = test.power(test.critical_value(0.8, 0.05), 1 / 0.6)
     assert best - 0.03 < power <= best + 1e-6
-
-
-def test_the_rate_is_bounded_as_by_clopper_and_pearson():
-    assert lower_rate(0, 100, 0.05) == 0
-    assert lower_rate(10, 100, 0.05) == pytest.approx(stats.beta.ppf(0.05, 10, 91))
-    assert lower_rate(100, 100, 0.05) == pytest.approx(0.05 ** (1 / 100))
 
 
 def test_an_amplified_claim_is_noticed_at_less_than_twice_the_claim():
@@ -281,11 +275,3 @@ def test_draws_in_blocks_of_rounds_are_never_consistent(drawn, sampling):
     found = _verdict(canaries, AMPLIFIED.claim * 1.2)
     assert found.outcome == "inconclusive"
     assert "are not as independent draws make them" in found.reason
-
-
-def test_a_claim_that_counts_on_no_sampling_has_no_parts():
-    random = np.random.default_rng(8)
-    canaries = _canaries(AMPLIFIED.release, random, z=0.8, q=0.05)
-    assert canaries.parts(Scope(counts_on_sampling=False), DELTA, 0.05) is None
-    assert canaries.parts(Scope(counts_on_sampling=None), DELTA, 0.05) is None
-    assert canaries.parts(dataclasses.replace(COUNTS, unfit="placed"), DELTA, 0.05) is None

@@ -23,7 +23,7 @@ from fl_audit.verdict import (
     curve_tests,
     reach_verdict,
 )
-from fl_audit.verdict.exposure import VectorExposure, exposure_of_scores
+from fl_audit.verdict.exposure import VectorExposure
 from fl_audit.verdict.less_noise import least_noise, stated_noise
 from fl_audit.verdict.power import Lengths, PointTests, SimulatedAudit
 from fl_audit.verdict.scope import Scope
@@ -140,32 +140,6 @@ def test_a_point_that_few_canaries_do_not_decide_is_answered_by_its_curve_first(
     assert "claim the curve" not in sampled.reason
 
 
-def test_noise_that_is_not_stated_is_said_to_be_assumed():
-    setup = dataclasses.replace(SETUPS["one round"], noise=noise_of(SETUPS["one round"], 7.59))
-    stated, unstated = (audited(setup, 5, stated=noise) for noise in (setup.noise, None))
-    for found in (stated, unstated):
-        said = verdict_on(POINT, found).reason
-        assert ("The noise is not stated" in said) == (found is unstated)
-    assert "noise multiplier 0.500" in verdict_on(POINT, unstated).reason
-
-
-def test_of_scores_alone_what_hides_canaries_beyond_noise_is_taken_to_stay():
-    hidden = audited(Setup(0.1, clients=100, alike=0.3), 3)
-    verdict = verdict_on(POINT, hidden, knows=False)
-    assert (verdict.outcome, verdict.detectable_epsilon) == ("inconclusive", None)
-    assert "know the scores alone" in verdict.reason
-    shown = audited(dataclasses.replace(SETUPS["one round"], count=2000, rounds=400), 3)
-    assert verdict_on(POINT, shown, knows=False).outcome == "consistent"
-
-
-def test_scores_without_a_canary_in_them_say_nothing_of_power():
-    random = np.random.default_rng(1).standard_normal((2, 50)) / 1000**0.5
-    scores = CanaryScores(random[0] - 0.1, random[1])
-    null = Null("closed_form", GaussianCanaryNull(1000), 1000)
-    assert exposure_of_scores(ScoredStatistic(None, scores, null), 2.0) is None
-    assert exposure_of_scores(ScoredStatistic(None, scores), 2.0) is None
-
-
 # Canaries, and lengths.
 
 
@@ -189,21 +163,6 @@ def test_canaries_needed_have_the_power_and_half_of_them_do_not():
     assert simulated(POINT, needed // 3).simulate().power < 0.75
 
 
-def test_what_is_missing_is_detected_later():
-    found = [
-        simulated(POINT, 400, Lengths(*shown)).simulate().detectable_epsilon
-        for shown in ((1.0,), (0.9, "lost"), (0.6, "shorter"))
-    ]
-    assert found[0] < found[1] < found[2]
-    assert simulated(POINT, 400, Lengths(0.0)).simulate().detectable_epsilon is None
-
-
-@pytest.mark.parametrize("count", [60, 300, 1500])
-def test_the_detectable_epsilon_is_within_the_factor_where_the_power_is_enough(count):
-    made = simulated(POINT, count).simulate()
-    assert made.is_enough == (made.detectable_epsilon <= 2 * POINT.epsilon)
-
-
 # The alternatives.
 
 
@@ -225,9 +184,3 @@ def test_the_epsilon_of_less_noise_is_that_of_accounting(sampling):
     assert less.is_stated
     silent = release.with_noise(GAUSSIAN.noise(0.0, 0.0))
     assert stated_noise(silent, DELTA, whom="client", knows_rounds=False) is None
-
-
-def test_the_least_noise_is_that_of_a_client_in_so_many_rounds():
-    less = least_noise(POINT, 9.0)
-    assert epsilon_of_mu(3 / less.noise_multiplier, DELTA) == pytest.approx(7.59)
-    assert less.epsilon(1.0) == pytest.approx(7.59)

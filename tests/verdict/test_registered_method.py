@@ -20,7 +20,7 @@ from fl_audit.estimators import (
     valid_methods,
 )
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
-from fl_audit.estimators.known_mechanisms import bounds_on, gaussian
+from fl_audit.estimators.known_mechanisms import gaussian
 from fl_audit.planning.prediction import predicted_methods
 from fl_audit.report import Report, summary_lines
 from fl_audit.report.tables import group_rows
@@ -29,7 +29,6 @@ from fl_audit.verdict import (
     ClaimTests,
     ScoredStatistic,
     chosen_methods,
-    chosen_tests,
     reach_verdict,
 )
 from fl_audit.verdict.exposure import VectorExposure
@@ -104,15 +103,6 @@ def test_pages_print_it_among_the_bounds_that_hold(toy):
     assert toy in [row.method for row in groups[0].rows]
 
 
-def test_a_config_may_name_it(toy):
-    chosen = chosen_tests(config(toy), 1)
-    assert chosen.methods == (toy,)
-    assert len(chosen) == 5
-    assert len(chosen_tests(config("all"), 1)) == 15
-    with pytest.raises(InputError, match="did you mean 'fixed_threshold'"):
-        config("fixed_treshold")
-
-
 def test_a_verdict_tests_it(toy):
     statistic = ScoredStatistic("max", released())
     assert len(ClaimTests([statistic], 0.95)) == 3
@@ -141,13 +131,6 @@ def test_simulated_power_counts_it(toy):
     assert 0.05 < power < 0.95  # where a wrong simulation would show
     # Two samples of 200: five standard deviations, exceeded with probability below 1e-6.
     assert abs(power - exceeding / runs) < 5 * (2 * 0.25 / runs) ** 0.5
-
-
-def test_it_holds(toy):
-    mechanism, runs = gaussian(1.0, 1e-3), 200
-    found = bounds_on(mechanism, [toy], num_canaries=500, runs=runs, seed=3)
-    # A valid 95 % bound exceeds this limit with probability below 1e-6.
-    assert np.sum(found[toy] > 1.0) <= stats.binom.isf(1e-6, runs, 0.05)
 
 
 def test_once_removed_nothing_has_it(toy):

@@ -1,1 +1,1 @@
-"""Ways of sampling, one file each: what is drawn, how a log calls it, and what accounting knows."""
+"""Samplings, one file each: distribution, name in logs, and accounting."""

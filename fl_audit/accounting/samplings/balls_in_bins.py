@@ -1,4 +1,4 @@
-"""Balls in bins: all rounds of one group, which each member draws.
+"""Balls in bins: each member draws a group, and is in all of its rounds.
 
 Chua et al. 2024 (arXiv:2412.16802); Choquette-Choo et al. 2024 (arXiv:2410.06266). All k rounds of
 one bin of b are one release with noise sigma / sqrt(k), so that the client's likelihood ratio is
@@ -6,9 +6,9 @@ the mean of b independent ones (`hidden_rounds`): random allocation of one round
 the last cycle is incomplete, each bin counts as if it had as many rounds as the first.
 
 Under a matrix whose bands are at most the bins, the columns of one bin's rounds do not overlap, and
-those of bins at least as far apart as the number of bands are orthogonal to one another. An
-attacker who knows the class of such bins that the client's bin belongs to faces random allocation
-among the bins of that class.
+columns of bins are orthogonal if the bins are at least as far apart as the number of bands. Split
+the bins into classes of mutually orthogonal bins: an attacker who knows the client's class faces
+random allocation among the bins of that class.
 """
 
 import math
@@ -31,8 +31,8 @@ class BallsInBinsSampling(SecretSampling):
     """All rounds of one group, where groups take turns and each member draws its group.
 
     Attributes:
-      bins: The number of groups, at least 1, of which a member draws one uniformly and
-        independently; also the distance of a group's rounds.
+      bins: The number of groups, at least 1; a member draws one of them uniformly and
+        independently. Also the distance of a group's rounds.
       rounds: The number of rounds of training.
     """
 
@@ -93,7 +93,7 @@ class BallsInBinsSampling(SecretSampling):
         turns = max(self.rounds // self.bins, 1)
         z = release.noise.noise_multiplier / math.sqrt(turns)
         bins = min(self.bins, self.rounds)
-        share = bins / self.bins  # of fewer rounds than bins, some bins have none
+        share = bins / self.bins  # with fewer rounds than bins, some bins have none
         return least_epsilon(z, np.array([1 - share, share]), bins, delta)
 
 

@@ -93,14 +93,14 @@ class CyclicPoissonSampling(CoinSampling):
 
 
 def cyclic_rounds(release: Release, sampling: CyclicPoissonSampling) -> SampledRounds | None:
-    """The rounds on Poisson samples that are as private as those of a group that takes turns.
+    """Poisson-sampled rounds with the same guarantee as the rounds of one group.
 
-    Under independent noise these are the rounds of the group. So they are under the noise of a
-    matrix with no more bands than groups: rounds of one group then move what is released in
-    separate places, each by as much as a column is long, and any two rounds may depend on earlier
-    ones (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2 and theorem 4).
+    Under independent noise these are the rounds of the group. The same holds under a matrix with no
+    more bands than groups: the columns of a group's rounds then do not overlap, each moves the
+    release by its norm, and rounds may depend on earlier ones (Choquette-Choo et al. 2023,
+    arXiv:2306.08153, algorithm 2 and theorem 4).
 
-    None if all coins say yes, or if no result covers the correlation.
+    None if the probability is 1, or if no result covers the correlation.
     """
     length = 1.0
     match release.correlation:

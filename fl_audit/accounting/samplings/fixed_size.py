@@ -15,7 +15,7 @@ class FixedSizeSampling(SecretSampling):
 
     Attributes:
       sample_size: The number of members that a round samples.
-      sampled_from: The number of members that it samples from.
+      sampled_from: The number of members from which it samples.
     """
 
     log_name: ClassVar[str] = "fixed_size"

@@ -28,8 +28,8 @@ class MinSeparationSampling(CoinSampling):
 
     Attributes:
       probability: The probability of a round for a member that does not rest, in (0, 1].
-      separation: The least distance of two rounds of a member, at least 1: it rests for one less.
-        Before the first round members rest as often as later on average.
+      separation: The least distance of two rounds of a member, at least 1; it rests for the rounds
+        in between. Before the first round members rest as often as later on average.
       rounds: The number of rounds of training.
     """
 
@@ -105,13 +105,14 @@ def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
     """The probability that a member has 0, 1, 2 ... rounds, of shape (most_drawn + 1,)."""
     p, rest = sampling.probability, sampling.separation - 1
     most, rounds = sampling.most_drawn, sampling.rounds
-    ready = np.zeros((rounds + 1, most + 1))  # by round, who may join it, by rounds so far
+    # By round and number of rounds so far: the share of members that may join.
+    ready = np.zeros((rounds + 1, most + 1))
     started = 1 / (1 + rest * p)  # the share that may join before the first round
     ready[0, 0] = started
     for index in range(rounds):
         ready[index + 1] += (1 - p) * ready[index]
         if index < rest:
-            ready[index + 1, 0] += p * started  # one of the last rest rounds before the first
+            ready[index + 1, 0] += p * started  # joined in the last `rest` rounds before the first
         if index + 1 + rest <= rounds:
             ready[index + 1 + rest, 1:] += p * ready[index, :-1]
     resting = np.zeros(most + 1)

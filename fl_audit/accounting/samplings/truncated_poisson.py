@@ -1,12 +1,12 @@
 """Truncated Poisson sampling, of n members to a largest sample B.
 
-Let the attacker also see O, who else is in the
-sample. As a client that sends nothing counts too, O has one distribution with the client and
-without it. Of fewer than B - 1 others none was cut, so that the client is there by its coin q;
-of B others it is not; of B - 1 it is there with the chance q' that Bayes gives, as the client is
-one of the B with chance B / (N + 1) where N >= B others were sampled. So a round is a mixture,
-known to the attacker, of rounds with the coins q, q' and 0. Without a cut it is Poisson sampling.
-(arXiv:2508.15089 bounds truncated sampling for other neighbours.)
+Let the attacker also see O, the other members of the sample. As a client that sends nothing counts
+too, O has the same distribution with and without the client's update. If O has fewer than B - 1
+members, none was cut, and the client is present by its coin q. If O has B members, the client is
+absent. If O has B - 1, the client is present with the posterior probability q' of Bayes' rule:
+given N >= B other sampled members, it is one of the B with probability B / (N + 1). So a round is a
+mixture, known to the attacker, of rounds with the coins q, q' and 0. Without a cut it is Poisson
+sampling. (arXiv:2508.15089 bounds truncated sampling for other neighbours.)
 """
 
 import math
@@ -85,11 +85,11 @@ class TruncatedPoissonSampling(CoinSampling):
 
 
 _SURE = 1 - 1e-9
-"""A larger chance of a round hides nothing."""
+"""A larger probability of a round counts as 1, without amplification."""
 
 
 def coins_of_a_cut(sampling: TruncatedPoissonSampling) -> tuple[tuple[float, float], ...] | None:
-    """The chances of a round given who else is in it, each with its own; None if one is sure."""
+    """The coins of a round given the other members, with their probabilities; None if one is 1."""
     q, largest = sampling.probability, min(sampling.largest, sampling.members)
     others = np.exp(log_binomial_masses(sampling.members - 1, q))
     numbers = np.arange(largest, sampling.members)

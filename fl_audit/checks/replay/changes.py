@@ -1,9 +1,8 @@
 """The effect of one client on a release: at most the clip norm over the denominator.
 
-Two releases with the same noise are compared, as `replay` can repeat a round with the same
-randomness: the noise cancels, and the difference is the effect of what was changed. The difference
-may be shorter than promised, and may be rounded to a grid as fixed-point numbers are. How the
-clients' parts are computed is free.
+`replay` repeats a round with the same randomness, so the noise of two releases cancels, and their
+difference is the effect of the change. The difference may be shorter than promised, and may be
+rounded to a grid, as with fixed-point numbers. Clients' parts may be computed in any way.
 """
 
 import math
@@ -30,7 +29,7 @@ _TOLERANCE = 1e-3
 """The relative error of float32 in the norm of a client's part."""
 
 _MOST_NAMED = 3
-"""The largest number of clients that words name."""
+"""The largest number of clients named in a finding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +38,17 @@ class Change:
 
     trial: Trial
     vector: FloatArray  # the release with the client less the one without, of shape (dim,)
-    magnitude: float  # the norm of the releases, whose rounding error a difference cannot undercut
+    magnitude: float  # the norm of the releases, whose rounding error remains in a difference
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """A change against the promise."""
+    """A change compared with the promise."""
 
     outcome: str  # `held`, `failed` or `could not tell`
     ratio: float  # the norm of the change over the largest promised one
-    words: str = ""  # a finding besides the ratio; may be empty
-    # the variable, from 1, in which most of it lies; None for the whole model
+    words: str = ""  # words besides the ratio; may be empty
+    # the variable, from 1, with most of the change; None for the whole model
     variable: int | None = None
 
 
@@ -57,7 +56,7 @@ class _Judged:
 class Ruler:
     """Measures differences between two releases of one mechanism.
 
-    `epsilon` is the relative error of a number of a release.
+    `epsilon` is the relative rounding error of a release's numbers.
     """
 
     sizes: Sequence[int]
@@ -65,7 +64,7 @@ class Ruler:
     epsilon: float
 
     def lengths(self, vector: FloatArray) -> FloatArray:
-        """The norm of each variable, and last of the whole, of shape (variables + 1,)."""
+        """The norm of each variable and, last, of the whole, of shape (variables + 1,)."""
         return np.array([np.linalg.norm(part) for part in (*self.parts(vector), vector)])
 
     def parts(self, vector: FloatArray) -> list[FloatArray]:
@@ -94,12 +93,13 @@ class Ruler:
         return _Judged("failed", ratio, self.explained(change, most), at + 1 if is_there else None)
 
     def _is_rounded(self, change: Change, most: float, step: float) -> bool:
-        """Whether a client's part is short enough except for its rounding to neighbours on a grid.
+        """Whether a client's part is short enough apart from rounding to a grid.
 
         Rounding up or down at random is independent between coordinates and right on average. The
         component along the client's own update is therefore its part, up to a normal number with a
-        standard deviation below the step; the component across is at most as long as such rounding.
-        If a client other than the last is left out, the others' numbers may be rounded anew.
+        standard deviation below the step; the orthogonal component is at most as long as such
+        rounding. If a client other than the last is left out, the others may be rounded
+        differently.
         """
         trial = change.trial
         own = trial.cohort[trial.left]
@@ -112,10 +112,10 @@ class Ruler:
         return is_short and across <= spread * (math.sqrt(len(own) / 2) + 4)
 
     def explained(self, change: Change, most: float) -> str:
-        """The clause on which client counts how often; empty if a change is no sum of updates."""
+        """A clause with each client's weight in a change; empty if it is no sum of updates."""
         cohort = change.trial.cohort
         if len({id(client) for client in cohort}) < len(cohort):
-            return ""  # copies of one update cannot be distinguished
+            return ""  # equal updates cannot be distinguished
         counts, rest = _counts(change.vector, cohort)
         if rest > 0.01 * np.linalg.norm(change.vector):
             return ""
@@ -141,7 +141,7 @@ def at_most(
             changes.append(change_of(trial))
         except InputError:
             raise
-        except Exception as error:  # a server may refuse a round in any way
+        except Exception as error:  # a server may raise any exception
             words = f"{type(error).__name__}: {error}"
             judged.append((trial, _Judged("could not tell", 0.0, words)))
         else:
@@ -170,7 +170,7 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
 
 
 def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[FloatArray, float]:
-    """How much of a difference lies along each client's update, by least squares.
+    """The weight of each client's update in a difference, by least squares.
 
     Returns the norm of each client's part, negative if it points away from its update, and the
     norm of the residual.
@@ -188,7 +188,7 @@ def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[Floa
 def _by_variable(
     change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
 ) -> tuple[FloatArray, float, str]:
-    """The norms of the clients' parts by variable, the residual, and the small variables."""
+    """The norms of the clients' parts by variable, the residual, and too small variables."""
     squared, rests, small = np.zeros(len(clients)), [], []
     of_clients = [ruler.parts(client) for client in clients]
     for variable, part in enumerate(ruler.parts(change)):
@@ -205,7 +205,7 @@ def _by_variable(
 
 
 def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Finding:
-    """Whether each client of a round counts at most once, by the decomposition of the round's sum.
+    """Whether each client of a round counts at most once, by decomposing the round's sum.
 
     Each variable is a sum of the clients' variables, if it has at least twice as many numbers as
     there are clients; otherwise only the whole is tested. `change` is the release of the round less
@@ -227,7 +227,7 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
         share = rest / float(np.linalg.norm(change))
         why = f"{100 * share:.2g} % of the release is no sum of scaled updates"
         return inconclusive(name, expected, f"{why}, so that the clients cannot be distinguished")
-    # The rounding error across the updates lies along each of them by chance, too.
+    # The rounding error has a random component along each update, too.
     allowed = 1.01 * most + 6 * rest / math.sqrt(len(change)) * math.sqrt(len(ruler.sizes))
     ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)
     wrong = np.flatnonzero(np.abs(whole) > allowed)
@@ -240,11 +240,11 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     return failed(name, expected, words + ", ".join(deviations) + more, float(ratio[wrong].max()))
 
 
-# How coarse numbers are: in half precision, or on a grid.
+# The resolution of numbers: half precision, or a grid.
 
 
 def half_precision(numbers: FloatArray) -> float:
-    """The relative error of numbers that are all float16, or else all bfloat16; 0 for others."""
+    """The relative rounding error if all numbers are float16 or all are bfloat16; else 0."""
     with np.errstate(over="ignore"):
         if np.array_equal(numbers, numbers.astype(np.float16)):
             return 2.0**-10
@@ -269,11 +269,11 @@ def grid_step(vector: FloatArray, error: float) -> float | None:
     return step if off.max() <= max(8 * error, 1e-6 * step) else None
 
 
-# Memory of clients in the state: the next rounds may release nothing more of them.
+# A state that remembers clients: later rounds must not release more about them.
 
 
 _ROUNDS = 2
-"""The number of rounds that follow: what is kept for one round shows in the second."""
+"""The number of later rounds: information that skips one round shows in the second."""
 
 
 def memory_finding(
@@ -281,10 +281,10 @@ def memory_finding(
 ) -> Finding:
     """Compares rounds of the smallest cohort after the recorded one and after one without clients.
 
-    They may differ in the size of their noise, if the clip norm follows the updates. Any other
-    difference releases something of the clients again; that is no loss if their own round's noise
-    comes with it, as in momentum of noised sums. `answers` are the round with all clients, the one
-    without them with the same noise, and that with other noise.
+    Their noise may differ in size if the clip norm follows the updates. Any other difference
+    releases information about the clients again, which is harmless if the noise of their round is
+    released with it, as in momentum of noised sums. `answers` are the round with all clients,
+    without them under the same noise, and without them under other noise.
     """
     name = "memory"
     expected = "later rounds release nothing more of a client, but together with its round's noise"
@@ -319,7 +319,7 @@ def memory_finding(
 
 
 class _Later:
-    """A round of the smallest cohort that follows another, under two seeds."""
+    """A later round of the smallest cohort, under two seeds."""
 
     def __init__(
         self, rounds: TrialRounds, before: Answer, few: Sequence[FloatArray], seed: int

@@ -1,9 +1,8 @@
-"""Replay of a clip norm that adapts: its count, the count's noise, and what depends on it.
+"""Replay of an adaptive clip norm: its count, the count's noise, and the next rounds.
 
-The state before a round and the state after it have a clip norm each; both together determine the
-noised count that moved it (`mechanisms.kind.AdaptiveClip`). With the same randomness two counts
-differ by the counted clients alone; with other randomness and the same clients by their noise
-alone.
+The clip norms before and after a round together determine its noised count
+(`mechanisms.kind.AdaptiveClip`). With the same randomness two counts differ only by their clients;
+with the same clients and other randomness only by their noise.
 """
 
 import dataclasses
@@ -37,17 +36,18 @@ from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 ClipNormOf = Callable[[Any], float]
-"""A function from a server's state to the norm that a round from this state clips to."""
+"""A function from a server's state to the clip norm of the next round."""
 
 _CHAINS = 48
-"""The number of seeds, of two rounds each, in which half of a count's noise is certain to show: the
-96 counts have less than 0.58 of the promised deviation with a probability of 1e-7."""
+"""The number of seeds, with two rounds each. A deficit of half of a count's noise is then certain
+to be found: the 96 counts have less than 0.58 of the promised deviation with probability 1e-7.
+"""
 
 _MOST_NUMBERS = 1 << 30
-"""The number of numbers in all releases of these rounds, for their time."""
+"""The largest number of values in all releases of these rounds, which limits the time."""
 
 _MOST_SENT = 1 << 25
-"""The number of numbers in all updates of one round."""
+"""The largest number of values in all updates of one round."""
 
 _MOST_CLIENTS = 512
 
@@ -71,7 +71,7 @@ class _Counted:
     """A cohort and its noised count."""
 
     words: str  # the cohort, to follow "of"
-    sum: float  # the count without noise, from one half a client
+    sum: float  # the count without noise, each client as plus or minus one half
     count: float  # the count that moved the clip norm
 
 
@@ -80,8 +80,8 @@ class ClipQuestions:
     """The questions about an adaptive clip norm.
 
     Attributes:
-      is_silenced: Whether clients draw from the noise's generator, so that the cohort must keep its
-        size: clients are then not left out but send zeros, and are counted.
+      is_silenced: Whether clients draw from the noise's generator. The cohort must then keep its
+        size: instead of being left out, clients send zeros, and are counted.
     """
 
     rounds: TrialRounds
@@ -92,7 +92,7 @@ class ClipQuestions:
     is_silenced: bool
 
     def findings(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings; `touched` marks the variables that any client changes."""
+        """The findings; `touched` marks the variables changed by any client."""
         try:
             yield from self._count_findings()
             yield from self._noise_findings(touched)
@@ -153,14 +153,14 @@ class ClipQuestions:
         return sum(0.5 if np.linalg.norm(update) <= clip_norm else -0.5 for update in cohort)
 
     def _few(self, clients: Sequence[FloatArray] = ()) -> list[FloatArray]:
-        """The smallest cohort and some clients; with zeros if the cohort must keep its size."""
+        """The smallest cohort and some clients, padded with zeros if the size must not change."""
         number = self._crowd if self.is_silenced else 0
         zeros = [np.zeros(self.rounds.dim)] * max(0, number + 1 - len(clients))
         return [*self.trials.few, *clients, *(zeros if self.is_silenced else [])]
 
     @functools.cached_property
     def _crowd(self) -> int:
-        """As many clients as the denominator, if they are not too many."""
+        """As many clients as the denominator, up to a limit."""
         most = min(_MOST_CLIENTS, _MOST_SENT // self.rounds.dim)
         return max(2, min(math.ceil(self.clip.denominator), most))
 
@@ -169,7 +169,7 @@ class ClipQuestions:
         return np.asarray(update * (length * self._start / float(np.linalg.norm(update))))
 
     def _cohorts(self) -> Iterator[tuple[str, list[FloatArray]]]:
-        """The smallest cohort; then with one client, in pairs; then with many."""
+        """The smallest cohort; the same with one client, and with two; large cohorts."""
         yield "the smallest cohort", []
         for trial in self.trials.alone():
             yield trial.words, [trial.cohort[trial.left]]
@@ -205,11 +205,11 @@ class ClipQuestions:
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
     ) -> Finding:
-        """Whether cohorts move the clip norm as they should, and noise on average does not.
+        """Whether cohorts move the clip norm as promised, and noise does not bias it.
 
-        The mean of noise that is not limited is normal.
+        The mean of noise that is not at a limit is normal.
         """
-        from scipy import stats  # here, for it takes half a second
+        from scipy import stats  # imported here: it takes half a second
 
         rounding = 2 * self.clip.rounding
         whole = [cohort for cohort in counted if not self.clip.is_limited(np.array(cohort.count))]
@@ -245,12 +245,12 @@ class ClipQuestions:
     def _count_noise_finding(
         self, noise: FloatArray, units: FloatArray, is_limited: FloatArray
     ) -> Finding:
-        """Whether the counts' noise has the promised size, in each round and in their steps.
+        """Whether the counts' noise has the promised size, in rounds and in their differences.
 
-        Sums of squares are chi-square, of the noises of the first rounds, of the second rounds, of
-        both together, and of the steps from one to the other.
+        The sums of squares of the first rounds' noise, of the second rounds', of both, and of their
+        differences are chi-square.
         """
-        from scipy import stats  # here, for it takes half a second
+        from scipy import stats  # imported here: it takes half a second
 
         name, expected = COUNT_NOISE, EXPECTED[COUNT_NOISE]
         if not self.clip.count_stddev:
@@ -282,10 +282,10 @@ class ClipQuestions:
         )
 
     def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
-        """Noise in standard deviations; beyond the range of the share, it is drawn again.
+        """Noise in standard deviations; noise beyond the range of the share is drawn again.
 
-        A share that is limited to [0, 1] shows of its noise only that it was beyond. Drawn from the
-        normal distribution beyond that point it is exactly normal again (a randomised probability
+        A share at a limit of [0, 1] shows only that its noise was beyond. Drawn again from the
+        normal distribution beyond that point, the noise is exactly normal (a randomised probability
         integral transform), so that limits change no test.
         """
         from scipy import special
@@ -305,7 +305,7 @@ class ClipQuestions:
     # The noise of the sum, and the next round's clip.
 
     def _noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings on crowds of short and of long updates, which move the clip norm most."""
+        """The findings on large cohorts of short or long updates, which move the clip norm most."""
         promise = self.trials.promise
         crowds = {
             words: self._few([self._scaled(length)] * self._crowd)
@@ -338,7 +338,7 @@ class ClipQuestions:
         yield _sum_noise_finding(groups, touched, self.rounds.sizes)
 
     def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Finding:
-        """The effect of a long client once the clip norm has moved down, and up."""
+        """The effect of a long client after the clip norm moved down, and up."""
         ratios = {}
         for words, answer in after.items():
             alone = self._few([self._scaled(FAR)])
@@ -358,7 +358,7 @@ class ClipQuestions:
 
 
 def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
-    """By how much one client moves the count: alone, and against others."""
+    """The finding on one client's effect on the count, alone and among others."""
     first = counted[0]
     singles, crowds = counted[1:-4], counted[-4:]
     pairs = [(first, cohort) for cohort in singles] + list(
@@ -390,7 +390,7 @@ def _sum_noise_finding(
 
 
 ZeroingNormOf = Callable[[Any], float]
-"""A function from a server's state to the largest coordinate that is kept in a round from it."""
+"""A function from a server's state to the largest coordinate that the next round keeps."""
 
 _SEED = 4_000_037
 """Away from the seeds of other questions."""

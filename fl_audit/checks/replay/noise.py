@@ -1,13 +1,13 @@
-"""The noise of a replayed round by itself: releases that differ in nothing else.
+"""The noise of a replayed round, from releases that differ only in noise.
 
-Nothing of the clients' updates is in their differences, so that the tests are exact where
-the checks of aggregates can only be bounds: the squared norm of a variable is chi-square.
+Clients' updates cancel in the differences, so the tests are exact, whereas checks of aggregates can
+only use bounds: the squared norm of a variable is chi-square.
 
 Correlated noise should be the accounted matrix applied to independent noise z. The rounds from one
-state on are computed twice, with other randomness. What clients send and the state's record of
-earlier noise are the same in both, so that they cancel: the differences are rows of C^-1 (z - z'),
-which whitening turns into independent Gaussian rows again. So the tests are exact where the checks
-of aggregates can only be bounds, and a wrong matrix shows however many clients there are.
+state on are computed twice, with different randomness. Updates and the state's record of earlier
+noise are the same in both and cancel: the differences are rows of C^-1 (z - z'), which whitening
+turns into independent Gaussian rows. Again the tests are exact, and detect a wrong matrix for any
+number of clients.
 """
 
 import itertools
@@ -37,25 +37,25 @@ from fl_audit.checks.replay.trial_rounds import (
 from fl_audit.checks.whitening import Whitening, fresh_share
 
 _FEWEST, _MOST = 8, 32
-"""The least and largest number of rounds that are tested: twice a matrix's bands, if within."""
+"""The least and largest number of tested rounds: twice a matrix's bands, within this range."""
 
 _MOST_OF_STREAMS = 1 << 25
-"""The number of numbers in all differences of rounds."""
+"""The largest number of values in all differences of rounds."""
 
 _SEEDS = (1_000_003, 2_000_003)
-"""The first seeds of the two computations, away from those of other questions."""
+"""The first seeds of the two computations, far from those of other questions."""
 
 _QUANTILE = 1.6449
-"""The standard deviations below which a normal variable is with a probability of 0.95."""
+"""The standard normal quantile at 0.95."""
 
 NAME = "noise_rounds"
 EXPECTED = "whitened by the accounted matrix, noise is independent from round to round"
 
 
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
-    """The number of rounds whose noise is compared with each other.
+    """The number of rounds whose noise is compared.
 
-    Two bands or a tree's rounds, as far as training and memory have room for them; 0 for none.
+    Twice the bands, or a tree's rounds, as far as training and memory allow; 0 for none.
     """
     bands = correlation.bands if isinstance(correlation, Toeplitz) else correlation.period
     wanted = min(max(_FEWEST, 2 * bands), _MOST, correlation.num_rounds - rounds_before)
@@ -75,8 +75,8 @@ def stream_finding(
     """Whether the noise of consecutive rounds is correlated as accounted.
 
     Args:
-      starts: The states from which the two computations start; the same, or two that began with
-        other randomness.
+      starts: The states from which the two computations start: the same one twice, or two with
+        different randomness.
       touched: Whether any client changes a variable, of shape (variables,); a variable that neither
         clients nor noise change is frozen.
     """
@@ -116,8 +116,8 @@ def _releases(
 def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -> FloatArray:
     """Rows of independent standard normal numbers, from differences over the noise of z.
 
-    A matrix is the same from any round on. Before these rounds, differences are zero, also within
-    a tree's nodes.
+    A Toeplitz matrix is the same from any round on. Before these rounds differences are zero, also
+    within a tree's nodes.
     """
     first = 0 if isinstance(correlation, Toeplitz) else rounds_before
     whitening = Whitening.from_correlation(correlation)
@@ -135,10 +135,10 @@ def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -
 def _judged(white: FloatArray, sizes: Sequence[int]) -> Finding:
     """The finding on rows that should be independent and standard normal, of shape (rounds, dim).
 
-    Squared norms are chi-square, of a round and of a variable over all rounds. The product of a row
-    with the direction of an earlier one is standard normal given that one.
+    The squared norms of a round, and of a variable over all rounds, are chi-square. The product of
+    a row with the direction of an earlier one is standard normal given that one.
     """
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     number, dim = white.shape
     gram = white @ white.T
@@ -165,21 +165,21 @@ def _judged(white: FloatArray, sizes: Sequence[int]) -> Finding:
 
 
 _ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 64
-"""The numbers of the whole model, and of its smallest variable, in which noise is tested."""
+"""The wanted number of noise values in the whole model, and in its smallest variable."""
 
 _MOST_NUMBERS = 1 << 24
-"""The number of numbers in all releases that differ in their seed."""
+"""The largest number of values in all releases under different seeds."""
 
 _MOST_VALUES = 1 << 14
-"""The number of coordinates whose values are compared with one another."""
+"""The number of coordinates whose values are compared."""
 
 _LIKELIEST_VALUE = 2.0**-20
-"""A bound on the probability of the likeliest number of a normal distribution in float32."""
+"""A bound on the probability of any single float32 value under a normal distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyRounds:
-    """Releases of one round that differ in their seed alone."""
+    """Releases of one round under different seeds."""
 
     words: str  # the round, to follow "in"
     releases: FloatArray  # the releases, of shape (seeds, dim), two seeds at least
@@ -187,9 +187,9 @@ class NoisyRounds:
 
 
 def num_seeds(sizes: Sequence[int]) -> int:
-    """The number of seeds with which noise that is 10 % short fails, if few are enough.
+    """The number of seeds that detect noise 10 % below the promise, if a few suffice.
 
-    That takes some 4,000 numbers in the whole model; a small variable gets 64, at up to 9 seeds.
+    That takes about 4,000 values in the whole model; a small variable gets 64, with up to 9 seeds.
     """
     dim, smallest = sum(sizes), min(size for size in sizes if size)
     wanted = 1 + max(-(-_ENOUGH // dim), min(-(-_ENOUGH_OF_VARIABLE // smallest), 8))
@@ -206,11 +206,11 @@ def length_finding(
 ) -> Finding:
     """Whether noise has the expected norm in every variable, by the chi-square distribution.
 
-    The squared distance of several releases from their mean is chi-square with as many degrees of
-    freedom as there are numbers in all but one of them. A variable without noise and clients is
-    left out. With `may_be_longer` only noise that is too short fails.
+    The squared distance of n releases from their mean is chi-square with (n - 1) dim degrees of
+    freedom. A variable without noise and clients is left out. With `may_be_longer` only noise that
+    is too short fails.
     """
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     widths = np.array([*sizes, sum(sizes)], np.float64)
     sides = 1 if may_be_longer else 2
@@ -254,7 +254,7 @@ def _squared(rounds: NoisyRounds, sizes: Sequence[int]) -> FloatArray:
 
 
 def echo_finding(difference: FloatArray, stddev: float) -> Finding:
-    """Whether a stretch of the noise repeats another, in a difference of two seeds' releases."""
+    """Whether a part of the noise repeats another, in the difference of two releases."""
     normal = difference / (math.sqrt(2) * stddev)
     strongest = strongest_autocorrelation(normal.astype(np.float32), 1.0, 0.0)
     expected = "no stretch of the noise repeats another"
@@ -272,13 +272,13 @@ def echo_finding(difference: FloatArray, stddev: float) -> Finding:
 
 
 def resolution_finding(noise: FloatArray, release: FloatArray) -> Finding:
-    """Whether noise by itself has as many different values as float32 gives it, or more.
+    """Whether noise has at least as many different values as float32 allows.
 
-    A new value is one of n earlier ones with probability at most n times that of the likeliest
-    value; the number of repetitions is therefore at most binomial. If the sum or the release is
-    rounded as the noise is, its low digits show nothing.
+    A new value equals one of n earlier ones with probability at most n times that of the likeliest
+    value, so the number of repetitions is at most binomial. If the release is rounded like the
+    noise, the low digits show nothing.
     """
-    from scipy import stats  # here, for it takes half a second
+    from scipy import stats  # imported here: it takes half a second
 
     name, expected = "noise_resolution", "noise has the resolution of the sum that it is added to"
     values = noise.ravel()[:_MOST_VALUES]
@@ -305,13 +305,13 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
 
 
 def shows_noise(releases: FloatArray, touched: FloatArray, sizes: Sequence[int]) -> FloatArray:
-    """Which variables have noise or clients: a frozen one has neither."""
+    """Which variables are changed by noise or clients; a frozen one is not."""
     parts = np.split(np.ptp(releases, axis=0), np.cumsum(sizes)[:-1])
     shows = np.array([part.any() for part in parts]) | touched
     return np.asarray(shows if shows.any() else ~shows)
 
 
-# What a replay asks of the noise: of the round under many seeds, and of the round after it.
+# The questions about noise: in the round under many seeds, and in the next round.
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,8 +320,8 @@ class NoiseQuestions:
 
     Attributes:
       without: The cohort of a trial without its client.
-      begun: Two first states with other randomness, of a server whose state determines future
-        noise; None of one that draws noise in its round.
+      begun: Two first states with different randomness, for a server whose state determines future
+        noise; None for a server that draws noise in each round.
     """
 
     rounds: TrialRounds
@@ -332,7 +332,7 @@ class NoiseQuestions:
     begun: tuple[Any, Any] | None = None
 
     def findings(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings on noise, if it is promised; `touched` marks variables clients change."""
+        """The findings on promised noise; `touched` marks variables changed by clients."""
         expected = "another seed gives noise of the expected norm in every variable"
         promise = self.trials.promise
         stddev = promise.new_noise()
@@ -359,7 +359,7 @@ class NoiseQuestions:
             yield from self._echo_of_two_starts(self.begun, stddev)
 
     def _echo_of_two_starts(self, begun: tuple[Any, Any], stddev: float) -> Iterator[Finding]:
-        """Whether one round's noise repeats itself, by first rounds with other noise."""
+        """Whether one round's noise repeats itself, from first rounds with different noise."""
         first, second = (self.rounds.go_on(state, self.trials.few, 1).release for state in begun)
         difference = first - second
         if np.isfinite(difference).all() and difference.any():
@@ -368,7 +368,7 @@ class NoiseQuestions:
     def _round_findings(
         self, expected: str, stddev: float, touched: FloatArray
     ) -> Iterator[Finding]:
-        """The findings on a round under many seeds, and on the round after it."""
+        """The findings on a round under many seeds, and on the next round."""
         seeds = range(1, num_seeds(self.rounds.sizes))
         releases = np.array(
             [self.rounds.run(self.trials.few, seed).release for seed in (0, *seeds)]
@@ -394,9 +394,9 @@ class NoiseQuestions:
             yield self._next_noise(coordinates, sizes, next_stddev)
 
     def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
-        """Whether the next round's noise is new, in proportion to a client's effect there."""
+        """Whether the next round's noise is new, and in proportion to a client's effect there."""
         name, expected = "noise_next", "the next round draws new noise, of the norm expected there"
-        # A clip norm that follows the updates is longer after long ones.
+        # An adaptive clip norm is larger after long updates.
         longer = self.rounds.run([20 * vector for vector in self.trials.vectors]).state
         most = max(self.trials.promise.sensitivity, self._longest_after(None))
         states = (self.recorded.state, longer)
@@ -414,7 +414,7 @@ class NoiseQuestions:
         return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
 
     def _longest_after(self, state: Any) -> float:
-        """The largest effect of a client alone in a round from a state; None for the first one."""
+        """The largest effect of a single client after a state; None for the first state."""
         start = self.rounds.state if state is None else state
         lengths = [0.0]
         for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms

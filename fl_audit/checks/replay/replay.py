@@ -1,9 +1,8 @@
-"""Record and replay of a round: the same round again with one thing changed, all noise held fixed.
+"""Record and replay of a round: repeats it with one thing changed and the noise held fixed.
 
-A mechanism promises that one client changes what a round releases by at most a known amount
-(`Promise`). With the same randomness the noise of two rounds cancels, so that this needs no
-canaries and no statistics: the effect of a client is measured, and compared with the largest
-allowed one.
+A mechanism promises that one client changes a release by at most a known amount (`Promise`). With
+the same randomness the noise of two rounds cancels, so the effect of a client is measured directly,
+without canaries or statistics, and compared with the largest allowed one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +47,7 @@ class Replay:
     """The outcome of a replay.
 
     Attributes:
-      findings: What was expected and what was measured, question by question.
+      findings: Expected and measured values, question by question.
       sensitivity: The change of each variable of the release, and last of the whole, by leaving the
         first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated.
     """
@@ -89,33 +88,34 @@ def replay_round(
 ) -> Replay:
     """Computes a round many times, with one thing changed each time.
 
-    The rounds are: as it is, twice; without its first, a middle and its last client; with one
-    client alone, short, long and long in each variable; with clients that differ in length and
-    direction; with more clients than the denominator; with an update of NaN; with other seeds; and
-    the next rounds after them. Of noise that is promised to be correlated, up to 32 rounds are
-    computed twice; under a clip norm that adapts 96 rounds show the noise of its count.
+    The rounds are: the recorded one, twice; without its first, a middle and its last client; with a
+    single client whose update is short, long, or long in one variable; with clients that differ in
+    length and direction; with more clients than the denominator; with an update of NaN; under other
+    seeds; and the rounds after these. For correlated noise up to 32 rounds are computed twice; for
+    an adaptive clip norm 96 rounds measure the noise of its count.
 
     Args:
-      function: The server's round (`Server`), which takes all its randomness from the generator
-        that is passed to it.
-      state: The state that the round starts from; it is copied for each round.
+      function: The server's round (`Server`), which takes all randomness from the generator in its
+        arguments.
+      state: The state before the round; it is copied for each round.
       updates: The clients' updates, at least 2, each a sequence of arrays, one for each variable of
         the model.
       seed: The seed of the round's generator, at least 0.
-      promise: What the mechanism promises.
-      begun: Two states before the first round that began with other randomness, for a server whose
-        state, not its generator, determines future noise; questions that need other noise from one
+      promise: The mechanism's promise.
+      begun: Two states before the first round with different randomness, for a server whose state,
+        not its generator, determines future noise; questions that need different noise from one
         state are then left out.
       clip_norm_of: The reader of a state's clip norm, under a promise with an `adaptive_clip`.
-      zeroing_norm_of: The reader of a state's zeroing norm, under one with `adaptive_zeroing`.
+      zeroing_norm_of: The reader of a state's zeroing norm, under a promise with
+        `adaptive_zeroing`.
 
     Returns:
       The findings; only the first one if the round cannot be repeated.
 
     Raises:
       InputError: There are fewer than two updates, they differ in their shapes, are empty or not
-        finite, or the function releases another number of numbers; or an adaptive clip or zeroing
-        is promised and its norm cannot be read.
+        finite, or the release has another size; or an adaptive clip or zeroing is promised and its
+        norm cannot be read.
     """
     if promise.adaptive_clip is not None and clip_norm_of is None:
         raise InputError("clip_norm_of: is missing; a promise with adaptive_clip needs it")
@@ -175,7 +175,7 @@ def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Findi
 
 
 class _Replayed:
-    """The questions of a replay to a round that can be repeated."""
+    """The questions of a replay about a repeatable round."""
 
     def __init__(
         self,
@@ -200,10 +200,10 @@ class _Replayed:
         self._is_silenced = self._draws_for_clients()
 
     def _draws_for_clients(self) -> bool:
-        """Whether other clients shift the noise, and clients that send zeros do not.
+        """Whether leaving out clients changes the noise, but zeros instead of updates do not.
 
-        A server that draws numbers for each client before it draws its noise does so. Its clients
-        are then not left out but send zeros.
+        This holds for a server that draws numbers for each client before the noise. Its clients
+        then send zeros instead of being left out.
         """
         vectors = self._trials.vectors
         last = Trial("", vectors, len(vectors) - 1)
@@ -215,9 +215,9 @@ class _Replayed:
         return self._ruler.judge(Change(last, difference, magnitude)).outcome == "failed"
 
     def _without(self, trial: Trial) -> list[FloatArray]:
-        """The cohort of a trial without its client, or with zeros in its place.
+        """The cohort of a trial without its client, or with zeros instead of its update.
 
-        Zeros keep the numbers that the server draws for the clients after it.
+        With zeros the server draws the same numbers for later clients.
         """
         before, after = trial.cohort[: trial.left], trial.cohort[trial.left + 1 :]
         is_silent = self._is_silenced or (after and self._recorded.spawned)
@@ -250,7 +250,7 @@ class _Replayed:
         return [*findings, self._not_finite()], [change for _, some in answers for change in some]
 
     def _beyond_denominator(self, finding: Finding) -> Finding:
-        """The finding on the denominator, inconclusive if cohorts could not exceed it."""
+        """The finding on the denominator; inconclusive if no cohort could exceed it."""
         if not finding.passed:
             return finding
         if self._trials.many is None:
@@ -284,7 +284,7 @@ class _Replayed:
         return held(name, expected, f"so, {words}", ratio)
 
     def noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
-        """The findings by comparison with the smallest round, in which noise is mostly alone."""
+        """The findings from the smallest round, which is mostly noise."""
         name = "smallest_round"
         words = f"a round of {len(self._few)} clients releases their sum and noise"
         try:
@@ -316,7 +316,7 @@ class _Replayed:
             ).findings(touched)
 
     def _idle(self, other_seed: int = 0) -> Answer:
-        """The recorded round, whose clients beyond the smallest cohort send zeros."""
+        """The recorded round, with zeros from clients beyond the smallest cohort."""
         silent = len(self._trials.vectors) - len(self._few)
         zeros = [np.zeros(self._rounds.dim)] * silent
         with np.errstate(all="ignore"):

@@ -1,9 +1,9 @@
 """The parts of a replay: the promise, the rounds that are computed, and the findings.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
-client in it that is left out. The updates are scaled copies of those that the replay is given,
-short and long, alone, among a few that differ and among many. A finding is one comparison of what
-was expected with what was measured, in words and numbers.
+client to leave out. Updates are scaled copies of the given ones, short and long, alone, among a few
+different ones and among many. A finding compares the expected with the measured value, in words and
+numbers.
 """
 
 import copy
@@ -40,17 +40,17 @@ Update = Sequence[npt.NDArray[Any]]
 class Promise:
     """A round releases (the sum of its clients' parts + Gaussian noise) / denominator.
 
-    A client's part is at most as long as the clip norm, however it is computed: a clipped update, a
-    normalised one, one with a bound for each variable. The noise is N(0, (noise_multiplier
-    clip_norm)^2) on each coordinate, independent between rounds and of the updates; or
-    rows of C^-1 z with such a z, or of trees with such nodes (`correlation`).
+    A client's part is at most as long as the clip norm; it may be a clipped update, a normalised
+    one, or one with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on
+    each coordinate, independent between rounds and of the updates; or rows of C^-1 z with such a z,
+    or of trees with such nodes (`correlation`).
 
     Attributes:
-      clip_norm: The largest norm of a client's part of the sum, positive; infinite without a clip,
-        when the part is at most as long as the update.
-      denominator: The number that the sum is divided by, whichever clients participate, positive.
+      clip_norm: The largest norm of a client's part of the sum, positive; infinite without
+        clipping; the part is then at most as long as the update.
+      denominator: The divisor of the sum, positive, the same for any participants.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
-        clip norm; None if the noise has another distribution and is not to be checked.
+        clip norm; None if the noise has another distribution and is not checked.
       zeroing_norm: The largest absolute coordinate of an update that is not replaced by zero.
       smallest_cohort: The number of clients in the smallest round of the mechanism; 0 under Poisson
         sampling.
@@ -59,7 +59,7 @@ class Promise:
         draws its own.
       rounds_before: The number of rounds before the one that is replayed.
       adaptive_clip: The update rule of the clip norm; None if it is fixed.
-      adaptive_zeroing: That of the zeroing norm; None if it is fixed or not promised.
+      adaptive_zeroing: The update rule of the zeroing norm; None if it is fixed or not promised.
 
     Raises:
       InputError: A number is out of its range.
@@ -99,7 +99,7 @@ class Promise:
         return self.noise_multiplier * self.sensitivity if self.noise_multiplier else 0.0
 
     def new_noise(self, later: int = 0) -> float | None:
-        """The standard deviation of the new part of the noise of the round, or of a later one."""
+        """The standard deviation of the new noise of the round, or of a later one."""
         if self.noise_stddev is None:
             return None
         return self.noise_stddev * new_in_round(self.correlation, self.rounds_before + later)
@@ -112,7 +112,7 @@ def flat(update: Update) -> FloatArray:
 
 
 def most_of(update: FloatArray, promise: Promise) -> float:
-    """The largest norm that a client with this update may add to a release."""
+    """The largest allowed norm of this update's part in a release."""
     if np.abs(update).max(initial=0.0) > promise.zeroing_norm:
         return 0.0
     if np.isfinite(promise.clip_norm):
@@ -120,7 +120,7 @@ def most_of(update: FloatArray, promise: Promise) -> float:
     return float(np.linalg.norm(update)) / promise.denominator
 
 
-# The findings, and the file of them.
+# The findings, and their file.
 
 
 @dataclass(frozen=True)
@@ -129,16 +129,16 @@ class Finding:
 
     Attributes:
       name: The name of the comparison (docs/replay.md).
-      expected: What the mechanism promises, in words.
+      expected: The mechanism's promise, in words.
       measured: The measurement, in words.
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad; 0 or
         -inf if no chance is involved.
       variable: The variable of the model, from 1, that is farthest from the promise; None for the
         whole model.
-      ratio: The measured over the promised norm there, of a client the largest measured one.
-      is_conclusive: Whether the question could be answered; otherwise the finding has not failed.
-      detectable_ratio: Of noise, the largest share of the promised norm that fails with a
-        probability of 95 %; None for other findings.
+      ratio: The measured over the promised norm there; for clients, the largest.
+      is_conclusive: Whether the question has an answer; without one the finding has not failed.
+      detectable_ratio: For noise, the largest share of the promised norm that fails with
+        probability 95 %; None for other findings.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Whether a correct mechanism may look like this."""
+        """Whether the outcome is consistent with a correct mechanism."""
         return self.log_p >= math.log(FALSE_ALARM)
 
     @property
@@ -169,17 +169,17 @@ class Finding:
 
 
 def held(name: str, expected: str, measured: str, ratio: float = 1.0) -> Finding:
-    """A finding that all is as promised; `ratio` is the measured over the promised value."""
+    """A finding as promised; `ratio` is the measured over the promised value."""
     return Finding(name, expected, measured, 0.0, None, ratio)
 
 
 def failed(name: str, expected: str, measured: str, ratio: float = math.inf) -> Finding:
-    """A finding that a correct mechanism can never cause; `ratio` as in `held`."""
+    """A finding that is impossible under a correct mechanism; `ratio` as in `held`."""
     return Finding(name, expected, measured, -math.inf, None, ratio)
 
 
 def inconclusive(name: str, expected: str, why: str) -> Finding:
-    """A finding on a question that could not be answered, and why."""
+    """A finding without an answer, and the reason."""
     return Finding(name, expected, why, 0.0, None, 1.0, is_conclusive=False)
 
 
@@ -224,17 +224,18 @@ FAR, SHORT = 10.0, 0.3
 """The norms of long and short updates, over the clip norm."""
 
 _GRADED = (np.geomspace(0.05, 20, 8), np.geomspace(0.5, 4, 8))
-"""The norms of updates of which a rule may take the longest for outliers."""
+"""Norms of updates, the longest of which a server's rule might treat as outliers."""
 
 _AGAINST_ONE = (2, 3, 5)
-"""The numbers of equal clients against which a rule may take another one for an outlier."""
+"""Numbers of equal clients among which a server's rule might treat another one as an outlier."""
 
 _MOST_ALONE = 64
-"""The number of clients that are alone with one variable made long; in larger models several
-variables are long at once."""
+"""The largest number of trials of a single client with one long variable; in larger models several
+variables are long at once.
+"""
 
 _MOST_NUMBERS = 1 << 25
-"""The number of numbers in all updates of a round of more clients than the denominator."""
+"""The largest number of values in all updates of a round with more clients than the denominator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +244,9 @@ class Answer:
 
     state: Any
     release: FloatArray  # the release, of shape (dim,)
-    # the state of the generator after the round: if it differs between two rounds, they drew
-    # different numbers for their noise
+    # the state of the generator after the round; rounds with different states drew different noise
     draws: Any
-    spawned: int  # the number of generators that the round spawned from it, mostly for clients
+    spawned: int  # the number of generators spawned from it, mostly for clients
 
 
 class TrialRounds:
@@ -271,7 +271,7 @@ class TrialRounds:
         return self._empty[other_seed]
 
     def go_on(self, state: Any, updates: Sequence[FloatArray], other_seed: int) -> Answer:
-        """A round from another state, on copies: a server may write on its arguments."""
+        """A round from another state, on copies, because a server may write to its arguments."""
         sent = [self._shaped(update) for update in updates]
         random = np.random.default_rng(self._seed + other_seed)
         after, release = self._function(copy.deepcopy(state), sent, random)
@@ -300,20 +300,20 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Generates a replay's trials from the updates that the replay is given."""
+    """Generates a replay's trials from the given updates."""
 
     vectors: Sequence[FloatArray]
     sizes: Sequence[int]
     promise: Promise
 
     def recorded(self) -> Iterator[Trial]:
-        """The round as it is: its last client left out, a middle one and the first."""
+        """The recorded round without its last client, a middle one, or the first."""
         count = len(self.vectors)
         for left in dict.fromkeys((count - 1, count // 2, 0)):
             yield Trial(f"the recorded round without client {left + 1}", self.vectors, left)
 
     def alone(self) -> Iterator[Trial]:
-        """One client: its update short, about the clip norm, long, and long in each variable."""
+        """A single client: short, about the clip norm, long, or long in one variable."""
         for length in (SHORT, 1.2, 3.0, FAR):
             words = f"one client {length:g} clip norms long"
             yield from self._each(words, [self._scaled(0, length)], [0])
@@ -325,7 +325,7 @@ class Trials:
             yield from self._each(words.format(which), [self._lengthened(first, step)], [0])
 
     def unlike(self) -> Iterator[Trial]:
-        """Clients that differ: of graded norms, every other left out, and opposing camps."""
+        """Clients that differ: graded norms, each second one left out in turn; opposing groups."""
         for lengths in _GRADED:
             graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"
@@ -337,7 +337,7 @@ class Trials:
             yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
     def opposed(self) -> Iterator[Trial]:
-        """Clients with one update and one against them, fewer and more than the denominator."""
+        """Clients with equal updates and one opposite, fewer and more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
             update = self._scaled(0, 3.0)
@@ -348,7 +348,7 @@ class Trials:
 
     @property
     def many(self) -> int | None:
-        """The number of clients beyond the denominator; None if they take too much memory."""
+        """A number of clients above the denominator; None if that takes too much memory."""
         count = max(3, len(self.vectors), math.ceil(self.promise.denominator) + 1)
         return count if (count + 1) * len(self.vectors[0]) <= _MOST_NUMBERS else None
 
@@ -360,7 +360,7 @@ class Trials:
     def _each(
         self, words: str, cohort: Sequence[FloatArray], left_out: Iterable[int]
     ) -> Iterator[Trial]:
-        """A round, on top of the smallest cohort, without some of its clients in turn."""
+        """Trials of these clients, added to the smallest cohort, without some of them in turn."""
         whole = [*self.few, *cohort]
         return (Trial(words, whole, len(self.few) + left) for left in left_out)
 
@@ -378,7 +378,7 @@ class Trials:
         return update * (length * self._unit(index) / float(np.linalg.norm(update)))
 
     def _lengthened(self, first: int, step: int) -> FloatArray:
-        """A short update with every `step`-th variable, from the first on, made long."""
+        """A short update with every `step`-th variable, from `first` on, long."""
         changed = self._scaled(0, 0.1)
         ends = np.cumsum(self.sizes)
         for variable in range(first, len(self.sizes), step):

@@ -1,9 +1,9 @@
 """Zeroing, clipping, the sum, Gaussian noise, and adaptive norms.
 
-This does what TFF's `DifferentiallyPrivateFactory` does with tensorflow-privacy's queries, in the
-same order, and tests compare the two: without noise the same aggregates and norms, with noise the
-same distribution. It is implemented again because those two packages do not install on current
-Python, where this engine runs too.
+It follows TFF's `DifferentiallyPrivateFactory` with tensorflow-privacy's queries step by step, and
+tests compare the two: without noise aggregates and norms are the same, with noise the distribution
+is. It is implemented again because those two packages do not install on current Python, where this
+engine runs too.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
 
 
 class Norms(NamedTuple):
-    """The norms that a round clips and zeroes by, float32 scalars; infinite if it does not."""
+    """The clip norm and the zeroing norm of a round, float32 scalars; infinite if unused."""
 
     clip: Array
     zeroing_estimate: Array
@@ -38,8 +38,8 @@ class Summed(NamedTuple):
 
     updates: Any  # zeroed and clipped, like the weights; integers under `IntegerSums`
     participants: Array
-    unclipped: Array  # how many had at most the clip norm
-    below_zeroing: Array  # how many had no coordinate above the zeroing estimate
+    unclipped: Array  # the number of updates within the clip norm
+    below_zeroing: Array  # the number of updates without a coordinate above the zeroing estimate
     totals: Array  # the summed loss and the number of tokens trained on
 
 
@@ -51,7 +51,7 @@ class Aggregation:
     clip_quantile: float  # the target share of updates below the clip norm
     clip_rate: float  # of its geometric update; 0 for a fixed clip norm
     zeroing: "AdaptiveZeroing | None"  # None if the zeroing norm is fixed, or infinite
-    noise: "Noise"  # of a round; of an upload, if participants add it
+    noise: "Noise"  # on a round's sum; on an upload, if participants add it
     denominator: float  # of sums
     process: NoiseProcess = field(default_factory=FreshNoise)
 
@@ -111,15 +111,15 @@ class Aggregation:
         return result
 
     def noise_of(self, norms: Norms, like: Weights, number: Array, key: Array) -> list[Array]:
-        """The noise that a participant adds to its upload, in the shapes of `like`."""
+        """The noise of a participant's upload, in the shapes of `like`."""
         stddev = norms.clip * self.noise.sum_noise_multiplier
         own = fold_in(key, number)
         return [stddev * part for part in normal_like(own, like)]
 
     def nothing(self, weights: Weights) -> Any:
-        """The sum over no participants."""
-        zero = jnp.zeros((), jnp.float32)
-        return Summed(self._no_sum(weights), zero, zero, zero, jnp.zeros(2, jnp.float32))
+        """The sum over no participants, in arrays that share no memory: each is written on."""
+        zeros = [jnp.zeros(shape, jnp.float32) for shape in ((), (), (), 2)]
+        return Summed(self._no_sum(weights), *zeros)
 
     def _no_sum(self, weights: Weights) -> list[Array]:
         return [jnp.zeros_like(w) for w in weights]

@@ -1,8 +1,8 @@
-"""Blocks of clients on one device or on many: trained, clipped and summed there.
+"""Blocks of clients, trained, clipped and summed on one device or on many.
 
-A block is as many clients as train at once on one device. Its result depends on its own clients
-alone, and blocks are added one after another in the cohort's order. So the sum is the same to the
-last bit on any number of devices of one kind.
+A block is the clients that train at once on one device. Its result depends only on its own clients,
+and blocks are added one after another in the cohort's order. So the sum is bit for bit the same on
+any number of devices of one kind.
 """
 
 import math
@@ -84,8 +84,8 @@ class Blocks:
         self._over_clients = (
             _one_by_one if (is_cpu if side_by_side is None else not side_by_side) else jax.vmap
         )
-        # What is given away is written on, which JAX can do on accelerators alone.
-        trained, total = ((), ()) if is_cpu else ((1,), (0,))
+        # Donated buffers are overwritten; older JAX cannot on several CPU devices.
+        trained = () if is_cpu else (1,)
         mesh = Mesh(np.array(self._devices), ("block",))
         each, same = PartitionSpec("block"), PartitionSpec()
         self._split, self._copied = (NamedSharding(mesh, spec) for spec in (each, same))
@@ -102,15 +102,12 @@ class Blocks:
             on_devices(_first_of(self._steps_of_block), in_specs=(same, each, each, each, each)),
             donate_argnums=trained,
         )
-        self._end = jax.jit(
-            on_devices(_first_of(self._end_block), in_specs=(same, each, each)),
-            donate_argnums=trained,
-        )
+        self._end = jax.jit(on_devices(_first_of(self._end_block), in_specs=(same, each, each)))
         self._vectors = jax.jit(
             on_devices(_first_of(self._sum_vectors), in_specs=(same, each, each))
         )
         self._updates = jax.jit(on_devices(_first_of(updates), in_specs=(same, each)))
-        self._add = jax.jit(self._added, donate_argnums=total)
+        self._add = jax.jit(self._added, donate_argnums=0)
 
     def sum_of(
         self,
@@ -122,8 +119,8 @@ class Blocks:
     ) -> Any:
         """The `Summed` of all participants of a round, on the first device.
 
-        Participants are numbered in the order in which they are summed: those that train by their
-        numbers of examples, then the vectors.
+        Participants are numbered in the order of summation: training ones by their numbers of
+        examples, then the vectors.
         """
         first = self._devices[0]
         model = jax.device_put(list(weights), self._copied)
@@ -146,7 +143,7 @@ class Blocks:
     def updates(
         self, weights: Sequence[Float32Array], clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """The update of each client, as `fl_audit.engines.engine.ClientUpdates` has them."""
+        """The update of each client, for `fl_audit.engines.engine.ClientUpdates`."""
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")
         rows = Cohort.from_clients(clients, self._batch_size).rows
@@ -157,7 +154,7 @@ class Blocks:
             yield members, np.concatenate(flat, axis=1)[: len(members)]
 
     def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
-        """The memory of a device that XLA plans for a block of clients like this one."""
+        """The device memory that XLA plans for a block like this one."""
         model = jax.device_put(list(weights), self._copied)
         count = self._size * len(self._devices)
         shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)
@@ -266,7 +263,7 @@ def _in_groups(items: Any, size: int) -> Iterator[Any]:
 
 
 def default_clients_per_block(dim: int, device: Any) -> int:
-    """How many clients train at once on a device, if the config does not say."""
+    """The default number of clients that train at once on a device."""
     if device.platform == "cpu":
         return CLIENTS_PER_BLOCK_ON_CPU
     return clients_in_memory(dim, device.memory_stats()["bytes_limit"])

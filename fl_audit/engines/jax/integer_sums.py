@@ -1,4 +1,4 @@
-"""Sums of integers with noise of each participant, as under secure aggregation.
+"""Sums of integers with noise from each participant, as under secure aggregation.
 
 Participant i of n clips its update to length C, turns it by a random rotation U that the round's
 participants share, rounds it to a grid at random and adds a share of the noise; the sum is known
@@ -16,12 +16,11 @@ Integers are added modulo 2^32, which m divides, so that their sum modulo m is e
 same bits in any order and on any number of devices.
 
 A symmetric Skellam variable is the difference of two independent Poisson variables of one mean. Of
-variance x it is k with probability p(k) = exp(-x) I_k(x), where I is the
-modified Bessel function of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021,
-arXiv:2110.04995, with both means x / 2). `jax.random.poisson` computes in float32, where the
-Poisson variables of a fine grid, of means up to 1e11, have no exact numbers, and logarithms of
-their factorials none at all. So the difference is drawn itself, whose numbers float32 holds. They
-end: about 1e-10 of the distribution is left out.
+variance x it is k with probability p(k) = exp(-x) I_k(x), where I is the modified Bessel function
+of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, with both means x /
+2). `jax.random.poisson` computes in float32, which cannot represent the Poisson variables of a fine
+grid, with means up to 1e11, let alone the logarithms of their factorials. So the difference, which
+fits float32, is sampled directly. Tails of about 1e-10 of the distribution are left out.
 """
 
 import math
@@ -41,13 +40,13 @@ from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.classifier import Array, Weights
 
 _SMALL_VARIANCE = 64.0
-"""Below it a table has the distribution; above, Debye's expansion is exact to float32."""
+"""Below it the distribution comes from a table; above, Debye's expansion is exact to float32."""
 
 _TABLE = 128
-"""The size of the table; 1e-30 of the distribution of the largest variance lies beyond."""
+"""The size of the table, beyond which the largest variance has 1e-30 of its distribution."""
 
 _FARTHEST = 6.77
-"""The largest number that `_normal` gives, rounded up."""
+"""The largest value of `_normal`, rounded up."""
 
 
 def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
@@ -78,7 +77,7 @@ def tail_probabilities(variance: Array) -> Array:
 
 
 def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """By the inverse of the tails, whose smallest are the most exact, and a random sign."""
+    """Samples by inverting the tails, where small ones are the most exact, and a random sign."""
     bits = random_bits(key, (2, *shape))
     uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     upwards = tail_probabilities(variance)[::-1]
@@ -95,7 +94,7 @@ def log_probability(number: Array, variance: Array) -> Array:
     """
     slope = number / variance
     root = jnp.sqrt(1.0 + slope * slope)
-    # w - x is x (root - 1), without the difference of numbers that are almost the same.
+    # w - x is x (root - 1), without a difference of nearly equal numbers.
     exponent = variance * slope * (slope / (1.0 + root) - jnp.arcsinh(slope))
     w = variance * root
     q = jnp.square(slope / root)
@@ -111,13 +110,13 @@ def _normal(high: Array, turn: Array) -> Array:
 
 
 def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """By rejection from a normal variable that is a little wider, rounded to whole numbers.
+    """Samples by rejection from a slightly wider normal variable, rounded to integers.
 
-    A normal number v of variance s^2 is taken as k = floor(v + 1/2) with probability
-    p(k) / (M f(v)), for its density f. With s^2 = x / (1 - 4.2 / x) the fourth power of k in
-    log p, k^4 / (24 x^3), is made up for as far as v goes, and p(k) / f(v) is below
-    M = exp((|v| + 1/2) / (2 x) + 1 / (4 x)) s / x^(1/2): for the half that lies between k and v,
-    for the square of it and for Debye's series. Of a variance of 1e4, 97 % are taken at once.
+    A normal number v of variance s^2 is accepted as k = floor(v + 1/2) with probability p(k) / (M
+    f(v)), for its density f. With s^2 = x / (1 - 4.2 / x) the fourth power of k in log p, k^4 / (24
+    x^3), is compensated in the range of v, and p(k) / f(v) is below M = exp((|v| + 1/2) / (2 x) + 1
+    / (4 x)) s / x^(1/2): for the difference of up to 1/2 between k and v, for its square and for
+    Debye's series. At a variance of 1e4, 97 % are accepted at once.
     """
     share = 4.2 / variance
     scale = jnp.sqrt(variance / (1.0 - share))
@@ -145,7 +144,7 @@ def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 _OF_SIGNS, _OF_PARTICIPANTS = 0, 2
-"""What a round's key is folded with; 1, the number of arrays of a sum, is for the clip's count."""
+"""Numbers with which a round's key is folded; 1 is reserved for the clip's count."""
 
 
 def random_signs(key: Array, size: int) -> Array:
@@ -171,7 +170,7 @@ def _orthonormal(vector: Array) -> Array:
 
 
 def rounded(key: Array, values: Array) -> Array:
-    """Each value's floor, plus one with the probability of what is above it; int32.
+    """Random rounding: each value's floor, plus one with the probability of its fraction; int32.
 
     The mean is the value, and the variance f (1 - f) for a fraction f (arXiv:2102.06387, section
     4.1, with beta = 0).
@@ -193,7 +192,7 @@ def centred(sums: Array, bits: int) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerSums(Aggregation):
-    """The aggregation of integers with Skellam noise of each participant.
+    """The aggregation of integers with Skellam noise from each participant.
 
     The denominator is the expected number n of participants, an integer: each adds a share 1/n of
     the noise's variance, and the count for the clip norm is divided by n. Sums are divided by the
@@ -202,15 +201,15 @@ class IntegerSums(Aggregation):
 
     shapes: Sequence[tuple[int, ...]]  # of the weights
     bits: int  # of a sum
-    most_cells: float  # the clip norm in steps of the grid for which the bits suffice
-    largest_scale: float  # the most steps of the grid in one unit
+    most_cells: float  # the clip norm in steps of the finest grid that fits the bits
+    largest_scale: float  # the largest number of grid steps in one unit
 
     @property
     def _dim(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def scale(self, norms: Norms) -> Array:
-        """The number s of steps of the grid in one unit."""
+        """The number s of grid steps in one unit."""
         return jnp.minimum(self.most_cells / norms.clip, jnp.float32(self.largest_scale))
 
     def _signs(self, key: Array) -> Array:
@@ -219,12 +218,12 @@ class IntegerSums(Aggregation):
     def _sum(
         self, norms: Norms, updates: Weights, factors: Array, numbers: Array, key: Array
     ) -> list[Array]:
-        """The sum of what participants send, who are encoded one after another."""
+        """The sum of the participants' integers, encoded one participant after another."""
         of_participants = fold_in(key, _OF_PARTICIPANTS)
         signs = self._signs(key)
 
         def with_next(at: Array, total: Array) -> Array:
-            # An update that counts as zero may hold what is no number.
+            # An update that counts as zero may hold NaN.
             clipped = [
                 jnp.where(factors[at] > 0, factors[at] * update[at].reshape(-1), 0.0)
                 for update in updates

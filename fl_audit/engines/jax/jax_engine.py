@@ -34,7 +34,7 @@ from fl_audit.tasks.jax.classifier import JaxModel, in_full_precision
 from fl_audit.tasks.jax.networks import as_jax_model
 from fl_audit.tasks.learning_task import Examples
 
-# Measures of models: accuracy, and the losses that attacks use.
+# Measures of models: accuracy, and the losses for attacks.
 
 
 _AT_ONCE = 64
@@ -141,7 +141,7 @@ class State(NamedTuple):
 
     weights: Any  # a list of float32 arrays
     slots: Any  # of the server's optimizer
-    norms: Norms  # that the round clips and zeroes by
+    norms: Norms  # the norms by which the round clips and zeroes
     noise: Any  # of correlated or client-side noise; else empty
 
 
@@ -257,7 +257,7 @@ class JaxEngine(engine.Engine):
     def _finished(self, state: State, total: Any, key: Any) -> tuple[State, Any]:
         """The state after a round, and the aggregate that it releases."""
         aggregate, norms, noise = self._aggregation.release(state.norms, state.noise, total, key)
-        # Optimizers descend along gradients; the aggregate is how the model moves.
+        # Optimizers descend along gradients; the aggregate points where the model moves.
         gradients = tree_map(jnp.negative, aggregate)
         slots, weights = self._optimizer.step(state.slots, list(state.weights), gradients)
         return State(weights, slots, norms, noise), aggregate
@@ -289,7 +289,7 @@ class JaxEngine(engine.Engine):
         zeroing_norm = float(self._aggregation.zeroing_norm(state.norms))
         promise = promise_of(run, float(state.norms.clip), zeroing_norm)
         updates = trial_updates([array.shape for array in like], promise, run.config.seed)
-        # A state fixes correlated noise, so that there have to be two.
+        # A state fixes correlated noise, so two states are needed.
         begun = None if promise.correlation is None else (self.begin(), self.begin())
         return replay_round(
             server,
@@ -303,7 +303,7 @@ class JaxEngine(engine.Engine):
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """Canaries whose scores an accelerator computes, if there is one."""
+        """Canaries scored on an accelerator, if there is one."""
         return scored_on(run.family, self._devices[0]) or run.family
 
     def losses(self, run: PreparedRun) -> Callable[[engine.Weights], FloatArray]:

@@ -76,7 +76,8 @@ def make(run: PreparedRun, worker_log: Path, why: str) -> JaxOnRay:
     if not cluster.gpus_per_actor and cluster.cpus_per_actor > 1:
         raise InputError(f"key `ray.cpus_per_actor`: must be 1, {one_device}")
     if isinstance(run.config.mechanism, Distributed):
-        # Shares of noise depend on the round's key and positions in the cohort: actors have none.
+        # Shares of noise depend on the round's key and positions in the cohort, which actors do not
+        # have.
         raise InputError(
             "mechanism.kind: 'distributed' is not for ray.engine 'jax'; must be another kind, or "
             "ray.engine 'tff', or runtime 'jax'"

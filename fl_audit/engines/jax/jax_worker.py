@@ -12,11 +12,11 @@ from fl_audit.engines.ray.worker import Arrays, ClientWorker, Sent, WorkerSetup
 from fl_audit.resources import set_jax_defaults
 
 _USUAL_MEMORY_FRACTION = 0.75
-"""The share of a GPU's memory that JAX takes when it starts."""
+"""The share of a GPU's memory that JAX allocates at the start."""
 
 
 class JaxWorker(ClientWorker):
-    """An actor for one device: a shard is about one block, so that further ones would idle."""
+    """An actor for one device: a shard is about one block, so further devices would idle."""
 
     def _load_engine(self, run: PreparedRun, setup: WorkerSetup) -> None:
         if not setup.gpus:

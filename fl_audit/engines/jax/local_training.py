@@ -1,7 +1,7 @@
-"""The training of one client: what it does with the gradients of its batches, and optimizers.
+"""The training of one client: its use of gradients, and optimizers.
 
-A client trains on some batches at a time: `begin`, then `steps` until no batch is left, then `end`.
-So one compiled function serves clients with any number of batches.
+A client calls `begin`, then `steps` for some batches at a time until none is left, then `end`. So
+one compiled function serves clients with any number of batches.
 
 Optimizers, for clients and for the server, are pure functions. They follow TFF's
 `tff.learning.optimizers` step for step, so that runtimes agree.
@@ -115,7 +115,7 @@ ClientState = Any
 
 
 class LocalTraining(abc.ABC):
-    """How a client gets from the round's model to the update that it sends."""
+    """The path of a client from the round's model to its update."""
 
     def __init__(self, model: JaxModel) -> None:
         self._gradient = jax.value_and_grad(model.mean_loss, has_aux=True)
@@ -148,7 +148,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def _weights(self, initial: Weights, state: ClientState) -> Weights:
-        """The weights at which the next batch's gradient is taken."""
+        """The weights for the next batch's gradient."""
 
     @abc.abstractmethod
     def _next(

@@ -1,15 +1,15 @@
-"""The noise of rounds: fresh in each, correlated by a matrix or by trees, or of each participant.
+"""The noise of rounds: independent, correlated by a matrix or by trees, or from each participant.
 
-A `NoiseProcess` makes noise whose independent draws are standard normal; who adds it to a sum
-scales it. Fresh noise has a key that each round draws anew from the operating system. Correlated
-noise and that of participants have one key for all rounds, drawn when a run begins and kept in its
-state: a state fixes all noise to come, after any restart, and whoever sees it can take the noise
-off. A device in production draws its own.
+A `NoiseProcess` generates noise from independent standard normal draws; the caller scales it. For
+independent noise each round draws a key from the operating system. Correlated noise and noise from
+participants have one key for all rounds, drawn when a run begins and kept in its state: a state
+fixes all future noise, after any restart, and anyone who sees it can subtract the noise. In
+production each device draws its own.
 
 Numbers come from Threefry4x32-20, a counter-based generator with keys of 128 bits (Salmon et al.
 2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11; the same words as the authors'
-Random123). JAX's own generators have keys of 64 bits, or draw other numbers inside `vmap` than
-outside. It passes the usual statistical tests, and is not cryptographic.
+Random123). Threefry passes the usual statistical tests, but is not cryptographic. JAX's own
+generators have keys of 64 bits, or draw other numbers inside `vmap` than outside.
 
 A key is four words, uint32 of shape (4,).
 """
@@ -27,14 +27,14 @@ from jax import lax
 
 from fl_audit.tasks.jax.classifier import Array, Weights
 
-if TYPE_CHECKING:  # `benchmarks/gpu.py` runs where JAX and NumPy are all there is
+if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
     from fl_audit.mechanisms.kind import NoiseStream
 
 
 _ROTATIONS = np.array(
     [[(10, 26), (11, 21), (13, 27), (23, 5)], [(6, 20), (17, 11), (25, 10), (18, 20)]], np.uint32
 )
-"""By how much words are rotated: two groups of four rounds that take turns, two pairs in each."""
+"""The rotations of words: two alternating groups of four rounds, two pairs in each."""
 
 _GROUPS = 5
 """The groups of four rounds; the key is added after each."""
@@ -42,7 +42,7 @@ _GROUPS = 5
 _PARITY = 0x1BD11BDA
 
 _OF_BITS, _OF_KEYS = 0, 1
-"""The last word of the counter, for numbers and for keys."""
+"""The last word of the counter for numbers, and for keys."""
 
 
 def threefry(key: Array, counter: list[Array]) -> list[Array]:
@@ -51,13 +51,13 @@ def threefry(key: Array, counter: list[Array]) -> list[Array]:
     begin = jnp.broadcast_arrays(*[of_counter + words[at] for at, of_counter in enumerate(counter)])
     rotations = jnp.asarray(_ROTATIONS)
 
-    # A loop, as XLA on a CPU works all twenty rounds out again for each word that uses them.
+    # A loop, because XLA on a CPU would recompute all twenty rounds for each word that uses them.
     def group(at: Array, x: list[Array]) -> list[Array]:
         a, b, c, d = x
         for of_round in range(4):
             first, second = rotations[at % 2, of_round]
             a, c = a + b, c + d
-            # The second and the fourth word change places for the next round.
+            # The second and the fourth word are swapped for the next round.
             b, d = _rotated(d, second) ^ c, _rotated(b, first) ^ a
         x = [word + words[(place + at + 1) % 5] for place, word in enumerate((a, b, c, d))]
         return [*x[:3], x[3] + (at + 1).astype(jnp.uint32)]
@@ -84,7 +84,7 @@ def random_bits(key: Array, shape: tuple[int, ...]) -> Array:
 
 
 def fold_in(key: Array, number: int | Array) -> Array:
-    """The key with a number, of 32 bits, among those that follow from a key; all independent."""
+    """A key derived from a key and a number of 32 bits; all derived keys are independent."""
     zero = jnp.zeros((), jnp.uint32)
     word = lax.convert_element_type(number, jnp.uint32)
     return jnp.stack(threefry(key, [word, zero, zero, jnp.uint32(_OF_KEYS)]))
@@ -98,20 +98,20 @@ NoiseKeys = Callable[[int], Array]
 
 
 def fresh_keys() -> NoiseKeys:
-    """Secret keys: 128 bits of the operating system's entropy for each round."""
+    """Secret keys, each of 128 bits of the operating system's entropy."""
     return lambda index: jnp.asarray(np.frombuffer(secrets.token_bytes(16), np.uint32))
 
 
 def keys_of(random: np.random.Generator) -> NoiseKeys:
-    """Keys by a generator, for a round that is replayed; each takes 128 bits of it."""
+    """Keys from a generator, 128 bits each, for a replayed round."""
     return lambda index: jnp.asarray(random.integers(0, 2**32, 4, np.uint32))
 
 
 def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
     """Standard normal numbers, float32, by Box and Muller's method.
 
-    `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that nothing is
-    beyond 5.4. Here the radius has 64 bits, and ends at 9.49: the tail is what an audit looks at.
+    `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that no value
+    exceeds 5.4. Here the radius has 64 bits and ends at 9.49, because an audit looks at tails.
     """
     size = math.prod(shape)
     high, low, turn, _ = (word.astype(jnp.float32) for word in random_words(key, -(-size // 2)))
@@ -133,9 +133,9 @@ def normal_like(key: Array, like: Weights) -> list[Array]:
 
 
 class NoiseProcess(abc.ABC):
-    """How the noise of rounds is made of independent standard normal numbers."""
+    """Generates the noise of rounds from independent standard normal numbers."""
 
-    is_at_clients = False  # each participant adds noise to its upload, and the server none
+    is_at_clients = False  # whether participants add the noise, and the server none
 
     @abc.abstractmethod
     def begin(self, weights: Weights, key: Array) -> Any:
@@ -143,7 +143,7 @@ class NoiseProcess(abc.ABC):
 
     @abc.abstractmethod
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The key of a round, from the state at its start or the given fresh one."""
+        """The key of a round, from its initial state, or `fresh`."""
 
     @abc.abstractmethod
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
@@ -171,7 +171,7 @@ class ClientNoiseState(NamedTuple):
 
 
 class ClientNoise(NoiseProcess):
-    """Noise of each participant, by the round's key and the participant's number in the round."""
+    """Noise from each participant, by the round's key and the participant's number in the round."""
 
     is_at_clients = True
 
@@ -194,13 +194,13 @@ class CorrelatedState(NamedTuple):
 
     key: Array
     calls: Array  # rounds so far, int32
-    past: list[Array]  # the vectors of past noise, stacked, one array for each of the sum
+    past: list[Array]  # the vectors of past noise, stacked, for each array of the sum
     # under trees, the noise of the sum over the tree's rounds so far; else empty
     released: list[Array]
 
 
 class CorrelatedNoise(NoiseProcess):
-    """Noise that depends on earlier rounds' noise, all from one key."""
+    """Noise correlated with earlier rounds' noise, all from one key."""
 
     @property
     @abc.abstractmethod
@@ -221,7 +221,7 @@ class CorrelatedNoise(NoiseProcess):
 
 
 class MatrixNoise(CorrelatedNoise):
-    """Rows of C^-1 z; `mechanisms.kind.NoiseStream` has the weights of z and of kept vectors."""
+    """Rows of C^-1 z, with weights of z and of kept vectors from `mechanisms.kind.NoiseStream`."""
 
     def __init__(self, stream: "NoiseStream") -> None:
         self._stream = stream
@@ -259,11 +259,11 @@ class MatrixNoise(CorrelatedNoise):
 class TreeNoise(CorrelatedNoise):
     """Differences of prefix sums' noise by binary trees (Honaker 2015; Kairouz et al. 2021).
 
-    Every node of a tree has standard normal noise. A node's estimate weighs its own noise and the
+    Every node of a tree has standard normal noise. A node's estimate weights its own noise and the
     sum of its children's estimates by their inverse variances: with b = own + (left b + right b) /
-    2, it is b / (2 - 2^-height), whose variance is that factor too. The noise of a prefix sum adds
-    up the estimates of its largest whole nodes; tensorflow-privacy's `EfficientTreeAggregator`
-    does the same (arXiv:2103.00039, appendix B).
+    2, it is b / (2 - 2^-height), with variance 1 / (2 - 2^-height). The noise of a prefix sum adds
+    up the estimates of its largest whole nodes; tensorflow-privacy's `EfficientTreeAggregator` does
+    the same (arXiv:2103.00039, appendix B).
     """
 
     def __init__(self, period: int) -> None:
@@ -292,7 +292,7 @@ class TreeNoise(CorrelatedNoise):
     def _with_leaf(
         self, leaf: Array, key: Array, past: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
-        """Left children after a leaf, each at its height in `past`, and the prefix sum's noise."""
+        """The left children after a new leaf, by height in `past`, and the prefix sum's noise."""
         shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in past]
 
         def is_right(merged: tuple[Array, list[Array]]) -> Array:

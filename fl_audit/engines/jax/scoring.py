@@ -1,9 +1,8 @@
 """Scores of canaries on an accelerator, from the same random bits as NumPy's families.
 
 `hadamard`: the pool's signs and columns stay on the device, where one Walsh-Hadamard transform, as
-products with three small matrices, scores all canaries. `gaussian`: stretches of many canaries'
-random streams run in parallel; the numbers are drawn and multiplied on the device, and never leave
-it.
+products with three small matrices, scores all canaries. `gaussian`: parts of many canaries' random
+streams run in parallel; the numbers are drawn and multiplied on the device, and never leave it.
 
 Everything is in float32 and 32-bit unsigned words, which all devices have. Scores agree with
 `fl_audit.canaries.families` up to rounding in float32.
@@ -34,16 +33,16 @@ from fl_audit.resources import num_cores
 from fl_audit.tasks.jax.classifier import Array
 
 _BYTES_PER_NUMBER = 32
-"""Memory per number of a canary's piece, for the largest arrays that coexist; generous."""
+"""A generous bound on the memory per number of a canary's piece, for all arrays that coexist."""
 
 _MOST_AT_ONCE = 4096
 _RUN = 256
 
 _STRETCH = 1 << 13
-"""Words of a stream that are drawn sequentially."""
+"""Words of a stream drawn sequentially."""
 
 _STRETCHES = PIECE // 2 // _STRETCH
-"""The stretches of a whole piece."""
+"""The number of stretches in a whole piece."""
 
 
 def scored_on(family: CanaryFamily, device: Any) -> "ScoredFamily | None":
@@ -58,13 +57,13 @@ def scored_on(family: CanaryFamily, device: Any) -> "ScoredFamily | None":
 
 
 def _canaries_at_once(device: Any) -> int:
-    """How many canaries' pieces fill an eighth of a device's memory, at least 1."""
+    """The number of canaries whose pieces fill an eighth of a device's memory, at least 1."""
     room = int(device.memory_stats()["bytes_limit"]) // 8
     return max(1, min(_MOST_AT_ONCE, room // (PIECE * _BYTES_PER_NUMBER)))
 
 
 class ScoredFamily(abc.ABC):
-    """Canaries whose vectors a family makes, and whose scores a device computes."""
+    """Canaries of a family, scored on a device."""
 
     def __init__(self, family: CanaryFamily) -> None:
         self._family = family
@@ -86,7 +85,7 @@ class HadamardOnDevice(ScoredFamily):
     """`hadamard` canaries on a device."""
 
     def __init__(self, family: HadamardFamily, device: Any) -> None:
-        """Copies the pool's signs, columns and rows there, five bytes a coordinate."""
+        """Copies the pool's signs, columns and rows to the device, five bytes per coordinate."""
         super().__init__(family)
         columns, signs = family.columns_and_signs()
         self._placed = jax.device_put((columns, signs, family.rows()), device)
@@ -155,11 +154,10 @@ def _sfc64(state: Sequence[Word], _: None) -> tuple[list[Word], Word]:
 
 
 class GaussianOnDevice(ScoredFamily):
-    """`gaussian` canaries on a device, drawn again in every round.
+    """`gaussian` canaries on a device, generated again in every round.
 
-    A stream cannot be advanced without drawing its words. So its state is kept at every 8,192
-    words, 16 MB for 2,000 canaries of 4 million coordinates, and all stretches of a piece are drawn
-    in parallel.
+    A stream cannot skip words. So its state is cached at every 8,192 words, 16 MB for 2,000
+    canaries of 4 million coordinates, and all stretches of a piece are drawn in parallel.
     """
 
     def __init__(self, family: GaussianFamily, device: Any, at_once: int) -> None:
@@ -167,7 +165,7 @@ class GaussianOnDevice(ScoredFamily):
         super().__init__(family)
         self._count, self._dim, self._device = family.num_canaries, family.dim, device
         size = min(at_once, self._count)
-        # Canaries scored twice fill the last block: one shape, one program.
+        # The last block is filled with repeated canaries, so that one compiled program suffices.
         members = np.arange(-(-self._count // size) * size) % self._count
         stretches = _stretches_of(family)[members].reshape(-1, size, *_stretches_shape(family.dim))
         self._blocks = jax.device_put(list(stretches.transpose(0, 2, 3, 4, 1)), device)
@@ -190,7 +188,7 @@ class GaussianOnDevice(ScoredFamily):
 
 
 def _stretches_shape(dim: int) -> tuple[int, int, int]:
-    """A canary's numbers of stretches, words in a state (4), and halves of a word (2)."""
+    """The shape of a canary's states: stretches, words in a state (4), halves of a word (2)."""
     words = (dim + 1) // 2  # a word gives a pair of numbers
     return -(-words // _STRETCH), 4, 2
 
@@ -241,7 +239,7 @@ def _gaussian_piece(stretches: Array, target: Array) -> Array:
 
 
 def _total(rows: Array) -> Array:
-    """The sum over rows, by runs, so that rounding does not grow with their number."""
+    """The sum over rows, in groups, so that rounding does not grow with their number."""
     missing = -rows.shape[0] % _RUN
     padded = jnp.pad(rows, ((0, missing), (0, 0)))
     return jnp.sum(jnp.sum(padded.reshape(-1, _RUN, rows.shape[1]), axis=1), axis=0)

@@ -1,7 +1,7 @@
-"""Ray actors of a run: started, given work, and replaced when they are lost.
+"""Ray actors of a run: they are started, given work, and replaced when lost.
 
-An engine whose clients train on actors has a `RaySession`, and passes its rounds as `UnreadRound`,
-whose data are read by the actors alone.
+An engine whose clients train on actors has a `RaySession`, and passes its rounds as `UnreadRound`;
+only the actors read the data.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from fl_audit.version import __version__
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LOSSES_IN_A_ROW = 3
-"""Number of actors lost at one piece of work, or while loading, after which the run stops."""
+"""The run stops after this many actors were lost at one piece of work, or while loading."""
 
 RESUME = "once that is mended, --resume goes on from the last checkpoint"
 
@@ -163,7 +163,7 @@ class Actors:
             self._busy[call] = _Call(actor)
 
     def _room(self) -> int:
-        """How many actors the living nodes have room for."""
+        """The number of actors for which living nodes have room."""
         needs = {"CPU": self._cluster.cpus_per_actor, "GPU": self._cluster.gpus_per_actor}
         return sum(
             min(int(node["Resources"].get(kind, 0) / need) for kind, need in needs.items() if need)
@@ -195,7 +195,7 @@ class Actors:
             self._busy[remote.reference] = _Call(in_flight=remote)
 
     def _next_end(self) -> tuple[_Call, Any]:
-        """The next call that ends, with its result or the error that lost its actor."""
+        """The next call that ends, with its result or the error by which its actor was lost."""
         began = time.monotonic()
         while True:
             calls = list(self._busy)
@@ -210,7 +210,7 @@ class Actors:
                 raise InputError(self._why_none())
 
     def _result(self, call: Any) -> Any:
-        """The result of a call, or the error that lost its actor."""
+        """The result of a call, or the error by which its actor was lost."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call)
@@ -291,7 +291,7 @@ class RaySession:
 
     @property
     def words(self) -> str:
-        """Where the actors are, for the line that describes an engine."""
+        """The actors' places, for the line that describes an engine."""
         address = self._cluster.address
         return "ray, on " + ("this machine" if address == LOCAL else address)
 

@@ -5,8 +5,8 @@ every interface, asks for no token and makes its folder readable by everybody. H
 the loopback, which other users of the machine can reach too; so it asks for a token that only this
 user can read, and its folder lies inside one of mode 0700.
 
-Ray's processes ask the kernel to end with this program, except two agents, which notice within two
-seconds that it is gone and then try for a minute to report to a server that is gone as well. A
+Ray's processes ask the kernel to end with this program, except for two agents. These notice within
+two seconds that it has gone, and then try for a minute to report to a server that has gone too. A
 guard process, which reads a pipe from this program, kills them and deletes Ray's folder.
 
 All that uses Ray's private modules (`ray._private`, `ray._raylet`) is here.
@@ -31,20 +31,20 @@ from fl_audit.errors import InputError
 from fl_audit.progress import doing, lines_to, warn
 
 _PR_SET_PDEATHSIG = 1
-_LONGEST_TEMPORARY = 36  # the name of a socket below it has to fit into 107 bytes
+_LONGEST_TEMPORARY = 36  # short, because socket names below it must fit into 107 bytes
 _GUARD_SECONDS = 20.0
 _LOOPBACK = "127.0.0.1"
 _NEEDED = {"gcs_server": "its head (GCS)", "raylet": "its raylet"}
 
 # Run with -I -S -c in a bare interpreter. It waits for the end of its input, then kills every
-# process that was started with the folder as its TMPDIR, which is Ray's alone (others may have the
-# folder in their command line), and deletes the folder. A program that exits
-# normally writes one byte first. If that byte is missing, the program was killed, or Ray's C++
-# ended it while it talked to a raylet that had died, which Python cannot notice.
+# process with the folder as its TMPDIR, which only Ray's have (others may have the folder in their
+# command line), and deletes the folder. A program that exits normally writes one byte first. If
+# that byte is missing, the program was killed, or Ray's C++ ended it while it talked to a dead
+# raylet, which Python cannot notice.
 _GUARD = """
 import glob, os, shutil, signal, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    signal.signal(number, signal.SIG_IGN)  # what asks all processes to end leaves it to the last
+    signal.signal(number, signal.SIG_IGN)  # signals that end the whole group must not end this
 folder = sys.argv[1]
 ours = b"TMPDIR=" + folder.encode()
 if not sys.stdin.buffer.read():
@@ -79,12 +79,12 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
     ray = quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
-    # Of mode 0700; Ray makes its own folder inside world-readable.
+    # The outer folder has mode 0700, because Ray's own folder inside is world-readable.
     folder = tempfile.mkdtemp(prefix="fl-", dir=parent)
     with _guarded(folder), token(Path(folder, "token")):
         try:
             # TMPDIR: temporary files of killed actors are deleted with the folder, and the guard
-            # knows Ray's processes by it.
+            # recognises Ray's processes by it.
             with silent(), own_signals(), variables(TMPDIR=folder):
                 ray.init(
                     address="local",
@@ -126,7 +126,7 @@ def _connect(ray: Any, address: str) -> None:
 
     try:
         if address != "auto":
-            GcsClient(address=address)  # fails at once, where ray.init retries for minutes
+            GcsClient(address=address)  # fails at once, whereas ray.init retries for minutes
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except ray.exceptions.AuthenticationError as error:
         raise InputError(
@@ -162,7 +162,7 @@ def lost_part() -> str | None:
 def _guarded(folder: str) -> Iterator[None]:
     """Starts the guard, and waits for its end."""
     command = [sys.executable, "-I", "-S", "-c", _GUARD, folder]
-    # In a new session, as Ctrl-C must not end it before Ray.
+    # In a new session, because Ctrl-C must not end it before Ray.
     guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
@@ -184,11 +184,11 @@ def node_of_this_process() -> str:
 
 
 def end_with_parent() -> None:
-    """Has the kernel kill this process with its raylet; TensorFlow takes seconds to shut down."""
+    """Has the kernel kill this process with its raylet; TensorFlow takes seconds to exit."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-# Process state that Ray changes or reads as it starts: environment, token, signals and streams.
+# Process state that Ray changes or reads at its start: environment, token, signals and streams.
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -241,8 +241,8 @@ def asks_for_token() -> bool:
 def own_signals() -> Iterator[None]:
     """Keeps this program's handlers of SIGTERM and SIGINT.
 
-    Ray replaces that of SIGTERM twice: in Python, to end the program, and in C++, to print its
-    stack.
+    Ray replaces the handler of SIGTERM twice: in Python, to end the program, and in C++, to print
+    its stack.
     """
     from ray._private import utils
 

@@ -1,10 +1,10 @@
-"""Shards of a cohort, the tree in which their sums are added, and which actor does which part.
+"""Shards of a cohort, the tree of their sums, and its assignment to actors.
 
-Floating-point sums depend on their order. Here the shards and the order in which they are added
-follow from the cohort alone. So the sum is the same to the last bit for any number of actors,
-whichever of them did which part, and whichever were lost.
+Floating-point sums depend on their order. Here the shards and the order of addition follow from the
+cohort alone. So the sum is bit for bit the same for any number of actors and any assignment, even
+if actors are lost.
 
-Work is assigned such that sums are merged on the node where they were made (`RoundWork`).
+Sums are merged on the node where they were computed (`RoundWork`).
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ def shards_of(cohort: Cohort, size: int) -> list[Cohort]:
 
 @dataclass(frozen=True, order=True)
 class Subtree:
-    """The sum of the shards from `index` * 2^level on, 2^level of them; level 0 is a shard."""
+    """The sum of 2^level shards from `index` * 2^level on; level 0 is a single shard."""
 
     level: int
     index: int
@@ -73,7 +73,7 @@ class TreeSum(Generic[T]):
 
     @property
     def single(self) -> tuple[Subtree, T]:
-        """The one subtree into which everything was merged, and its sum."""
+        """The single subtree that remains after all merges, and its sum."""
         (item,) = self.parts.items()
         return item
 
@@ -94,8 +94,8 @@ class OpenWork:
     def take(self, num_workers: int, taking: int = 1) -> Subtree | None:
         """The next subtree for `taking` of `num_workers` workers; None if nothing is left.
 
-        They get about half their share of the unclaimed shards, so that few sums are fetched and no
-        worker waits long for the last one.
+        It has about half of these workers' share of the unclaimed shards, so that few sums are
+        fetched and no worker waits long for the last one.
         """
         if self._returned:
             return self._returned.pop()
@@ -120,12 +120,12 @@ class OpenWork:
 # adds them as they are finished.
 
 MergeThere = Callable[[Any, Any], Any]
-"""Takes Ray's references to two sums on one node, returns one to the sum that an actor makes."""
+"""A function from Ray's references to two sums on one node to a reference to their sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class RemoteSum:
-    """A sum on the node where an actor makes it; `reference` is Ray's."""
+    """A sum on the node of the actor that computes it; `reference` is Ray's."""
 
     subtree: Subtree
     reference: Any
@@ -139,7 +139,9 @@ class Region:
         self.node = node
         self.work = OpenWork(num_shards, subtree)
         self.at_work = 0
-        self.sums: list[RemoteSum] = []  # one in the end, unless other nodes did some of its work
+        self.sums: list[
+            RemoteSum
+        ] = []  # a single one in the end, unless other nodes did some of its work
         self._num_shards = num_shards
 
     @property
@@ -171,7 +173,7 @@ class Piece:
 
 
 class RoundWork:
-    """The pieces of a round: which actor gets which, and which sums are fetched."""
+    """The assignment of a round's pieces to actors, and the sums to fetch."""
 
     def __init__(self, num_shards: int, own_node: str) -> None:
         """`own_node` is the node of the program itself."""
@@ -228,7 +230,7 @@ class RoundWork:
         return region.sums if region.is_done else []
 
     def lost_sum(self, lost: RemoteSum) -> list[RemoteSum]:
-        """The sums to fetch in place of a lost one; if there are none, puts its shards back."""
+        """The sums to fetch instead of a lost one; if there are none, its shards are put back."""
         if not lost.merged_from:
             self._work.give_back(lost.subtree)
         return list(lost.merged_from)

@@ -27,10 +27,10 @@ Arrays = list[npt.NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """What a round sends to every actor, once per node."""
+    """The data of a round for every actor, sent once per node."""
 
     round_index: int  # from 0
-    prepared: Arrays  # for clients besides the weights, in the engine's order
+    prepared: Arrays  # further inputs of clients besides the weights, in the engine's order
     weights: Arrays  # empty if `prepared` has them
     canary_norm: float  # of an update, for canaries that are vectors
     num_shards: int
@@ -38,9 +38,9 @@ class Sent:
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """What an actor needs to load a run."""
+    """Everything that an actor needs to load a run."""
 
-    version: str  # of fl_audit in the program that runs the rounds
+    version: str  # the version of fl_audit in the program that runs the rounds
     config: str  # resolved, as TOML
     cpus: int  # of each actor
     gpus: float  # likewise; may be a fraction
@@ -48,13 +48,13 @@ class WorkerSetup:
 
 
 class ClientWorker(abc.ABC):
-    """An actor; `load` is a call, not `__init__`, so that its errors come back unwrapped."""
+    """An actor; it loads in a call, not in `__init__`, so that errors come back unwrapped."""
 
     def __init__(self) -> None:
         end_with_parent()
 
     def load(self, setup: WorkerSetup) -> str:
-        """Loads the task and what trains it; returns the actor's node."""
+        """Loads the task and its trainer; returns the actor's node."""
         if not setup.gpus:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         if setup.version != __version__:
@@ -87,15 +87,15 @@ class ClientWorker(abc.ABC):
 
     @abc.abstractmethod
     def _load_engine(self, run: PreparedRun, setup: WorkerSetup) -> None:
-        """Loads what trains the clients of a run."""
+        """Loads the trainer of a run's clients."""
 
     @abc.abstractmethod
     def _shard_sum_of(self, sent: Sent) -> Callable[[RoundData], Any]:
-        """A function from a shard's participants to their sum, in a form that `_merged` takes."""
+        """A function from a shard's participants to their sum, for `_merged`."""
 
     @abc.abstractmethod
     def _merged(self, earlier: Any, later: Any) -> Any:
-        """The sum of two sums, each as a shard's sum or as arrays."""
+        """The sum of two sums, each from a shard or as arrays."""
 
     @abc.abstractmethod
     def _arrays(self, total: Any) -> Arrays:

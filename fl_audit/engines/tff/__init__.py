@@ -1,1 +1,1 @@
-"""The engine on TensorFlow Federated: its processes with canaries, and the runtimes they run on."""
+"""The engine on TensorFlow Federated: processes with canaries, and their runtimes."""

@@ -101,8 +101,8 @@ Model: TypeAlias = (
 
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
-# The default, Dataset.reduce, prepares the training step at every call (0.7 s for the
-# unrolled LSTM in this process) and always runs it on the CPU.
+# The default, Dataset.reduce, prepares the training step at every call (0.7 s for the unrolled
+# LSTM) and always runs it on the CPU.
 _LOOP = tff.learning.LoopImplementation.DATASET_ITERATOR
 
 
@@ -288,7 +288,7 @@ def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer
 
 
 class ProximalOptimizer(tff.learning.optimizers.Optimizer):
-    """An optimizer that adds mu (w - w_0) to each gradient, for weights w that began at w_0.
+    """An optimizer that adds mu (w - w_0) to each gradient, with w_0 the initial weights.
 
     This term is the gradient of mu/2 |w - w_0|^2, which Li et al. 2020 ("Federated Optimization in
     Heterogeneous Networks", equation 2) add to a client's loss. TFF 0.87.0 subtracts it instead:

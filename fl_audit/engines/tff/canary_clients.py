@@ -1,9 +1,9 @@
 """Canary clients in a user's own TFF loop (docs/any_process.md).
 
-`CanaryClients` says which canaries are in a round and creates the data of all its clients.
+`CanaryClients` draws the canaries of each round and creates the data of all its clients.
 `read_clip` reads the clip norm from the state of TFF's aggregator, so that canaries have at least
-this norm. `probe` runs one round before training, and says whether canaries reach the aggregate at
-the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
+this norm. `probe` runs one round before training, to measure whether canaries reach the aggregate
+at the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
 """
 
 import collections
@@ -36,7 +36,7 @@ from fl_audit.tasks.learning_task import Examples
 
 @dataclass(frozen=True)
 class DataSets:
-    """Participants as a process of `build_process` takes them, each a pair of data sets."""
+    """Participants for a process of `build_process`, each a pair of data sets."""
 
     batch_size: int
     family: CanaryFamily
@@ -64,7 +64,7 @@ def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:
-    """A data set of slices of arrays, without threads and rewriting, which cost small ones 3 %."""
+    """A data set of slices of arrays, without threads and rewriting, to save overhead."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.inject_prefetch = False
@@ -90,16 +90,16 @@ def with_noise_keys(
 
 
 def key_data_set(key: IndexArray) -> tf.data.Dataset:
-    """The key of a client's noise as a process of `build_process` takes it."""
+    """The key of a client's noise for a process of `build_process`."""
     return small_data_set(key[None, :])
 
 
 class CanaryClients:
     """The included canaries of a pool as clients of an audited process.
 
-    Each participates in `repeats` rounds: the run is cut into that many equal parts, and one round
-    of each is sampled (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed
-    alone, so a loop that restarts from a checkpoint has the same canaries.
+    Each participates in `repeats` rounds, one sampled from each of `repeats` equal parts of the run
+    (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed alone, so a loop that
+    restarts from a checkpoint has the same canaries.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class CanaryClients:
           pool: A pool of canaries whose `dim` is `canary_dim(process)`.
           num_rounds: The number of rounds of training.
           norm: The norm of a canary's update before clipping. By default it is read from the state
-            in each round: just large enough to be clipped, and not zeroed. It must be given where
-            the state of the process has no clip norm.
+            in each round: just large enough to be clipped, and not zeroed. It must be given if the
+            state of the process has no clip norm.
           repeats: The number of rounds of each canary, at least 1.
 
         Raises:
-          InputError: The pool has another dim, a number is out of its range, or neither a norm nor
-            a state with a clip norm is there.
+          InputError: The pool has another dim, a number is out of its range, or there is neither a
+            norm nor a state with a clip norm.
         """
         dim = canary_dim(process)
         if pool.dim != dim:
@@ -157,7 +157,7 @@ class CanaryClients:
         return self._attendance.members_in(round_number - 1)
 
     def norm(self, state: Any = None) -> float:
-        """The norm of a canary's update in the round that starts from a state.
+        """The norm of a canary's update in the round after a state.
 
         Args:
           state: The state of the process; needed if no norm was given.
@@ -175,11 +175,11 @@ class CanaryClients:
         return norm_to_clip(state)
 
     def arriving_length(self, state: Any) -> float | None:
-        """The largest norm of a client in the aggregate of the round that starts from a state.
+        """The largest norm of a client in the aggregate of the round after a state.
 
-        It is clip norm over denominator, for `RoundScorer.score_round(canary_length=...)`, whatever
-        the norm of canaries: shorter ones show less than a client does, and the audit should say
-        so. None if the aggregator's state does not have both.
+        It is clip norm over denominator, for `RoundScorer.score_round(canary_length=...)`, also if
+        canaries are shorter: they then show less than a client would, and the audit should say so.
+        None if the aggregator's state does not have both.
         """
         clip = read_clip(state)
         if clip.norm is None or clip.denominator is None:
@@ -189,9 +189,9 @@ class CanaryClients:
     def noise_stddev(self, state: Any) -> float | None:
         """The standard deviation of the noise on each coordinate of the round's aggregate.
 
-        It is the stated noise of the round that starts from a state, over the denominator, for
-        `RoundScorer.score_round(noise_stddev=...)`: under tree aggregation that of a node of the
-        tree. None if the aggregator's state does not have both.
+        It is the noise stated in the round's initial state, over the denominator, for
+        `RoundScorer.score_round(noise_stddev=...)`; under tree aggregation that of a tree's node.
+        None if the aggregator's state does not have both.
         """
         clip = read_clip(state)
         if clip.noise_stddev is None or clip.denominator is None:
@@ -199,11 +199,11 @@ class CanaryClients:
         return clip.noise_stddev / clip.denominator
 
     def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
-        """The data that `process.next` takes in a round: its real clients, then its canaries.
+        """The data for `process.next` in a round: real clients, then canaries.
 
         Args:
           round_number: The number of the round, from 1.
-          clients: The data of each real client, as the process without canaries would take it.
+          clients: The data of each real client, as for the process without canaries.
           state: The state of the process before the round; may be omitted if a norm was given.
 
         Raises:
@@ -218,7 +218,7 @@ class CanaryClients:
 
 
 def real_client_data(process: tff.learning.templates.LearningProcess, examples: Any) -> Any:
-    """A real client's data as an audited process takes it."""
+    """A real client's data for an audited process."""
     no_vector = np.zeros((0, canary_dim(process)), np.float32)
     return _client_data(no_vector, examples)
 
@@ -226,7 +226,7 @@ def real_client_data(process: tff.learning.templates.LearningProcess, examples: 
 def canary_client_data(
     process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
 ) -> Any:
-    """A canary's data: no examples, and the vector along which the model moves, (dim,)."""
+    """A canary's data: no examples, and the vector along which it moves the model, (dim,)."""
     examples_type = process.next.type_signature.parameter[1].member["examples"]
     return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
 
@@ -258,7 +258,7 @@ JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
 
 @dataclass(frozen=True)
 class ClipState:
-    """The clip norm of one round, and related numbers; None where a state does not have one."""
+    """The clip norm of one round, and related numbers; None if the state does not have them."""
 
     norm: float | None
     denominator: float | None  # the fixed one of sums of updates
@@ -288,7 +288,7 @@ def read_clip(state: Any) -> ClipState:
 
 
 def _state_of_ones(kind: tff.Type) -> Any:
-    """A state of a type, whose numbers are 1, to see what a state has before there is one."""
+    """A state of a type filled with ones, to inspect a state's parts before there is one."""
 
     def ones(part: tff.Type) -> Any:
         if not isinstance(part, tff.StructType):
@@ -310,7 +310,7 @@ def _number(owner: Any, name: str) -> float | None:
 
 
 def norm_to_clip(state: Any) -> float:
-    """The norm that a round just clips, and does not zero if possible."""
+    """A norm just above the clip norm and, if possible, below the zeroing norm."""
     clip = read_clip(state)
     if clip.norm is None:
         raise InputError(
@@ -320,7 +320,7 @@ def norm_to_clip(state: Any) -> float:
     return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
 
 
-# A round before training, which measures canaries in the aggregate.
+# A round before training that measures canaries in the aggregate.
 
 _COPIES = 32
 """Identical canaries in a probe, which reduce the noise by this factor."""
@@ -332,16 +332,16 @@ _ZEROED = 0.25
 """A longer canary below this share of the last norm was zeroed, not clipped."""
 
 _ERRORS = 5.0
-"""Standard errors beyond which a deviation is not chance (probability 6e-7)."""
+"""A deviation beyond this many standard errors is not chance (probability 6e-7)."""
 
 _SMALLEST, _DOUBLINGS = 1e-3, 40
-"""The norms that are tried if the clip norm is unknown: the smallest, and how many doublings."""
+"""The norms tried if the clip norm is unknown: the smallest, and the number of doublings."""
 
 _GROWN = 1.5
 """If doubling the norm multiplies the measured norm by at least this, nothing clips it."""
 
 _LONGER = 6
-"""Doublings of a given norm, up to 128 times, to see whether a client may be longer."""
+"""Doublings of a given norm, up to a factor of 128, to see whether a client may be longer."""
 
 
 @dataclass(frozen=True)
@@ -351,11 +351,11 @@ class ProbedCanary:
     Attributes:
       norm: The norm of its update before zeroing, clipping, compression and weighting.
       arrived: Its norm in the aggregate, along its own direction.
-      promised: The expected norm: what clip norm and denominator allow a client. Without a
-        denominator it is the clip norm, as the mean of identical canaries is one of them. If the
-        state has no clip norm, it is the measured norm of the longest canary that was tried.
+      promised: The expected norm: clip norm over denominator. Without a denominator it is the clip
+        norm, as the mean of identical canaries equals each of them. If the state has no clip norm,
+        it is the measured norm of the longest canary tried.
       error: The standard error of `arrived`, from the noise on the aggregate.
-      zeroed: How many of the probe's canaries TFF counted as zeroed; None if it does not count.
+      zeroed: The number of canaries that TFF counted as zeroed; None if it does not count.
     """
 
     norm: float
@@ -394,16 +394,16 @@ def probe(
 
     The round has 32 identical canaries and no other client; its state is discarded. If the
     aggregator's state has no clip norm, norms are doubled, a round each, until the measured norm no
-    longer grows: this is the largest norm that is not clipped. A given norm is compared with it
-    too. Outside a runtime's block, TFF's runtime starts and ends with the probe.
+    longer grows: this is the largest norm that is not clipped. A given norm is compared with it.
+    Outside a runtime's block, TFF's runtime starts and ends with the probe.
 
     Args:
       process: A process of `compose_audited_process`.
-      norm: The norm of a canary's update; None for that of `CanaryClients`.
-      state: The state that the round starts from; by default the initial one.
+      norm: The norm of a canary's update; None for the default of `CanaryClients`.
+      state: The state before the round; by default the initial one.
 
     Raises:
-      InputError: The norm is not positive, or nothing clips, so that no norm can be found.
+      InputError: The norm is not positive, or none can be found because nothing clips.
     """
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
@@ -467,7 +467,7 @@ def _probed(
     across = euclidean_norm(aggregate - along * vector) / math.sqrt(len(vector))
     clip = read_clip(start)
     promised = norm if clip.norm is None else clip.norm
-    # All canaries are alike, so their mean is as long as one of them.
+    # All canaries are equal, so their mean is as long as each of them.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
     copies = 1.0 if clip.denominator is None else float(_COPIES)
     metric = metrics.get("aggregator") if hasattr(metrics, "get") else None

@@ -1,9 +1,9 @@
-"""Any TFF learning process with canary clients, from its parts as TFF composes them.
+"""Any TFF learning process with canary clients, composed from its parts.
 
 A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
 `canary`, which is empty for a real client and holds one vector for a canary, and `examples`, which
-is empty for a canary. The wrapped client work runs unchanged: its update of a canary is zero, and
-the canary's vector is added to that.
+is empty for a canary. The wrapped client work runs unchanged: its update for a canary is zero, to
+which the canary's vector is added.
 
 In TFF an update is a pseudo-gradient, initial minus trained weights, which the finalizer's
 optimizer subtracts. A canary therefore returns minus its vector, and the measured aggregate is
@@ -50,14 +50,13 @@ def compose_audited_process(
         TFF requires (`tff.aggregators.as_weighted_aggregator` converts others).
       model_finalizer: The process that applies the aggregate to the model.
       canary_weight: The weight of a canary's update. If clients are weighted by their examples, a
-        canary counts as a client with this many. Aggregators without weights, such as all those
-        with differential privacy, ignore it.
+        canary counts as a client with this many examples. Aggregators without weights, such as all
+        those with differential privacy, ignore it.
       uploads: Adds noise to each client's update before the sum; None if clients add none.
 
     Returns:
-      A learning process whose clients' data is `OrderedDict(canary, examples)`, which
-      `CanaryClients.join` makes, and whose metrics have the round's aggregate, which
-      `released_aggregate` returns.
+      A learning process. Its clients' data is `OrderedDict(canary, examples)`
+      (`CanaryClients.join`), and its metrics contain the round's aggregate (`released_aggregate`).
 
     Raises:
       InputError: An update is not made of floating-point numbers, or the weight is not positive.
@@ -217,9 +216,9 @@ def with_aggregate_released(
     )
 
 
-# Rounds over clients that are already trained, for example in blocks. Such a round clips, adds
-# noise and applies updates with the aggregator and finalizer of the process itself. TFF's
-# `compose_learning_process` requires data sets; here a client's data is its training's result.
+# Rounds over trained clients, for example in blocks. Such a round clips, adds noise and applies
+# updates with the aggregator and finalizer of the process itself. TFF's `compose_learning_process`
+# requires data sets; here a client's data is the result of its training.
 
 
 def process_over_results(
@@ -279,7 +278,7 @@ def process_over_results(
 class RoundResult:
     """The result of one round."""
 
-    state: Any  # of the learning process for the next round
+    state: Any  # the state of the learning process for the next round
     aggregate: npt.NDArray[np.float32]  # noised, (dim,), in the direction the model moves
     clip_norm: float  # of this round; infinite without clipping
     noise_stddev: float  # on a coordinate of the sum; under trees, of a node's noise

@@ -2,13 +2,13 @@
 
 TFF's C++ runtime is built for CPUs and reads each client's data through a socket. Here a process is
 compiled by TFF to a MapReduceForm, whose parts are plain TensorFlow: prepare, work, zero,
-accumulate, report, update. It is the same process, on whatever device TensorFlow sees; only the
+accumulate, report, update. It is the same process, on any device that TensorFlow sees; only the
 caller of the parts differs.
 
-TFF serialises each part as a GraphDef and a binding, which says which tensor holds which part of
-the argument and of the result. The graph is imported and called on flat lists of tensors, in TFF's
-own order of the parts (the order of definition; `tf.nest` would sort the keys of dictionaries). A
-sequence is one tensor, the data set as a variant.
+TFF serialises each part as a GraphDef and a binding, which maps tensors to parts of the argument
+and of the result. The graph is imported and called on flat lists of tensors, in TFF's own order of
+the parts (the order of definition; `tf.nest` would sort the keys of dictionaries). A sequence is
+one tensor, the data set as a variant.
 """
 
 import contextlib
@@ -95,8 +95,8 @@ def _names(binding: Any) -> Iterator[str]:
 def _rename_functions(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
     """Gives the graph's functions names that are new in this process.
 
-    Functions are global to a process. TFF's compiler changes their bodies but not their names, so
-    the old names would clash with those that the process was built from.
+    Functions are global to a process. TFF's compiler changes their bodies but not their names,
+    which would clash with the original functions.
     """
     renamed = {f.signature.name: prefix + f.signature.name for f in graph_def.library.function}
     for function in graph_def.library.function:
@@ -130,8 +130,8 @@ def _rename_references(attributes: Iterable[Any], renamed: Mapping[str, str]) ->
 def _rename_resources(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
     """Gives the graph's variables and tables names that are new in this process.
 
-    TensorFlow looks them up by name in the whole process: a variable of one Keras model would be
-    that of another model's layer or metric with the same name, even of another type or shape.
+    TensorFlow looks them up by name in the whole process: two Keras models would share variables of
+    layers or metrics with equal names, even of different types or shapes.
     """
     for node in _nodes(graph_def):
         if "shared_name" in node.attr and node.attr["shared_name"].s:
@@ -149,24 +149,24 @@ def _is_random(node: Any) -> bool:
 
 
 def _seed(graph_def: Any, seed: int) -> None:
-    """Gives every random operation without a seed this one, and its number as second seed."""
+    """Gives every unseeded random operation this seed, and its number as second seed."""
     for number, node in enumerate(filter(_is_random, _nodes(graph_def)), start=1):
         if not (node.attr["seed"].i or node.attr["seed2"].i):
             node.attr["seed"].i, node.attr["seed2"].i = seed, number
 
 
 def _readers_of_entropy(graph_def: Any) -> list[Any]:
-    """The constants that are the name of the file of the system's entropy."""
+    """The constants with the name of the system's entropy file."""
     name = [ENTROPY_FILE.encode()]
     constants = (node for node in _nodes(graph_def) if node.op == "Const")
     return [node for node in constants if list(node.attr["value"].tensor.string_val) == name]
 
 
 class _Tape:
-    """Files of seeded bytes in place of the system's entropy, with other bytes at every call."""
+    """Files of seeded bytes instead of the system's entropy, with different bytes at every call."""
 
     def __init__(self, readers: Sequence[Any], seed: int) -> None:
-        """Gives each constant that names the file of the system's entropy a file of its own."""
+        """Gives each constant with the name of the entropy file its own file."""
         self._random = np.random.default_rng(seed)
         self._folder = tempfile.TemporaryDirectory()
         self._paths = [Path(self._folder.name, str(number)) for number in range(len(readers))]
@@ -195,10 +195,11 @@ def flatten(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
 
 
 class _ViewedTensors:
-    """Maps arrays to the tensors that they are views of, while the arrays live.
+    """Maps arrays to the tensors of which they are views, while the arrays live.
 
-    A state goes from round to round through Python, and TensorFlow copies an array to make a tensor
-    of it. For correlated noise with 32 bands and four million parameters this is half a gigabyte.
+    A state passes through Python between rounds, and TensorFlow copies an array to make a tensor of
+    it. For correlated noise with 32 bands and four million parameters this would be half a
+    gigabyte.
     """
 
     def __init__(self) -> None:
@@ -223,7 +224,7 @@ _VIEWED = _ViewedTensors()
 
 
 def unflatten(leaves: Iterable[Any], type_spec: tff.Type) -> Any:
-    """Parts in TFF's order as the Python containers that the type remembers."""
+    """Parts in TFF's order as the type's Python containers."""
     return _unflatten(iter(leaves), type_spec)
 
 
@@ -244,12 +245,13 @@ ImportPart = Callable[[str], ImportedComputation]
 """Imports a part of a MapReduceForm by its name."""
 
 ClientSum = Callable[[Sequence[tf.Tensor], Any], list[tf.Tensor]]
-"""A function from what a round sends to its clients, and from the participants, to the sum of
-what the participants return; both as parts in TFF's order."""
+"""A function from a round's broadcast and its participants to the sum of their results; broadcast
+and sum are parts in TFF's order.
+"""
 
 
 SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
-"""A callback that receives a client's position in the cohort, and the parts that it returns."""
+"""A callback that receives a client's position in the cohort, and the parts of its result."""
 
 
 def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
@@ -261,7 +263,7 @@ class NotCompilableError(CannotRunError):
 
 
 class LocalContext(tff.framework.SyncContext):
-    """A context that runs clients one by one, so that memory does not grow with the cohort."""
+    """A context that runs clients one by one, with memory independent of the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
         """`num_threads` clients work at once; the order of their sum does not depend on it."""
@@ -281,7 +283,7 @@ class LocalContext(tff.framework.SyncContext):
         return self.compile(comp)(arg)
 
     def client_sum(self, form: Any) -> ClientSum:
-        """How this context trains and adds the clients of a round, by its MapReduceForm."""
+        """The function that trains and adds the clients of a round, from its MapReduceForm."""
         return LocalSum(importer(form), self._num_threads, self._see)
 
     @contextlib.contextmanager
@@ -398,11 +400,11 @@ class LocalSum:
         self._zero = import_part("zero")
         self._accumulate = import_part("accumulate")
         self._data_type = self._work.type_signature.parameter[0]
-        # A Keras model's variables belong to this process, so its clients train one by one.
+        # A Keras model's variables are global to this process, so its clients train one by one.
         self._num_threads = 1 if self._work.has_variables else num_threads
 
     def __call__(self, sent: Sequence[tf.Tensor], client_data: Any) -> list[tf.Tensor]:
-        """The sum of what the participants return, given what the round sends to them."""
+        """The sum of the participants' results, given the round's broadcast."""
         total = self._zero([])
 
         def work(data: Any) -> list[Any]:

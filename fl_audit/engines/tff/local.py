@@ -64,7 +64,7 @@ class InThisProcess(TffEngine):
 
 
 def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Float32Array]:
-    """The parts of a client's update among all that it returns."""
+    """The indices of a client's update among its results."""
     part_shapes = [tuple(part.shape) for part in work]
     for start in range(len(part_shapes) - len(shapes) + 1):
         if part_shapes[start : start + len(shapes)] == list(shapes):
@@ -147,7 +147,7 @@ def clients_in_parallel(cores: int) -> int:
     """How many clients train in parallel: one per core; on a GPU one, in full precision."""
     if _device() == "CPU":
         return cores
-    # TF32 products would keep ten bits of each factor: blocks and single clients would differ by a
+    # TF32 products keep only ten bits of each factor: blocks and single clients would differ by a
     # thousandth, and so would cosines.
     tf.config.experimental.enable_tensor_float_32_execution(False)
     return 1

@@ -19,8 +19,8 @@ from fl_audit.mechanisms import canary_norm
 from fl_audit.resources import num_cores
 from fl_audit.tasks.tf.networks import as_classifier
 
-# TFF's worker never forgets a client's data set: it grew by about 70 KB a client and round,
-# which would be 24 GB over 2,048 rounds of 167 clients. A new worker takes a second or two.
+# TFF's worker never frees a client's data set: it grew by about 70 KB per client and round, which
+# would be 24 GB over 2,048 rounds of 167 clients. A new worker takes a second or two.
 _ROUNDS_PER_WORKER = 100
 
 
@@ -40,7 +40,7 @@ class Native(TffEngine):
         return native_runtime(self.worker_log, num_cores())
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        """The participants as a list, because TFF counts clients first."""
+        """The participants as a list, because TFF counts clients before it reads them."""
         client_data = self.data_sets.client_data(
             data, canary_norm(self.mechanism, state.aggregator)
         )

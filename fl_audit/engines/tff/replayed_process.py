@@ -1,8 +1,8 @@
 """Replay of a round of a TFF process with canary clients (docs/replay.md).
 
 The process is compiled to plain TensorFlow, and its random operations get a seed (`SeededRounds`).
-Its clients are vectors, which an audited process takes as updates, so nothing is trained. A run
-replays its first round this way before it trains.
+Its clients are canaries, whose vectors serve as updates, so nothing is trained. A run replays its
+first round this way before it trains.
 """
 
 import collections
@@ -43,13 +43,13 @@ def replay_process(
     A promise of correlated noise is about the rounds from the first one on.
 
     Args:
-      process: A process of `compose_audited_process` or of one of the `build_audited_…` functions,
-        which the local runtime can run.
+      process: A process of `compose_audited_process` or of a `build_audited_…` function; the local
+        runtime has to be able to run it.
       promise: The expected behaviour of its aggregator in a round.
       state: The state before the round; by default the initial one.
       seed: The seed of the updates and of the rounds.
       clip_norm_of: Reads a state's clip norm, for a promise with an `adaptive_clip`.
-      zeroing_norm_of: Reads a state's zeroing norm, for one with `adaptive_zeroing`.
+      zeroing_norm_of: Reads a state's zeroing norm, for a promise with `adaptive_zeroing`.
 
     Raises:
       NotCompilableError: The local runtime cannot run the process.
@@ -108,7 +108,7 @@ class _Held:
         return self
 
 
-# The first round of a run.
+# Replay of a run's first round.
 
 
 def replay_of(
@@ -124,7 +124,7 @@ def replay_of(
     except NotCompilableError as error:
         return (not_replayed(str(error)),)
     state = begin()
-    # Trees keep their next node in the state, and matrices the key of all noise.
+    # For trees the state holds the next node, for matrices the key of all noise.
     is_correlated = run.release.correlation is not None
     return replay_vectors(
         rounds,
@@ -146,7 +146,7 @@ def _zeroing_norm(run: PreparedRun, state: Any) -> float:
 
 
 def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:
-    """A client's data for a process that trains clients, or for one over their results."""
+    """A client's data, for a process that trains clients or for one over their results."""
     data_type = process.next.type_signature.parameter[1].member
     if "canary" in dir(data_type):
         return canary_client_data(process, vector)

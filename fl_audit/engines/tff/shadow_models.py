@@ -4,18 +4,18 @@ They are for membership attacks (`fl_audit.membership`). A block of models train
 blocks of clients (`trained_blocks`), the model is one more leading axis of every weight, which
 `tf.vectorized_map` adds. Up to rounding, a model does not depend on the others in its block.
 
-Of each model, what attacks need is cached: its margin at every point, and whether it classifies
-the point correctly. Files are named by a digest of everything that decides their content. If the
-process is killed, only the block in training is lost; since everything random comes from the seed
-and the model's number, training it later gives the same.
+The outputs of each model are cached: its margin at every point, and whether it classifies the point
+correctly. Files are named by a digest of everything that determines their content. If the process
+is killed, only the block in training is lost; as all randomness comes from the seed and the model's
+number, training it later gives the same result.
 
 The shadow models of clients are whole federated runs of one config, each with a part of the
 clients. Each run is the process that `fl-audit run` trains, compiled once for all of them, with its
 own seed for cohorts, orders and noise. A client that is left out keeps its place in the schedule
-and sends nothing, as an excluded canary does: two runs that differ in one client are neighbours in
-the sense of the config's accounting.
+and sends nothing, like an excluded canary: two runs that differ in one client are neighbours under
+the config's accounting.
 
-Of each run, what attacks need is kept: its losses on each client's examples, and its accuracy.
+Of each run, the losses on each client's examples and the accuracy are cached.
 """
 
 import dataclasses
@@ -61,15 +61,16 @@ from fl_audit.tasks.tf.networks import as_classifier
 Weights = list[tf.Tensor]
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""Numbers in the inputs of all models whose logits are computed at once: 600 colour images
-of 32 x 32, whose convolutions take some gigabytes."""
+"""The largest number of input values of models whose logits are computed at once: 600 colour images
+of 32 x 32, whose convolutions take some gigabytes.
+"""
 
 
 class ModelBlockTrainer:
     """Trains blocks of models of one architecture on parts of one data set."""
 
     def __init__(self, classifier: Classifier, recipe: Recipe, data: Examples) -> None:
-        """Graphs are traced when they are first used; each model trains on some of `data`."""
+        """Graphs are traced at their first use; each model trains on some of `data`."""
         self._classifier = classifier
         self._recipe = recipe
         self._inputs = tf.constant(data.inputs)
@@ -134,7 +135,7 @@ class ModelBlockTrainer:
                 for w, v in zip(weights, velocity, strict=True)
             ]
         if recipe.output_noise > 0:
-            # No step has number -1, so no step's noise is reused.
+            # No step has number -1, so this noise is not that of a step.
             noise = self._noise(weights, keys, tf.constant(-1))
             weights = [w + recipe.output_noise * n for w, n in zip(weights, noise, strict=True)]
         return weights
@@ -184,7 +185,7 @@ class ModelBlockTrainer:
         return [(total + deviation * n) / size for total, n in zip(sums, noise, strict=True)]
 
     def _noise(self, like: Weights, keys: tf.Tensor, step: tf.Tensor) -> Weights:
-        """Standard normal draws, a function of each model's key and the step alone."""
+        """Standard normal numbers, a function of each model's key and the step alone."""
         place = tf.cast(step, tf.int64) * len(like)
         return [
             tf.map_fn(
@@ -199,17 +200,17 @@ class ModelBlockTrainer:
 
 
 def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-    """The new values of models that a step changes, the old values of others."""
+    """New values for models that the step changes, old values for others."""
     axes = [1] * (len(new.shape) - 1)
     return tf.where(tf.reshape(of_models, [-1, *axes]), new, old)
 
 
-# Blocks that are trained once and then read.
+# Blocks are trained once and then read from files.
 
 BoolArray = npt.NDArray[np.bool_]
 
 AfterBlock = Callable[[int, int], None]
-"""Called after each block with its number of models, and how many this call trained."""
+"""Called after each block with its number of models, and how many of them were trained now."""
 
 _VERSION = 1
 """The version of the training procedure, to be raised by a change that alters its numbers."""
@@ -217,11 +218,11 @@ _VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class ModelJob:
-    """What all models of an attack share."""
+    """The common parts of all models of an attack."""
 
     classifier: Classifier
-    identity: str  # text that identifies the task, such as its config table as JSON
-    points: Examples  # each model trains on some and is evaluated at all
+    identity: str  # a text that identifies the task, such as its config table as JSON
+    points: Examples  # each model trains on some of these, and is evaluated on all
     recipe: Recipe
     seed: int
 
@@ -312,7 +313,7 @@ def digest_of(facts: Any, arrays: Sequence[AnyArray]) -> "hashlib._Hash":
 
 
 def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int) -> str:
-    """The end of a file's name: its first model's number, and a digest of what decides it."""
+    """The end of a file's name: its first model's number, and a digest of its inputs."""
     digest = common.copy()
     digest.update(f"{first} {training.shape}".encode() + np.packbits(training).tobytes())
     return f"{first:06d}-{digest.hexdigest()[:24]}.npz"
@@ -321,7 +322,7 @@ def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int
 def cached_arrays(
     path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of a file, which is first written by `make` if it does not exist."""
+    """The arrays of a file; if it does not exist, the arrays of `make`, which are then written."""
     arrays = read_or_make(path, "a file of trained models", make)
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise InputError(f"{path}: is damaged; remove it to train its models again")

@@ -117,7 +117,7 @@ class MeanLosses:
 
 @dataclass(frozen=True, eq=False)
 class BlockUpdates:
-    """The updates that clients of a run would send, trained in blocks."""
+    """The updates of a run's clients, trained in blocks but not sent."""
 
     run: PreparedRun
     trainer: BlockTrainer
@@ -138,7 +138,7 @@ class BlockUpdates:
     def updates(
         self, model: Float32Array, clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """The updates as `fl_audit.engines.engine.ClientUpdates` has them."""
+        """The updates, for `fl_audit.engines.engine.ClientUpdates`."""
         classifier = self.run.task.classifier
         weights = [tf.constant(array) for array in unflatten(model, classifier.initial_weights)]
         # Clients with similar numbers of examples share a block, so that little of it is padding.
@@ -170,7 +170,7 @@ class TffEngine(Engine):
 
     @abc.abstractmethod
     def participants(self, state: Any, data: Any) -> Iterable[Any]:
-        """The participants in the form that `process.next` takes, from the reader's data."""
+        """The participants for `process.next`, from the reader's data."""
 
     def begin(self) -> Any:
         return self.process.initialize()
@@ -241,6 +241,6 @@ def refuse_uploads(run: PreparedRun, runtime: str) -> None:
 
 
 def data_sets_of(run: PreparedRun) -> DataSets:
-    """The maker of a run's participants, for clients that train one by one."""
+    """A function that makes a run's participants, for clients that train one by one."""
     none = run.task.held_out.take(np.zeros(0, np.int64))
     return DataSets(run.config.client.batch_size, run.family, none)

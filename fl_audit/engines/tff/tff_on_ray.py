@@ -30,7 +30,7 @@ from fl_audit.mechanisms import canary_norm
 
 @dataclass(frozen=True, eq=False)
 class _RoundOnActors:
-    """The participants as the process takes them here: what the actors need to know of them."""
+    """The participants for this process: the data that actors need of them."""
 
     unread: UnreadRound
     weights: Arrays
@@ -38,7 +38,7 @@ class _RoundOnActors:
 
 
 class RayContext(LocalContext):
-    """A context whose clients' work is done by actors, and all else in this process."""
+    """A context with clients' work on actors, and all else in this process."""
 
     def __init__(self, on_ray: RaySession) -> None:
         """The actors start with the first round."""
@@ -46,7 +46,7 @@ class RayContext(LocalContext):
         self.on_ray = on_ray
 
     def client_sum(self, form: Any) -> ClientSum:
-        """How a round's clients are trained and added: shard by shard, on actors."""
+        """The function that trains and adds a round's clients, shard by shard, on actors."""
         parts: dict[str, bytes] = {
             name: tff.framework.serialize_computation(getattr(form, name)).SerializeToString()
             for name in CLIENT_PARTS
@@ -93,7 +93,7 @@ class OnRay(TffEngine):
         return UnreadRound
 
     def participants(self, state: Any, data: UnreadRound) -> Iterable[Any]:
-        """What the actors need to know of the participants."""
+        """The participants' data for the actors."""
         norm = canary_norm(self.mechanism, state.aggregator)
         weights = model_weights(state) if self.trains_in_blocks else []
         on_actors: Any = _RoundOnActors(data, weights, norm)

@@ -15,7 +15,7 @@ CLIENT_PARTS = ("work", "zero", "accumulate", "merge")
 
 
 class TffWorker(ClientWorker):
-    """An actor with the parts of the process that are clients' work."""
+    """An actor with the client work of the process."""
 
     def __init__(self) -> None:
         """Sets the same defaults as the program, before TensorFlow is imported."""

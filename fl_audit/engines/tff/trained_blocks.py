@@ -1,4 +1,4 @@
-"""Clients that train in blocks, which makes an accelerator fast.
+"""Clients that train in blocks, for the speed of an accelerator.
 
 From the first step on each client has its own weights, so a block is one more leading axis of every
 weight, which `tf.vectorized_map` adds: matrix products become batched ones. Clients differ in their
@@ -44,7 +44,7 @@ class Optimizer(Protocol):
 
 
 class LocalTraining(abc.ABC):
-    """What a client does with the gradients of its batches."""
+    """A client's use of the gradients of its batches."""
 
     @abc.abstractmethod
     def begin(self, initial: Weights) -> Any:
@@ -52,7 +52,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def weights(self, initial: Weights, state: Any) -> Weights:
-        """The weights at which the next batch's gradient is taken."""
+        """The weights for the next batch's gradient."""
 
     @abc.abstractmethod
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
@@ -60,7 +60,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The update that a client sends, and its metrics; zero if they are not finite."""
+        """The update of a client, and its metrics; zero if they are not finite."""
 
 
 class OptimizerSteps(LocalTraining):
@@ -157,7 +157,7 @@ class BlockTrainer:
         try:
             self._train.get_concrete_function()
         except (ValueError, NotImplementedError) as error:
-            # Only the last line of the message says what failed; the others are a stack trace.
+            # Only the last line of the message is the error; the others are a stack trace.
             raise NotVectorizedError(str(error).strip().splitlines()[-1].strip()) from error
 
     def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:
@@ -286,10 +286,10 @@ _MODELS_PER_BLOCK_ON_CPU = 32
 
 
 def default_clients_per_block(dim: int) -> int:
-    """How many clients train at once on TensorFlow's device.
+    """The default number of clients that train at once on TensorFlow's device.
 
     On a GPU as many as fit in half of its memory, at most 64. On a CPU eight for small models,
-    whose time goes into starting operations, and one for others, because batched matrix products
+    where the overhead of operations dominates, and one for others, because batched matrix products
     are slower there than separate ones.
     """
     return _default_block(dim, _CLIENTS_PER_BLOCK_ON_CPU)

@@ -1,4 +1,4 @@
-"""TFF's C++ runtime in a worker that always ends with this program.
+"""TFF's C++ runtime in a worker process that always ends with this program.
 
 TFF starts its worker lazily and leaves it running when Python ends by SIGKILL, SIGTERM or
 `os._exit`; a program that reads this one's output then waits for ever. Here the worker asks the
@@ -57,7 +57,7 @@ def _start_worker(
         f"--max_concurrent_computation_calls={max_concurrent_clients}",
     ]
     with log_path.open("ab") as log:
-        # In a new session, as Ctrl-C must not end the worker in the middle of a round.
+        # In a new session, because Ctrl-C must not end the worker in the middle of a round.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
@@ -110,7 +110,7 @@ def native_runtime(
     to everyone who can connect to this machine, as in TFF (docs/runtimes.md).
 
     Args:
-      log_path: The file that the worker's output is appended to; None discards it.
+      log_path: The file to which the worker's output is appended; None discards it.
       max_concurrent_clients: The number of clients that train at the same time, at least 1; None
         uses the number of cores.
 
@@ -153,7 +153,7 @@ def _compiled(computation: Any) -> Any:
 
 
 def instead_of_tffs_worker() -> contextlib.AbstractContextManager[None]:
-    """`native_runtime` where TFF would start a worker by itself, which outlives the block."""
+    """`native_runtime` if TFF would otherwise start a worker that outlives the block."""
     factory = getattr(tff.framework.get_context_stack().current, "executor_factory", None)
     made_by = getattr(getattr(factory, "_executor_stack_fn", None), "__qualname__", "")
     is_tffs = made_by.startswith("local_cpp_executor_factory")

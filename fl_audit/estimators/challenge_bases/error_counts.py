@@ -21,10 +21,10 @@ class ChallengeCounts:
     section 2.1.
 
     Attributes:
-      fp: False positives X, int64 of shape (n,): models trained on D that the attack took for ones
+      fp: False positives X, int64 of shape (n,): models trained on D that the attack classified as
         trained on D and z.
       n0: Numbers N0 of models trained on D, at least 0, int64 of shape (n,).
-      fn: False negatives Y, int64 of shape (n,): models trained on D and z that it took for ones
+      fn: False negatives Y, int64 of shape (n,): models trained on D and z that it classified as
         trained on D.
       n1: Numbers N1 of models trained on D and z, at least 0, int64 of shape (n,).
 
@@ -87,7 +87,7 @@ def _frozen_counts(name: str, values: npt.ArrayLike) -> IntArray:
 
 
 _LARGEST_VARIANCE = 1e6
-"""Beyond it the prior allows an epsilon of 1,000 freely, and the grid resolves no counts."""
+"""With a larger variance the prior allows an epsilon of 1,000, and the grid resolves no counts."""
 
 
 _SHAPES = 1e-3, 1e6
@@ -238,11 +238,10 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
     return BetaStrength(a, b) if kind == "beta" else FixedStrength(value)
 
 
-# Two distributions of the counts given the error rates, and samples to average them over. A model
-# draws auxiliary error rates for each base from a distribution that its counts suggest, and weighs
-# each by likelihood / density of that distribution. Algorithm 1 of Yıldırım et al. (2025) draws
-# them uniformly on the unit square, where most have no weight. The chain is exact for every
-# positive distribution.
+# Two models of the counts given the error rates, with samples for averaging over them. A model
+# draws auxiliary error rates for each base from a proposal based on its counts, and weights each by
+# likelihood / proposal density. Algorithm 1 of Yıldırım et al. (2025) draws them uniformly on the
+# unit square, where most have no weight. The chain is exact for every positive proposal.
 
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
@@ -250,7 +249,7 @@ _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
 distribution: its width is that of the likelihood under such a tau.
 """
 _NARROW = 6.0
-"""Another component is as narrow as so many times the counts would make it, for a negative tau."""
+"""For a negative tau, another component is as narrow as with the counts times this."""
 
 
 @dataclass(frozen=True, eq=False)

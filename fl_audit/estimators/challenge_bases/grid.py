@@ -5,8 +5,8 @@ difference of two regions, whose masses region_mass.py tabulates. What remains i
 epsilon and s. Its variables are epsilon and v = s epsilon, because the counts bound epsilon from
 below and v from above: the edges of the posterior are parallel to the grid.
 
-Every integral is a trapezoidal sum, in which the prior of s is integrated exactly. Cells are split
-where a marginal bends, until no cell's error matters.
+Every integral is a trapezoidal sum, in which the prior of s is integrated exactly. Cells where a
+marginal bends are split until no cell's error matters.
 """
 
 import math
@@ -45,7 +45,7 @@ def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
-    """The points, and more of them in cells whose error exceeds the tolerance.
+    """The points, with more of them in cells whose error exceeds the tolerance.
 
     Errors are assumed to fall with the third power of a cell's width.
 
@@ -61,7 +61,7 @@ def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatAr
 
 
 def counting(points: FloatArray, masses: FloatArray, negligible: float) -> FloatArray:
-    """The points of the cells with more than a negligible share of the largest mass.
+    """The points of cells with a non-negligible share of the largest mass.
 
     One more cell is kept on each side.
 
@@ -98,7 +98,7 @@ class LinearDensity:
         return float(np.sum(self.weights * self.points))
 
     def quantile(self, p: float) -> float:
-        """The point below which the share p of the mass is.
+        """The point below which there is a share p of the mass.
 
         >>> round(LinearDensity(np.array([0.0, 2.0]), np.array([0.0, 1.0])).quantile(0.25), 12)
         1.0
@@ -164,7 +164,7 @@ class StrengthRows:
         return np.asarray(np.sum(self._per_total(self._integrals(zeroth, first)), axis=1))
 
     def quantile(self, p: float, weights: FloatArray) -> float:
-        """The strength below which the share p of the posterior is."""
+        """The strength below which there is a share p of the posterior."""
         low, high = 0.0, 1.0
         for _ in range(30):
             middle = (low + high) / 2
@@ -172,11 +172,11 @@ class StrengthRows:
         return (low + high) / 2
 
     def _integrals(self, zeroth: FloatArray, first: FloatArray) -> FloatArray:
-        """The integrals of the likelihood, from those of 1 and s in some measure over each cell."""
+        """The integrals of the likelihood over cells, from those of 1 and s in one measure."""
         widths = np.diff(self.strength, axis=1)
         slopes = np.diff(self.likelihood, axis=1) / np.where(widths > 0, widths, np.inf)
         rises = slopes * (first - self.strength[:, :-1] * zeroth)
-        # The difference above may round below 0 in cells of hardly any width.
+        # The difference above may round below 0 in very narrow cells.
         return np.asarray(np.maximum(self.likelihood[:, :-1] * zeroth + rises, 0.0))
 
     def _per_total(self, values: FloatArray) -> FloatArray:
@@ -191,12 +191,12 @@ _PASSES = 20
 _PASSES_BEFORE_CUTTING = 4
 _EPSILON_ERROR = 5e-7
 _SHRUNK_ERROR = 1e-5
-"""The errors allowed to a cell's share of the posterior."""
+"""The allowed errors of a cell's share of the posterior."""
 _MOST_POINTS = 500
-"""The number of points from which on a grid is not split further in one direction."""
+"""From this number of points on a grid is not split further in one direction."""
 _NEGLIGIBLE = math.exp(-30)
 _STDDEVS = 7.5
-"""The end of the grid in standard deviations of epsilon's prior, if counts reach no further."""
+"""The end of the grid in standard deviations of epsilon's prior, unless counts reach further."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ chain is epsilon, s, one pair of error rates per base and, in the correlated mod
 move of the parameters is accepted by likelihoods averaged over each base's pair and K - 1 auxiliary
 ones; then each base picks one of its K pairs.
 
-It differs from the printed algorithm in how it moves, not in the distribution it samples. Auxiliary
-pairs come from a distribution that the counts suggest, not from the unit square (model.py). Given
+It differs from the printed algorithm in its moves, not in the sampled distribution. Auxiliary pairs
+come from a proposal based on the counts, not uniformly from the unit square (`CountModel`). Given
 the K pairs, epsilon and s move several times before each base picks its pair: each of these moves
 leaves the joint distribution of the parameters and the picks unchanged. Their normal step, in log
 epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves the paper leaves to
@@ -58,7 +58,7 @@ class Coordinates:
         self._prior, self._correlated = prior, correlated
         self._free_strength = isinstance(prior.strength, BetaStrength)
         free = 1 + self._free_strength
-        # The columns of log epsilon and, if it is free, s; and those of tau and rho's share.
+        # The columns of log epsilon and, if it is free, s; and the columns of tau and rho's share.
         self.privacy: IntArray = np.arange(free)
         self.correlation: IntArray = free + np.arange(2 if correlated else 0)
 
@@ -97,7 +97,7 @@ class Coordinates:
         if self._correlated is not None:
             tau, share = columns
             allowed = (tau > self._correlated.smallest_tau()) & (tau < 1) & (np.abs(share) < 1)
-            # rho is uniform given tau: so is its share of the largest value.
+            # rho is uniform given tau, and so is its share of the largest value.
             log_tau = -(tau**2) / (2 * self._prior.correlation.tau_variance)
             log_prior = np.where(allowed, log_prior + log_tau, -np.inf)
         return np.asarray(np.where(np.isnan(log_prior), -np.inf, log_prior))
@@ -110,7 +110,7 @@ class LearnedStep:
     _EVERY = 50
 
     def __init__(self, columns: IntArray) -> None:
-        """Start with steps of about a tenth in each of the columns, as the paper's are."""
+        """Start with steps of about a tenth in each of the columns, as in the paper."""
         self._columns = columns
         self._root = 0.1 * np.eye(len(columns))
         self._length = 1.0
@@ -158,7 +158,7 @@ def find_start(
     strength: BetaStrength | FixedStrength,
     rng: np.random.Generator,
 ) -> Start:
-    """A start for each chain, spread over what the error rates allow.
+    """A start for each chain, spread over the epsilons that the error rates allow.
 
     With a free strength s, epsilon is the least that allows the first pair of each base, plus a
     random amount; then s is halved until R(s epsilon, s delta) contains none of them. With a fixed
@@ -214,9 +214,9 @@ def _start(epsilon: FloatArray, strength: FloatArray, rates: ErrorRates) -> Star
 
 
 _START_POINTS = 256
-"""Error rates per base among which those to start from are searched."""
+"""Candidate error rates per base for the start."""
 _MOST_PAIRS = 50_000_000
-"""The pairs of error rates of one iteration: some 4 GB."""
+"""The largest number of pairs of error rates in one iteration: about 4 GB."""
 _MOVES = 4
 """The moves of epsilon and s given the K pairs, and of tau and rho given the picked ones."""
 
@@ -360,7 +360,7 @@ class _Chain:
         correlations = self._coordinates.parameters(self.position).correlations
         log_weights = self._model.log_weights(rates, correlations)
         height = np.max(np.where(reached, log_weights, -np.inf), axis=2, keepdims=True)
-        # Of the pairs reached now the largest weighs 1; others must not overflow.
+        # The largest weight of the current pairs is 1; others must not overflow.
         weights = np.exp(np.minimum(log_weights - height, 700.0))
         accepted = 0.0
         average = self._log_average(weights * reached, self.position)
@@ -389,7 +389,7 @@ class _Chain:
 
     def _propose(self, step: LearnedStep) -> FloatArray:
         proposed = self.position + step.draw(self._rng, self.position.shape)
-        # A forbidden proposal has no likelihood: it is rejected by proposing to stay.
+        # A forbidden proposal has no likelihood: proposing the current state rejects it.
         allowed = np.isfinite(self._coordinates.log_prior(proposed))
         return np.where(allowed[:, None], proposed, self.position)
 
@@ -425,7 +425,7 @@ class _Chain:
         """Pick for each chain and base one of the K pairs, with probability by weight."""
         sums = np.cumsum(weights, axis=2)
         level = self._rng.random((*sums.shape[:2], 1)) * sums[:, :, -1:]
-        # The first sum above the level is at a pair of positive weight.
+        # The first cumulative weight above the level belongs to a pair of positive weight.
         chosen = np.argmax(sums > level, axis=2)[:, :, None]
         return ErrorRates(
             np.take_along_axis(rates.alpha, chosen, axis=2),

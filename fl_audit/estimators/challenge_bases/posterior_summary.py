@@ -1,4 +1,4 @@
-"""The summary of a posterior of epsilon and strength, and how well Markov chains have mixed."""
+"""The summary of a posterior of epsilon and strength, with diagnostics of Markov chains."""
 
 from dataclasses import dataclass
 
@@ -63,7 +63,7 @@ class PosteriorSummary:
         return {name: to_json(value) for name, value in values.items()}
 
 
-# Diagnostics of how well Markov chains have mixed.
+# Diagnostics of the mixing of Markov chains.
 #
 # Gelman, Carlin, Stern, Dunson, Vehtari & Rubin (2013), Bayesian Data Analysis, sections 11.4 and
 # 11.5; Geyer (1992) for truncating the sum of autocorrelations.

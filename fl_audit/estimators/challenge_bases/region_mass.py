@@ -4,9 +4,9 @@ R(epsilon, delta) are the rates that (epsilon, delta)-DP allows, and R_s(epsilon
 R(epsilon, delta) without R(s epsilon, s delta): Kairouz, Oh & Viswanath (2017), Theorem 2.1;
 Yıldırım et al. (2025), Theorem 1, equations 2 and 3.
 
-The density along the boundary of R(epsilon, delta). Given its counts and a uniform prior, a base's
-error rates are alpha ~ Beta(fp + 1, n0 - fp + 1) and beta ~ Beta(fn + 1, n1 - fn + 1). Outside
-R(epsilon, delta) is a mass of
+**The boundary of R(epsilon, delta).** Given its counts and a uniform prior, a base's error rates
+are alpha ~ Beta(fp + 1, n0 - fp + 1) and beta ~ Beta(fn + 1, n1 - fn + 1). The mass outside
+R(epsilon, delta) is
 
     C(epsilon, delta) = P((alpha, beta) not in R(epsilon, delta)),
 
@@ -16,12 +16,11 @@ y = c - e^epsilon x with c = 1 - delta, 0 <= x <= c / (1 + e^epsilon),
 
     -dC/d epsilon = integral of p(x) p(y) e^epsilon x dx,   -dC/d delta = integral of p(x) p(y) dx.
 
-Both integrands are log-concave, so a Gauss rule around the mode gives every digit, in log space
-and without cancellation, however far in the tail.
+Both integrands are log-concave, so a Gauss rule around the mode gives every digit, in log space and
+without cancellation, arbitrarily far in the tail.
 
-The mass in R_s(epsilon, delta). It is between two boundaries, that of R(epsilon, delta) and that of
-R(v, s delta) with v = s epsilon. With C as above its mass is a sum of two terms that are never
-negative:
+**The mass in R_s(epsilon, delta).** This region is between the boundaries of R(epsilon, delta) and
+of R(v, s delta), with v = s epsilon. With C as above its mass is a sum of two nonnegative terms:
 
     [C(v, delta) - C(epsilon, delta)] + [C(v, s delta) - C(v, delta)].
 
@@ -68,7 +67,7 @@ class FoldedRates:
 
 
 def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
-    """The error rates below alpha + beta = 1, swapped or complemented as R's symmetry allows."""
+    """The error rates below alpha + beta = 1, swapped or complemented by R's symmetries."""
     low, high = np.minimum(alpha, beta), np.maximum(alpha, beta)
     above = low + high > 1
     return FoldedRates(np.where(above, 1 - high, low), np.where(above, 1 - low, high))
@@ -97,8 +96,7 @@ def log_reach(epsilon: FloatArray, shrunk: FloatArray, delta: float) -> FloatArr
     """Log of |R_s(epsilon, delta)|, the area of R(epsilon, delta) without R(s epsilon, s delta).
 
     It is 2 [(1 - s delta)^2 / (1 + e^(s epsilon)) - (1 - delta)^2 / (1 + e^epsilon)], written as a
-    sum of two terms that are never negative, with shrunk = s epsilon. Yıldırım et al. (2025), below
-    equation 3.
+    sum of two nonnegative terms, with shrunk = s epsilon. Yıldırım et al. (2025), below equation 3.
 
     >>> area = 2 * (0.5 - 0.25)
     >>> bool(np.isclose(log_reach(np.log([3.0]), np.array([0.0]), 0.0)[0], np.log(area)))
@@ -133,7 +131,7 @@ def log_reach_slope(epsilon: FloatArray, delta: float) -> FloatArray:
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _DROP = 40.0
-"""The integrand is truncated where its log is this far below that of its largest value."""
+"""The integrand is truncated where its log is this far below its maximum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +250,7 @@ class _Piece:
         return np.where(high == 1, 1.0, np.where(low == 0, 0.0, (low + high) / 2))
 
     def _where_low(self, outer: FloatArray, inner: FloatArray, height: FloatArray) -> FloatArray:
-        """A point between outer and the mode inner, beyond which the density is negligible."""
+        """A point between `outer` and the mode `inner`, beyond which the density is negligible."""
         for _ in range(24):
             middle = (outer + inner) / 2
             low = self.log_density(middle) < height - _DROP
@@ -366,7 +364,7 @@ class RegionMass:
         above = np.concatenate([cells, by_epsilon[:, -1:]], axis=1)
         outside = np.logaddexp.accumulate(above[:, ::-1], axis=1)[:, ::-1]
         gained = np.logaddexp.accumulate(cells, axis=1) - log_growth(x[:, 1:], delta)
-        # At 0 mass and area both vanish, and their ratio is that of their slopes.
+        # At 0 mass and area both vanish; their ratio is the ratio of slopes.
         first = by_epsilon[:, :1] - 2 * math.log1p(-delta) + math.log(2)
         self._outside = Spline.through(outside - log_forbidden(x, delta))
         self._gained = Spline.through(np.concatenate([first, gained], axis=1))
@@ -405,7 +403,7 @@ class RegionMass:
         inner_gained = self._log_gained(bases, flat).reshape(shape)
         outer_outside = self._log_outside(bases, epsilon)[:, :, None]
         outer_gained = self._log_gained(bases, epsilon)[:, :, None]
-        # Of the masses on either side of epsilon, the smaller one keeps its digits.
+        # The smaller of the masses on either side of epsilon is accurate.
         mostly_outside = outer_gained < outer_outside
         larger = np.where(mostly_outside, outer_gained, inner_outside)
         smaller = np.where(mostly_outside, inner_gained, outer_outside)
@@ -436,7 +434,7 @@ class RegionMass:
 
 
 def _delta_steps(counts: ChallengeCounts, delta: float) -> int:
-    """The number of steps from 0 to delta, several to a standard deviation of an error rate."""
+    """The number of steps from 0 to delta, several per standard deviation of an error rate."""
     if delta == 0:
         return 0
     most = float(max(np.max(counts.n0), np.max(counts.n1)))

@@ -19,7 +19,7 @@ from fl_audit.estimators.setting import AuditSetting
 Indices = npt.NDArray[np.int64]
 
 _SPLIT = 8
-"""The number of parts into which a block of thresholds that may contain the best one is divided."""
+"""The number of parts of a divided block of thresholds."""
 
 _MOST_BLOCKS = 512
 """The largest number of blocks at the start."""
@@ -28,12 +28,12 @@ _AT_ONCE = 4096
 """The number of thresholds in one array, which bounds memory."""
 
 _TIE = 1e-9
-"""The difference up to which probabilities count as equal, about their accuracy."""
+"""Probabilities count as equal up to this difference, about their accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
 class RocCounts:
-    """Errors at each threshold, where "score >= threshold" is guessed to be a member."""
+    """Errors at each threshold, with "score >= threshold" as the guess of a member."""
 
     thresholds: FloatArray  # every distinct score, ascending, and infinity
     false_negatives: Indices  # ascending from 0 to `members`
@@ -98,12 +98,11 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     the threshold with the largest posterior probability of an epsilon above 0.
 
     The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, so one probability per
-    threshold shows which ones beat the best so far. And few thresholds need to be evaluated: in a
-    block of neighbours, from i to j, no mass of the lower corner exceeds that of the counts (FN_i,
-    FP_j), and no mass of the upper corner that of (FN_j, FP_i), since these fall and rise with the
-    counts. A block whose sum of both does not exceed 1 - alpha / 2 is dropped, any other is divided
-    into smaller ones, down to single thresholds. The answer is that of trying all of them, up to
-    ties of 1e-9 in probability.
+    threshold decides whether it beats the best so far. Few thresholds need to be evaluated: in a
+    block from i to j, the mass of the lower corner is at most that of the counts (FN_i, FP_j), and
+    the mass of the upper corner at most that of (FN_j, FP_i), by monotonicity. A block is dropped
+    if the sum of both is at most 1 - alpha / 2, else it is divided, down to single thresholds. The
+    answer equals that of an exhaustive search, up to ties of 1e-9 in probability.
     """
     count = len(roc.thresholds)
     width = 1
@@ -125,7 +124,7 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
 def _improved(
     best: _Best, roc: RocCounts, indices: Indices, delta: float, confidence: float
 ) -> _Best:
-    """The best of the best so far and a set of thresholds."""
+    """The best of a set of thresholds and of the best so far."""
     target = 1 - (1 - confidence) / 2
     while True:
         beyond = _mass_outside(roc, indices, indices, delta, best.lower)
@@ -157,11 +156,12 @@ def _mass_outside(
 
 
 def bayes(setting: AuditSetting) -> Estimate:
-    """The equal-tailed credible interval at the threshold whose lower end is largest.
+    """The equal-tailed credible interval at the threshold with the largest lower end.
 
-    Every distinct score is a threshold, and infinity, as in the paper (N + 1 for N samples). Both
-    error rates come from the counts, whatever the null: the paper's model has no known rate. The
-    headline epsilon is the posterior median, which is in the interval at every confidence.
+    Thresholds are all distinct scores and infinity, as in the paper (N + 1 for N samples). Both
+    error rates come from the counts, even if the null is known: the paper's model has no known
+    rate. The reported epsilon is the posterior median, which is in the interval at every
+    confidence.
 
     With unequal numbers the interval misleads: a threshold below all scores is uninformative, but
     the prior makes FNR near 1 / included and 1 - FPR near 1 / excluded there, and their ratio

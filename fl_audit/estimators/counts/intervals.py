@@ -1,13 +1,13 @@
-"""Two-sided intervals on epsilon from the counts of a membership attack, in three ways.
+"""Three two-sided intervals on epsilon from the counts of a membership attack.
 
 Zanella-Béguelin et al. (2022), sections 2.5 to 3.2: the two rates' Clopper-Pearson or Jeffreys
 intervals, and the posterior of epsilon itself. `intervals` gives all three.
 
-The posterior is the mass outside privacy regions, by quadrature in one dimension. Outside the
-region R(epsilon, delta) are two corners of the unit square of error rates (x, y): one with small
-rates, below the lines x + e^epsilon y = 1 - delta and y + e^epsilon x = 1 - delta, and its mirror
-image, the same corner for 1 - x and 1 - y. The two lines cross at x = y = c = (1 - delta) / (1 +
-e^epsilon). Beyond c the corner is a thin wing along each axis, so that its mass is
+The posterior is the mass outside privacy regions, by quadrature in one dimension. The complement of
+the region R(epsilon, delta) has two corners of the unit square of error rates (x, y): one with
+small rates, below the lines x + e^epsilon y = 1 - delta and y + e^epsilon x = 1 - delta, and its
+mirror image, the same corner for 1 - x and 1 - y. The two lines cross at x = y = c = (1 - delta) /
+(1 + e^epsilon). Beyond c the corner is a thin wing along each axis, so that its mass is
 
     P(X < c) P(Y < c) + wing(Y, X) + wing(X, Y),
     wing(Y, X) = integral over y from c to 1 - delta of f_Y(y) F_X((1 - delta - y) e^-epsilon),
@@ -17,10 +17,10 @@ Zanella-Béguelin et al. (2022), equation 3.
 
 Three steps make the integrand smooth. y = sin^2(theta) removes the square-root singularities of a
 Beta density with half-integer parameters. The integral is restricted to where neither factor is
-constant, at most some 16 standard deviations of either, so that nothing in it is narrow. And a
-cubic with vanishing slope at both ends removes the power 1/2 with which F_X leaves 0 where y
-reaches 1 - delta. Compared with 400 points instead of 60, on 3,554 random tables, the error is
-below 2e-11 for counts up to 200,000, and 2e-10, the rounding, for counts up to two million.
+constant, at most some 16 standard deviations of either, so that it has no narrow peak. Finally, a
+cubic with vanishing slope at both ends removes the square-root singularity of F_X at y = 1 - delta.
+Compared with 400 points instead of 60, on 3,554 random tables, the error is below 2e-11 for counts
+up to 200,000, and 2e-10, the rounding, for counts up to two million.
 """
 
 import functools
@@ -46,7 +46,7 @@ from fl_audit.estimators.threshold.error_rates import (
 from fl_audit.json_records import fields_to_json, from_json, to_json
 
 _MOST = 10**12
-"""The largest count whose intervals floating point resolves."""
+"""The largest count that floating point resolves."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ConfusionCounts:
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval, on epsilon in nats if nothing else is said; its ends may be infinite."""
+    """An interval, by default on epsilon in nats; its ends may be infinite."""
 
     lower: float
     upper: float
@@ -133,8 +133,8 @@ class RateDistributions:
     """Beta distributions of m error rates, and the range of their mass.
 
     The rows are first shapes; second shapes; rates below which the probability is 1e-14; and the
-    same for one minus the rates. They are in one array because handling small arrays takes much of
-    the time for a single table.
+    same for one minus the rates. They share one array, because for a single table the overhead of
+    small arrays dominates.
     """
 
     rows: FloatArray  # (4, m)
@@ -182,8 +182,8 @@ def corner_mass(
 ) -> FloatArray:
     """P((1 - delta - X) / Y > e^epsilon or (1 - delta - Y) / X > e^epsilon), row by row.
 
-    X and Y are independent. The mass falls as X or Y grows in distribution, that is with more
-    errors among as many guesses. It is accurate to about 1e-10 (1e-9 for counts near a million,
+    X and Y are independent. The mass falls as X or Y grows stochastically, that is, with more
+    errors among the same guesses. It is accurate to about 1e-10 (1e-9 for counts near a million,
     where scipy's betaln is no more accurate).
     """
     wings = _Wings.between(x, y, delta, epsilon)
@@ -234,7 +234,7 @@ class _Wings:
         outer, inner = y.followed_by(x), x.followed_by(y)
         epsilon = np.concatenate([epsilon, epsilon])
         crossing = (1 - delta) * special.expit(-epsilon)
-        # Beyond e^700, which is still a float, the wings have no mass.
+        # Beyond e^700, still a float, the wings have no mass.
         growth = np.exp(np.minimum(epsilon, 700.0))
         full_until = np.maximum(crossing, 1 - delta - growth * (1 - inner.upper_cutoff_complement))
         end = np.minimum(1 - delta - growth * inner.lower_cutoff, 1 - outer.upper_cutoff_complement)
@@ -326,7 +326,7 @@ class EpsilonPosterior:
         return self._over_corners(corner_density, epsilon)
 
     def quantile(self, probability: float) -> float:
-        """The epsilon at which the cdf reaches a probability in (0, 1); 0 if the atom does.
+        """The epsilon at which the cdf reaches a probability in (0, 1); 0 if the atom exceeds it.
 
         Raises:
           InputError: The probability is out of range.
@@ -361,7 +361,7 @@ class EpsilonPosterior:
         if bad.size:
             raise InputError(f"epsilon must be finite and at least 0, got {bad.flat[0]}")
         flat = values.ravel()
-        # One call for the four wings of a table, because of its overhead.
+        # One call for the four wings of a table, to save overhead.
         rows = np.zeros(len(flat), dtype=np.intp)
         fnr, fpr = self._fnr[rows], self._fpr[rows]
         both = corner_function(
@@ -378,7 +378,7 @@ class EpsilonPosterior:
 
         @functools.cache  # the bracket's ends are evaluated twice
         def excess(epsilon: float) -> float:
-            # As a normal quantile the cdf is nearly a straight line, and the root a few steps away.
+            # As a normal quantile the cdf is nearly linear, and the root a few steps away.
             return float(special.ndtri(np.clip(self.sf(epsilon), *_PROBIT_RANGE)) - target)
 
         below, above = 0.0, 1.0
@@ -390,7 +390,7 @@ class EpsilonPosterior:
 
 
 RateUpperBound = Callable[[IntArray, int, float], LogRates]
-"""Function that gives one-sided upper bounds on error rates from errors, trials and confidence."""
+"""A function from errors, trials and confidence to one-sided upper bounds on error rates."""
 
 
 @dataclass(frozen=True)
@@ -398,11 +398,11 @@ class CountsIntervals:
     """Intervals on epsilon at one confidence.
 
     Attributes:
-      clopper_pearson: Confidence interval from Clopper-Pearson intervals for the rates, which are
-        exact: it covers epsilon of the attack's rates with at least that confidence.
+      clopper_pearson: Confidence interval from exact Clopper-Pearson intervals for the rates: it
+        covers the epsilon of the attack's rates with at least the stated confidence.
       jeffreys: Confidence interval from Jeffreys intervals for the rates, of approximate coverage.
-      bayes: Equal-tailed credible interval under Jeffreys priors, which has that posterior
-        probability; it is not a confidence interval.
+      bayes: Equal-tailed credible interval under Jeffreys priors, with that posterior probability;
+        it is not a confidence interval.
     """
 
     clopper_pearson: Interval

@@ -1,8 +1,8 @@
 """Epsilon of Gaussians fitted to the scores: Andrew et al. (2023), section 4, Algorithms 1 and 2.
 
-`epsilon_of_distributions` takes the best threshold between any two distributions,
-`epsilon_over_all_regions` the best region between two Gaussians, `anderson_darling` measures how
-far scores are from any Gaussian, and `gaussian_fit` is the paper's estimate.
+`epsilon_of_distributions` uses the best threshold between any two distributions,
+`epsilon_over_all_regions` the best region between two Gaussians; `anderson_darling` tests the fit
+of a Gaussian, and `gaussian_fit` is the paper's estimate.
 """
 
 import functools
@@ -30,7 +30,7 @@ from fl_audit.estimators.setting import AuditSetting
 
 
 def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
-    """The scores, scaled to about 1 unless they are cosines of a closed-form null, and the unit."""
+    """The scores, scaled to about 1 unless they are cosines with a known null, and the unit."""
     scores = setting.scores
     both = np.concatenate([scores.included, scores.excluded])
     if setting.null.kind == "closed_form" or not both.any():
@@ -40,11 +40,10 @@ def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
     return CanaryScores(scaled[:count], scaled[count:]), unit
 
 
-# The epsilon of two Gaussians over all regions, not only those above or below a threshold.
+# The epsilon of two Gaussians over all regions, not only over half-lines.
 #
-# The best region for an attacker is where the log likelihood ratio exceeds epsilon (Neyman and
-# Pearson). Between Gaussians of unequal standard deviations it is an interval or the outside of
-# one.
+# By Neyman and Pearson, in an attacker's best region the log likelihood ratio exceeds epsilon.
+# Between Gaussians of unequal standard deviations it is an interval or the outside of one.
 
 
 def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) -> float:
@@ -81,7 +80,7 @@ def some_region_exceeds(first: Gaussian, second: Gaussian, epsilon: float, delta
 
 
 def _both_orders(first: Gaussian, second: Gaussian) -> "list[_LikelihoodRatio]":
-    """The ratios to test; with equal standard deviations one, as the other is its mirror image."""
+    """The ratios to test; a single one if standard deviations are equal, by symmetry."""
     orders = [(first, second), (second, first)][: 1 if first.std == second.std else 2]
     return [_LikelihoodRatio.between(*order) for order in orders]
 
@@ -98,7 +97,7 @@ class _LikelihoodRatio:
 
     @classmethod
     def between(cls, p: Gaussian, q: Gaussian) -> "_LikelihoodRatio":
-        """The ratio of p to q, in units that make p the standard normal distribution."""
+        """The ratio of p to q, in units in which p is standard normal."""
         mean, std = (q.mean - p.mean) / p.std, q.std / p.std
         # (1 - std)(1 + std), not 1 - std^2: nearly equal standard deviations must not cancel.
         square = (1 - std) * (1 + std) / (2 * std**2)
@@ -146,7 +145,7 @@ def _log_outside(left: float, right: float) -> float:
 
 def _log_between(left: float, right: float) -> float:
     """Log of the standard normal mass of [left, right]."""
-    # In the tail that both ends share, so that neither cumulative probability rounds to 1.
+    # Uses the tail common to both ends, so that neither cumulative probability rounds to 1.
     low, high = (-right, -left) if left > 0 else (left, right)
     log_low, log_high = float(special.log_ndtr(low)), float(special.log_ndtr(high))
     if log_low >= log_high:
@@ -163,8 +162,8 @@ class BestThreshold:
 
     Attributes:
       epsilon: That epsilon, in nats, at least 0, possibly infinite.
-      threshold: Scores from it on are guessed to be included; None if no threshold gives a positive
-        epsilon, or if epsilon is only approached as the threshold goes to infinity.
+      threshold: Scores of at least this are guessed to be included; None if no threshold gives a
+        positive epsilon, or if epsilon is only approached as the threshold goes to infinity.
       guess: The guess that attains epsilon: "included" for (TPR - delta) / FPR, "excluded" for
         (TNR - delta) / FNR; None if there is no threshold.
     """
@@ -184,8 +183,8 @@ def epsilon_of_distributions(
 
     With delta 0 and continuous distributions the supremum is in the tails: infinite, unless both
     are Gaussian with one standard deviation and the alternative's mean is not the larger one. A
-    standard deviation of 0 is a point mass: if it is distinguished from the other distribution
-    without error, epsilon is infinite.
+    standard deviation of 0 is a point mass: if the two distributions have disjoint supports,
+    epsilon is infinite.
 
     Args:
       null: F0, the distribution of an excluded canary's score.
@@ -245,9 +244,9 @@ def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
     """True positive rates below one half, ascending, and false negative rates from there on.
 
     Thresholds at these rates are dense enough for epsilon to vary smoothly between neighbours. The
-    rates are evenly spaced in the log odds of w, where the true positive rate is
-    delta + (1 - delta) w: fine from far below delta, where the numerator vanishes, through the
-    bulk, and coarse on to a false negative rate of e^-700, near the smallest float.
+    rates are evenly spaced in the log odds of w, where the true positive rate is delta + (1 -
+    delta) w: fine from far below delta, where the numerator vanishes, through the bulk, and coarse
+    down to a false negative rate of e^-700, near the smallest float.
     """
     log_odds = np.concatenate([np.arange(math.log(delta) - 60, 40, 0.25), np.arange(40, 700, 4.0)])
     hit = delta + (1 - delta) * special.expit(log_odds)
@@ -266,7 +265,7 @@ def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
 def _zoom(
     objective: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray
 ) -> FloatArray:
-    """The maximum of an objective of one peak in each interval, by ever finer grids."""
+    """The maximum of an objective with one peak in each interval, by refining grids."""
     rows, steps = np.arange(len(left)), np.arange(21) / 20
     for _ in range(9):
         points = left[:, None] + (right - left)[:, None] * steps
@@ -296,8 +295,8 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
     """The Anderson-Darling statistic for normality with mean and standard deviation estimated.
 
     The test is case 3 of Stephens (1974), "EDF statistics for goodness of fit", with his correction
-    of the critical values for sample size; Andrew et al. (2023), Table 4. The standard deviation
-    here is the sample one (ddof=1), as in that test.
+    of the critical values for sample size; Andrew et al. (2023), Table 4. As in that test, the
+    standard deviation is the sample one (ddof=1).
 
     Args:
       values: Finite scores, not all equal, float64 of shape (n,) with n >= 3.
@@ -326,9 +325,9 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     """Epsilon of the best threshold between the null and a Gaussian fitted to included scores.
 
     Andrew et al. (2023), Alg. 1 (closed-form null) and Alg. 2 (Gaussian fitted to the excluded
-    scores). Standard deviations are population ones (ddof=0). If all included scores are equal the
-    fitted distribution is a point mass, and epsilon is infinite as soon as the null has mass more
-    than delta below it.
+    scores). Standard deviations are population ones (ddof=0). If all included scores are equal, the
+    fitted distribution is a point mass, and epsilon is infinite if the null has mass of more than
+    delta below it.
     """
     scores, unit = in_units(setting)
     null, fitted = _null_and_fit(setting, scores)
@@ -364,7 +363,7 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
 
 
 def gaussian_fit_epsilon(setting: AuditSetting) -> float:
-    """The epsilon of `gaussian_fit` without its details, which take as long."""
+    """The epsilon of `gaussian_fit` without the details, in half the time."""
     null, fitted = _null_and_fit(setting, in_units(setting)[0])
     return epsilon_of_distributions(null, fitted, setting.delta).epsilon
 

@@ -33,7 +33,7 @@ def epsilon_of_sigma(sigma: float, delta: float) -> float:
     """
     if not sigma >= _LEAST_SIGMA:
         raise ValueError(f"sigma must be at least {_LEAST_SIGMA:g}, got {sigma}")
-    # N(0, 1) and N(1 / sigma, 1): the mechanism along the direction that differs.
+    # N(0, 1) and N(1 / sigma, 1): the mechanism along the difference of two inputs.
     return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(1 / sigma, 1.0), delta)
 
 
@@ -61,11 +61,11 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
-    """The noise of one release, from its cosines with the canaries that are part of it.
+    """The noise of one release, from its cosines with the included canaries.
 
-    It is 1 / (mean(cosines) sqrt(dim)), Andrew et al. (2023), arXiv:2302.03098, section 3. A mean
-    that is not positive shows no trace of the canaries: the estimate is infinite, for which
-    epsilon_of_sigma gives 0. For k canaries the relative standard deviation of 1 / estimate is
+    It is 1 / (mean(cosines) sqrt(dim)), Andrew et al. (2023), arXiv:2302.03098, section 3. If the
+    mean is not positive, there is no trace of the canaries and the estimate is infinite, which
+    corresponds to epsilon 0. For k canaries the relative standard deviation of 1 / estimate is
     about sqrt(sigma^2 / k + 2 / dim), and the canaries' own norm makes the median estimate
     sqrt(sigma^2 + k / dim).
 
@@ -90,8 +90,8 @@ def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
 
 
 _LEAST_MU, _LARGEST_MU = 1e-150, 1e150
-"""Below the first, epsilon is 0 for every delta that a float distinguishes from 0; above the
-other, it overflows.
+"""Below the first, epsilon is 0 for every delta that a float can hold; above the second, it
+overflows.
 """
 
 
@@ -99,23 +99,25 @@ other, it overflows.
 class _FittedMu:
     """The distance mu of the means in standard deviations."""
 
-    mu: float  # of either sign, infinite if the standard deviation is 0 and the means differ
-    standard_error: float | None  # of mu; None if that is infinite or std is 0
+    mu: float  # mu, of either sign; infinite if the standard deviation is 0 and the means differ
+    standard_error: float | None  # the standard error of mu; None if mu is infinite or std is 0
     std: float  # of both distributions
-    std_ratio: float | None  # of the included scores to the null; None if that has 0
+    std_ratio: (
+        float | None
+    )  # the standard deviation of included scores over that of the null; None if the latter is 0
 
 
 def gdp_fit(setting: AuditSetting) -> Estimate:
     """Epsilon of N(0, 1) against N(mu, 1), with mu the standardized distance of the mean scores.
 
-    mu = (mean included score - mean under the null) / std, and epsilon is that of the
-    Gaussian mechanism with noise multiplier 1 / mu (Dong, Roth & Su 2022, corollary 2.13), 0 if mu
-    is not positive. Both distributions are assumed to have one standard deviation: under the
-    closed-form null the null's, else the pooled one. `gaussian_fit` allows two; if they differ
-    no mu-GDP curve fits, and `std_ratio` in the details is far from 1.
+    mu = (mean included score - mean under the null) / std, and epsilon is that of the Gaussian
+    mechanism with noise multiplier 1 / mu (Dong, Roth & Su 2022, corollary 2.13), 0 if mu is not
+    positive. Both distributions are assumed to have the same standard deviation: under the
+    closed-form null the null's, else the pooled one. `gaussian_fit` allows two; if they differ, no
+    mu-GDP curve fits, and `std_ratio` in the details is far from 1.
 
-    The standard error of mu is that of the delta method for Gaussian scores: its square is 1 / n1
-    under the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
+    The standard error of mu is by the delta method for Gaussian scores: its square is 1 / n1 under
+    the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).
     """
     setting.require(included=2)
     setting.require_null_scores()
@@ -174,7 +176,8 @@ def _pooled(setting: AuditSetting) -> _FittedMu:
     variance = (_sum_of_squares(included) + _sum_of_squares(excluded)) / (n1 + n0 - 2)
     std = math.sqrt(variance)
     if std == 0:
-        # Equal scores within each group: they are distinguished without error, or not at all.
+        # All scores of a group are equal: the groups are distinguished without error, or not at
+        # all.
         return _FittedMu(math.copysign(math.inf, distance) if distance else 0.0, None, 0.0, None)
     mu = distance / std
     error = math.sqrt(1 / n1 + 1 / n0 + mu**2 / (2 * (n1 + n0 - 2)))

@@ -25,7 +25,7 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
 
 _LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond this may have been rounded to 1, which no finite score of the null equals."""
+"""A cosine beyond this may have been rounded to 1, an impossible value under the null."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +34,11 @@ class StandardScores:
 
     included: FloatArray
     excluded: FloatArray
-    rounds: int  # the number of values of which a score is the largest
+    rounds: int  # a score is the largest of this number of values
 
 
 def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | None:
-    """Replaces every score by the normal quantile of its probability under the null.
+    """Maps every score to the normal quantile of its probability under the null.
 
     A cosine X becomes z with P(N(0, 1) >= z) = P(X >= x) for the exact distribution of a random
     direction. For `rademacher` and `hadamard` canaries this is the limit for a target that is not
@@ -80,14 +80,14 @@ _CERTAIN = 1e-9
 
 
 def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
-    """The epsilon at delta of the largest of K scores, with one of them shifted against none.
+    """The epsilon at delta between the largest of K scores with one shifted and with none shifted.
 
     The likelihood ratio ((K - 1) Phi(x - m) / Phi(x) + exp(m x - m^2 / 2)) / K rises with x, so
     thresholds are the most powerful tests (Neyman-Pearson), and delta(epsilon) = P1(X >= x) -
     e^epsilon P0(X >= x) at the x where the ratio is e^epsilon. The root of delta(x) = delta gives
     epsilon in one direction, and the same below a threshold in the other.
 
-    K = `rounds` need not be whole; m = `shift` is in standard deviations, and m <= 0 gives 0.
+    K = `rounds` need not be an integer; m = `shift` is in standard deviations, and m <= 0 gives 0.
 
     >>> round(epsilon_of_largest(1, 1.0, 1e-5), 2)  # Balle & Wang, as of the Gaussian mechanism
     4.38
@@ -121,7 +121,7 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
 
 
 def _root(function: Callable[[float], float], ends: tuple[float, float], value: float) -> float:
-    """Where a monotone function takes a value; the nearer end if it does not."""
+    """The point where a monotone function takes a value; the nearer end if it does not."""
     first, last = (function(end) - value for end in ends)
     if first * last > 0:
         return ends[0] if abs(first) < abs(last) else ends[1]
@@ -142,21 +142,21 @@ def _log_sf(x: float, rounds: float, shift: float) -> float:
     log_cdf = _log_cdf(x, rounds, shift)
     if log_cdf < -_CERTAIN:
         return math.log(-math.expm1(log_cdf))
-    # Both tails are below 1e-9, so that their sum is that of the largest to as much.
+    # Both tails are below 1e-9, so their sum is the tail of the largest to that precision.
     own = float(special.log_ndtr(shift - x))
     if rounds == 1:
         return own
     return float(np.logaddexp(math.log(rounds - 1) + float(special.log_ndtr(-x)), own))
 
 
-# Likelihoods of the shift of included scores, with everything else maximised out (profiles).
+# Profile likelihoods of the shift of included scores.
 
 
 _STEPS_PER_STDDEV = 128
-"""The resolution to which more than `_MOST_EXACT` scores are rounded: a million take no longer."""
+"""The resolution to which more than `_MOST_EXACT` scores are rounded, to save time."""
 
 _MOST_EXACT = 4096
-"""The number of scores up to which they are not rounded."""
+"""The largest number of scores that are not rounded."""
 
 _LARGEST_LOG = 12.0
 """Logarithm of the largest ratio of standard deviations that a fit allows."""
@@ -168,14 +168,14 @@ class ShiftedDistribution:
 
     shift: float  # mean distance from the null's mean, in standard deviations
     spread: float  # the standard deviation of a score in units of the null's
-    rounds: float  # the number of scores of which one is the largest
+    rounds: float  # each score is the largest of this number of values
 
 
 class ShiftLikelihood(Protocol):
     """A likelihood of the shift, maximised over everything else."""
 
-    least: float  # the smallest shift that the distribution allows
-    has_no_spread: bool  # too equal for a standard deviation: any shift is possible
+    least: float  # the smallest allowed shift
+    has_no_spread: bool  # scores too similar for a standard deviation: any shift is possible
 
     def best(self) -> ShiftedDistribution:
         """The distribution of the largest likelihood."""
@@ -185,10 +185,10 @@ class ShiftLikelihood(Protocol):
 
 
 class KnownNull:
-    """Included scores N(m, s^2) with s at least 1, where the null is N(0, 1).
+    """Included scores N(m, s^2) with s at least 1, for the null N(0, 1).
 
-    A canary's own shift may differ from the mean m, by a clip norm that adapts or by rounds whose
-    aggregates differ in length; s^2 - 1 is the variance of these shifts.
+    A canary's shift may differ from the mean m because of an adaptive clip norm or aggregates of
+    different lengths; s^2 - 1 is the variance of the shifts.
     """
 
     least = -math.inf
@@ -212,8 +212,8 @@ class KnownNull:
 class LargestOfRounds:
     """The largest of K scores N(0, 1), one of which is N(m, s^2) if the canary is included.
 
-    K is between 1 and the number of rounds: rounds with similar scores count as fewer. It is
-    estimated from the excluded scores; without any, K is the number of rounds.
+    K is between 1 and the number of rounds, as rounds with similar scores count as fewer. It is
+    estimated from the excluded scores; without these, K is the number of rounds.
     """
 
     least = 0.0
@@ -251,7 +251,7 @@ class LargestOfRounds:
         return -least, ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
 
     def _log_likelihood(self, shift: float, log_rounds: float, log_spread: float) -> float:
-        """The logarithm of the densities K p(x) Phi(x)^(K - 1) and of those with one shifted."""
+        """The logarithm of the densities, K p(x) Phi(x)^(K - 1) for excluded scores."""
         rounds, (included, excluded) = math.exp(log_rounds), (self._included, self._excluded)
         own = (included.values - shift) / math.exp(log_spread)
         own_leads = included.log_cdf - log_spread - 0.5 * own * own
@@ -266,9 +266,9 @@ class LargestOfRounds:
 class UnknownNull:
     """Included scores N(a + m b, b^2) and excluded ones N(a, (r b)^2) with r at most 1.
 
-    The unit of the shift is thus the standard deviation of the included scores, or of all if the
-    excluded ones spread as far. So neither shifts that differ between canaries nor a narrower null,
-    as of a maximum over rounds, can make the shift look larger.
+    The unit of the shift is thus the standard deviation of the included scores, or of all scores if
+    the excluded ones spread as far. So neither different shifts nor a narrower null, as of a
+    maximum over rounds, can exaggerate the shift.
     """
 
     least = -math.inf
@@ -318,7 +318,7 @@ class UnknownNull:
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """Distinct scores, their numbers, and their place in N(0, 1)."""
+    """Distinct scores, their counts, and their log tails under N(0, 1)."""
 
     values: FloatArray
     counts: FloatArray
@@ -350,20 +350,20 @@ def _minimum(
 
 
 _LARGEST_STEP = 1e6
-"""The distance from the best shift beyond which an end is not searched for."""
+"""Ends of the interval are searched up to this distance from the best shift."""
 
 
 def shift_fit(setting: AuditSetting) -> Estimate:
-    """Epsilon of the null distribution against the null shifted by a maximum-likelihood shift.
+    """Epsilon between the null and the null shifted by a maximum-likelihood estimate.
 
     Under a Gaussian mechanism a canary's cosine with an aggregate, in standard deviations of its
     null, is N(0, 1), and N(m, 1) if the canary participated. A maximum over rounds is then the
-    largest of K such values, one of them shifted. Only m is fitted, and epsilon is that of the
-    exact trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so that no tail
-    is extrapolated from a fitted standard deviation. The interval is that of the profile likelihood
+    largest of K such values, one of them shifted. Only m is fitted, and epsilon follows from the
+    exact trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so no tail is
+    extrapolated from a fitted standard deviation. The interval is from the profile likelihood
     ratio, with the critical value that makes it Student's for one mean.
 
-    If shifts differ between canaries m is their mean, and their spread widens the interval only.
+    If shifts differ between canaries, m is their mean, and their spread only widens the interval.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
 
     Without a known null that the excluded scores do not reject, both groups are Gaussian with
@@ -444,7 +444,7 @@ def _interval(
 
 
 def _end(excess: Callable[[float], float], start: float, step: float, least: float) -> float:
-    """Where the excess turns positive on one side of the start; the least shift if it does not."""
+    """The point on one side of the start where the excess turns positive; else the least shift."""
     near, far = start, max(start + step, least)
     while excess(far) < 0:
         if far == least or abs(far - start) > _LARGEST_STEP:

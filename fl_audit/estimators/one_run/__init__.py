@@ -1,14 +1,14 @@
 """Lower bounds from guesses at inclusion in one run (Steinke et al. 2023).
 
-Of 1,000 canaries 100 are guessed, and 75 guesses are right; with delta 1e-3 the paper's bound is 0,
-and the one with the exact worst case of delta is not:
+With 75 correct out of 100 guesses about 1,000 canaries and delta 1e-3, the paper's bound is 0, but
+that with the exact worst case of delta is not:
 
 >>> epsilon_lower_bound(1000, 100, 75, delta=1e-3, confidence=0.95)
 0.0
 >>> round(sharp_epsilon_lower_bound(1000, 100, 75, delta=1e-3, confidence=0.95), 3)
 0.612
 
-Bounds of the paper that no audit uses are in experiments/steinke2023_bounds.
+Further bounds of the paper are in experiments/steinke2023_bounds.
 """
 
 from fl_audit.estimators.one_run.bound import (

@@ -12,14 +12,14 @@ it is too small, so Corollary 5.4 as printed is not a theorem: for m = r = 2, v 
 delta = 0.1 it says 0.957, and a mechanism with these parameters reaches 0.962 (in the tests). No
 such case was found with f(v) below 0.87, so the corollary's bounds on epsilon at the usual
 confidences are valid. The gap is in Proposition 5.7: the number F of failures depends on the coins,
-as does the number of correct guesses, and its proof leaves that out.
+as does the number of correct guesses, but its proof ignores that.
 
-The proof here needs no failures. Let c in {0, 1}^r say which guesses are right, let f(c) be the
+The proof here needs no failures. Let c in {0, 1}^r mark the correct guesses, let f(c) be the
 indicator of an increasing event, p = e^epsilon / (1 + e^epsilon), and E f the chance of the event
 if each guess is right independently with probability p. Let P_t f(c) be its chance after each
-coordinate of c has been resampled with probability 1 - e^-t; h the integral over t >= 0 of
-P_t f - E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the
-sum over j of h(c) less its mean over a new c_j, that is
+coordinate of c has been resampled with probability 1 - e^-t; h the integral over t >= 0 of P_t f -
+E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the sum over j
+of h(c) less its mean over a new c_j, that is
 
     f(c) - E f = (sum over j with c_j = 1 of g_j(c)) - e^epsilon (sum over c_j = 0 of g_j(c)),  (1)
     g_j(c) = (1 - p) (mean over s in [0, 1] of the chance that c_j decides the event, once each
@@ -49,7 +49,7 @@ from fl_audit.estimators.distributions import beta_cdf, supremum
 from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
 
 _MOST_EXAMPLES = 10**7
-"""The largest number of examples whose bound is found within seconds."""
+"""The largest number of examples for which the bound takes only seconds."""
 
 
 def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
@@ -61,7 +61,7 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m; on the others the auditor abstains.
+      r: Number of guesses, at most m; the auditor abstains on the others.
       v: Number of correct guesses, at most r.
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
@@ -79,10 +79,10 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 
 
 def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float) -> float:
-    """The largest epsilon that v correct guesses out of r reject, 0 if they reject none.
+    """The largest epsilon that v correct guesses out of r reject; 0 if they reject none.
 
-    To the last bit (Steinke et al. 2023, appendix D). It is a valid lower bound on epsilon at the
-    given confidence if r was fixed before the scores were seen.
+    Computed to the last bit (Steinke et al. 2023, appendix D). It is a valid lower bound on epsilon
+    at the given confidence if r was fixed before the scores were seen.
 
     Arguments and errors are those of `p_value`; `confidence` is in (0, 1).
 
@@ -118,7 +118,8 @@ def binomial_tail(
     """f(v), P(Binomial(r, expit(epsilon)) >= v), broadcast: 1 for v <= 0, 0 for v > r."""
     safe = np.clip(v, 1, r)
     tail = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
-    # expit(epsilon) rounds where epsilon is large, and one minus the other side where it is small.
+    # expit(epsilon) rounds to 1 for a large epsilon; one minus the other side loses digits for a
+    # small one.
     large = tail > 0.5
     if np.any(large):
         tail = np.where(large, 1 - beta_cdf(r - safe + 1, safe, special.expit(-epsilon)), tail)
@@ -130,8 +131,8 @@ def _steepest(
 ) -> FloatArray:
     """Max over i in 1..v of (f(v - i) - f(v)) / i: the mean of the i probabilities below v.
 
-    The binomial is unimodal, so this mean grows with i as long as the next probability is at least
-    the mean so far: the last such i is found by bisection. Beyond v the numerator is constant.
+    The binomial is unimodal, so this mean grows with i while the next probability is at least the
+    mean so far; bisection finds the last such i. Beyond v the numerator is constant.
     """
     at_v = binomial_tail(r, v, epsilon)
 
@@ -154,7 +155,7 @@ def binomial_probability(
     """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k in [0, r]; broadcasts."""
     # By betaln: differences of gammaln lose digits for a million guesses.
     log_choices = -np.log1p(r) - special.betaln(r - k + 1.0, k + 1.0)
-    with np.errstate(over="ignore"):  # below every float where epsilon is near the largest one
+    with np.errstate(over="ignore"):  # underflows if epsilon is near the largest float
         log_chance = k * special.log_expit(epsilon) + (r - k) * special.log_expit(-epsilon)
     return np.asarray(np.exp(log_choices + log_chance))
 
@@ -189,8 +190,8 @@ def largest_rejected(
     A test that rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they
     imply it (Steinke et al. 2023, Lemma 4.7). So every epsilon with a p-value below alpha is a
     valid bound, even if the p-value grows again towards epsilon = 0, as terms in delta do. The
-    search goes down from where the chance at delta = 0 reaches alpha; 1e-9 is subtracted, so that
-    it errs to the valid side.
+    search goes down from the point where the chance at delta = 0 reaches alpha; 1e-9 is subtracted,
+    to err on the valid side.
 
     >>> round(largest_rejected(lambda x: x / 10 + 0.01, lambda x: x / 10, 0.05), 6)
     0.4
@@ -214,10 +215,10 @@ def largest_rejected(
 def crossing_point(
     p_value: Callable[[float], float], alpha: float, low: float, high: float, xtol: float
 ) -> float:
-    """The epsilon at which a p-value reaches alpha, from below at `low`; at most `high`."""
+    """The epsilon at which a p-value, below alpha at `low`, reaches alpha; at most `high`."""
 
     def excess(epsilon: float) -> float:
-        # Normal quantiles, since they grow nearly in proportion to epsilon.
+        # As normal quantiles, which are nearly linear in epsilon.
         quantile = special.ndtri(np.clip(p_value(epsilon), _TINY, 1 - 1e-16))
         return float(quantile - special.ndtri(alpha))
 
@@ -303,8 +304,7 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> Floa
 #
 # It guesses about r canaries drawn at random by randomised response. With probability beta, all its
 # guesses are better at once: each canary's delta counts m / (r beta) times over. So delta matters
-# far more than for independent guesses: each canary's guess is private, but the guesses depend on
-# each other.
+# far more than for independent guesses: each guess is private, but the guesses are dependent.
 
 
 Signs = npt.NDArray[np.int64]

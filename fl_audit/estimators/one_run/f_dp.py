@@ -4,11 +4,11 @@ Mahloujifar, Melis & Chaudhuri (2024), "Auditing f-Differential Privacy in One R
 arXiv:2410.22235, Theorems 3.1 and 3.2 and Algorithm 3, for k = 2.
 
 Setting. Each of m canaries is included by an independent fair coin. From the output alone the
-auditor chooses r of them, r fixed in advance, and guesses their coins; on the others it abstains.
-W guesses are right. Neighbours differ in one coin: one canary is added or removed. The mechanism
-is f-DP in both directions: an event of probability q on one input has probability at most 1 - f(q)
-on its neighbour, with f convex and symmetric (f is its own inverse). So an event of probability x
-has at least L(x) = f(1 - x) there; L is increasing and convex.
+auditor chooses r of them, r fixed in advance, and guesses their coins; on the others it abstains. W
+guesses are correct. Neighbours differ in one coin: one canary is added or removed. The mechanism is
+f-DP in both directions: an event of probability q on one input has probability at most 1 - f(q) on
+its neighbour, with f convex and symmetric (f is its own inverse). So an event of probability x has
+at least L(x) = f(1 - x) there; L is increasing and convex.
 
 Theorem 3.1. Let p_w = P(W = w). For any set A of counts,
 
@@ -34,13 +34,14 @@ gamma_z = z / (r - z) - (z - 1) / (r - z + 1) > 0,
     alpha_i = i / (r - i) beta_i + (sum over z = i+1, ..., v-1 of gamma_z beta_z) + k,
     k = alpha_v - (v - 1) / (r - v + 1) beta_v,
 
-the same holds for a and b, and k, a mean over {W >= v} of what increases with W, is at least what
-it is if W = v with probability tau and never above. But alpha_i + beta_i = r P(W >= i) / m. So if
-a_i + b_i > r / m for any i, then P(W >= v) < tau. If some b_i does not increase, nothing follows.
+the same holds for a and b, and k, a mean over {W >= v} of an increasing function of W, is at least
+its value if W = v with probability tau and never above. But alpha_i + beta_i = r P(W >= i) / m. So
+if a_i + b_i > r / m for any i, then P(W >= v) < tau. If some b_i does not increase, nothing
+follows.
 
-For epsilon-DP (2) is solved by B / (B + P(N < v)), N ~ Binomial(r, e^epsilon / (1 + e^epsilon)),
-B = P(N = v) / (1 - e^epsilon (r - v) / v): the exact worst case P(N >= v) with the probabilities
-beyond v replaced by the geometric series that bounds them. That is how much (2) loses.
+For epsilon-DP (2) is solved by B / (B + P(N < v)), N ~ Binomial(r, e^epsilon / (1 + e^epsilon)), B
+= P(N = v) / (1 - e^epsilon (r - v) / v): the exact worst case P(N >= v) with the probabilities
+beyond v replaced by the geometric series that bounds them. This is the loss of (2).
 """
 
 import math
@@ -60,7 +61,7 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
 
 _ROUNDING = 1e-9
-"""The relative margin by which (2) has to exceed r / m: a million steps lose less."""
+"""The relative margin by which (2) has to exceed r / m; a million steps lose less by rounding."""
 
 
 def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:
@@ -125,26 +126,25 @@ def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
 
 
 _RATIO = 8
-"""The ratio of one number of guesses to the next. The optimum is flat: a number that is off by a
-factor of 2 or 3 loses less than the stricter level of more tests would.
+"""The ratio of one number of guesses to the next. The optimum is flat: being off by a factor of 2
+or 3 costs less than the stricter level of more tests.
 """
 
 _FROM_TOP = (8, 16)
 """Divisors of m for numbers of guesses from the top, which are best if a few included canaries
-score far above the rest: nearly all guesses up to some number are right then.
+score far above the rest.
 """
 
 
 def one_run_fdp(setting: AuditSetting) -> Estimate:
     """The largest epsilon whose Gaussian trade-off the correct guesses reject.
 
-    Guesses are made from both ends, ceil(r / 2) largest scores being guessed to be included and
-    floor(r / 2) smallest to be excluded for each r of `few_numbers_of_guesses`, and from the top
-    alone for m / 8 and m / 16 guesses. Each of these orders has a fixed share of alpha
-    (plan.py), and each r an equal share of that, so that the order, r and level of a test
-    are fixed in advance, as Theorem 3.2 requires. The largest mu that any test rejects becomes
-    epsilon at delta, by the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018).
-    With delta 0 it is infinite if mu is above 0.
+    For each r of `few_numbers_of_guesses` the ceil(r / 2) largest scores are guessed to be included
+    and the floor(r / 2) smallest to be excluded; m / 8 and m / 16 guesses are from the top alone.
+    Each of these orders has a fixed share of alpha (plan.py), and each r an equal share of that, so
+    that the order, r and level of a test are fixed in advance, as Theorem 3.2 requires. The largest
+    mu that any test rejects becomes epsilon at delta, by the Gaussian mechanism with noise
+    multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite if mu is above 0.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
@@ -195,7 +195,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
     """The numbers of guesses m / 2, m / 16, m / 128 ..., as long as they can reject anything.
 
-    All m are hardly ever the best number, as the middle half of the scores are the least
+    All m are rarely the best number, because the middle half of the scores is the least
     informative. Fewer than 4 log2(1 / alpha) guesses show little even if all are right.
 
     >>> few_numbers_of_guesses(2000, alpha=0.05)

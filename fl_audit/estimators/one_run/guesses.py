@@ -1,6 +1,6 @@
 """Guesses at inclusion from the largest and the smallest scores, and the published bound.
 
-`one_run` takes the best numbers of guesses on the data, as its authors report it, and is therefore
+`one_run` selects the best numbers of guesses on the data, as its authors do, and is therefore
 invalid after selection; `one_run_valid` (valid.py) corrects for the choice.
 """
 
@@ -36,7 +36,7 @@ class Guesses:
         return self.k_plus + self.k_minus
 
     def details(self, m: int, delta: float) -> dict[str, Detail]:
-        """The details of an estimate from m canaries about its guesses."""
+        """The details on guesses of an estimate from m canaries."""
         return {
             "m": m,
             "guesses": self.total,
@@ -51,20 +51,19 @@ def correct_among_top(scores: CanaryScores) -> IntArray:
     """Correct guesses if the k largest are guessed included, by k = 0..m.
 
     The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
-    taking the wrong guesses first counts no more correct ones than any of them, so the bound is
-    valid.
+    wrong guesses first give at most as many correct ones, so the bound is valid.
     """
     return _right_from_top(scores.excluded, scores.included)
 
 
 def correct_among_bottom(scores: CanaryScores) -> IntArray:
     """Correct guesses if the k smallest are guessed excluded, by k = 0..m."""
-    # The same question with scores negated and the two groups exchanged.
+    # The same with scores negated and the two groups exchanged.
     return _right_from_top(-scores.included, -scores.excluded)
 
 
 def _right_from_top(wrong: FloatArray, right: FloatArray) -> IntArray:
-    """The number of `right` ones among the k largest, by k; of equal ones, wrong ones first."""
+    """The number of `right` scores among the k largest, by k; in ties, wrong ones come first."""
     order = np.argsort(-np.concatenate([wrong, right]), kind="stable")
     return np.concatenate([[0], np.cumsum(order >= len(wrong))])
 
@@ -74,8 +73,8 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
 
     `correct` are the correct guesses by r = 0..m, negative for no candidate.
 
-    One bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon, so
-    if any rejects, only those that do can be the largest.
+    A single bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon,
+    so once any rejects, only those that do remain candidates.
     """
     alpha = 1 - confidence
     rivals, best = np.flatnonzero(2 * correct > np.arange(m + 1)), 0
@@ -83,8 +82,8 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
     def any_rejects(epsilon: float) -> bool:
         nonlocal rivals, best
         if len(rivals) == 1 and best == rivals[0]:
-            return False  # the best is known, and its bound is not needed
-        # The binomial tail, at most the p-value, is quicker and rules out most of them.
+            return False  # only one is left, and its bound is not needed
+        # The binomial tail, a lower bound on the p-value, is faster and rules out most candidates.
         left = rivals[binomial_tail(rivals, correct[rivals], epsilon) < alpha]
         p = p_values(m, left, correct[left], epsilon, delta)
         if not np.any(p < alpha):
@@ -96,16 +95,15 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
     return best
 
 
-# Pairs with one included example, and guesses which one (Steinke et al. 2023, appendix A).
+# Pairs with one included example, and guesses about which it is (Steinke et al. 2023, appendix A).
 
 
 def right_among_surest(scores: CanaryScores) -> IntArray:
-    """The correct guesses about pairs among the r surest, for r = 0..m pairs.
+    """The correct guesses among the r surest pairs, for r = 0..m.
 
-    The guess of a pair is the example with the larger score; it is the surer the further apart
-    the scores are, which does not depend on the coins. Equal scores count as a wrong guess, and of
-    equally sure guesses the wrong ones come first: no order without knowledge of coins has fewer
-    correct ones.
+    For a pair the example with the larger score is guessed; the guess is surer if the scores are
+    further apart, which does not depend on the coins. Equal scores count as a wrong guess, and in
+    ties wrong guesses come first, which gives the fewest correct ones.
 
     >>> right_among_surest(CanaryScores([3.0, 1.0, 5.0], [1.0, 2.0, 5.0], "pairs")).tolist()
     [0, 1, 1, 1]
@@ -117,7 +115,7 @@ def right_among_surest(scores: CanaryScores) -> IntArray:
 
 
 EXHAUSTIVE_UP_TO = 5000
-"""The largest number of canaries for which all pairs of k+ and k- are tried instead of a grid."""
+"""Up to this number of canaries all pairs of k+ and k- are tried instead of a grid."""
 
 _DENSE_UP_TO = 200
 _GRID_RATIO = 1.05

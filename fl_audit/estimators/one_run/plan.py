@@ -1,9 +1,9 @@
-"""The plan of guesses for `one_run_valid`: their order and numbers, made without the coins.
+"""The plan of guesses for `one_run_valid`: their order and numbers, chosen without the coins.
 
 Guesses from both ends of the scores are best if excluded canaries score low; guesses from the top
-alone if the scores of included canaries spread far. And some number of guesses is best. Both can be
-estimated from the scores without the coins, and using these costs nothing: **the event that is
-tested may depend on the output of the mechanism in any way.**
+alone if the scores of included canaries spread far. The best number of guesses also depends on the
+distributions. Both can be estimated from the scores without the coins, at no cost: **the tested
+event may depend on the output of the mechanism in any way.**
 
 Theorem. Let the output T determine the canaries that are guessed, the guesses, their order, an
 increasing event f_T about which of them are right, and an epsilon_T at or above the true epsilon.
@@ -16,27 +16,27 @@ e^epsilon_T / (1 + e^epsilon_T), and g_T is (2) of bound.py for f_T and epsilon_
 
 Proof. Given T, (1) of bound.py holds for f_T with epsilon_T in place of epsilon, and g >= 0. Write
 u_i(S, T) for g_j(c) if canary i is guessed j-th and the guess is right for the coins S, else 0.
-With T fixed, a flip of coin i turns c_j alone and leaves f_T, epsilon_T and g_j as they are, and S
-flipped is as likely as S. So the mean over S and T is at most the sum over the m canaries i of
+With T fixed, a flip of coin i changes only c_j, not f_T, epsilon_T and g_j, and S flipped is as
+likely as S. So the mean over S and T is at most the sum over the m canaries i of
 
     E u_i(S, M(S)) - e^epsilon E u_i(S, M(S with coin i flipped)) <= delta sup u_i,
 
-since epsilon_T >= epsilon, and for each S the function u_i(S, .) is one of the output alone. QED
+since epsilon_T >= epsilon, and for each S, u_i(S, .) is a function of the output alone. QED
 
 The two suprema are separate: they may be attained at different outputs. So a part `spare` of the
-failure probability alpha is fixed beforehand for the second, and every plan takes an epsilon_T with
-m delta max g_T at most that, and E f_T at most alpha - spare. If the part would be too large
-(`spare_for_delta`), the output determines the order alone: f_T is then one event, with one
+failure probability alpha is fixed beforehand for the second, and every plan uses an epsilon_T with
+m delta max g_T <= spare and E f_T <= alpha - spare. If the part would be too large
+(`spare_for_delta`), the output determines only the order: f_T is then one event, with one
 probability and one delta factor.
 
 Orders of guesses. With fair coins there are two: from both ends of the scores, or from the top
-alone. If the scores of included canaries spread far, the lowest scores are theirs too, or are
-uninformative: for 800 included scores from N(1, 16) and 1,000 excluded ones from N(0, 1), guesses
-from both ends give a lower bound of 0.4 at best, and guesses from the top 4.3.
+alone. If the scores of included canaries spread far, the lowest scores belong to included canaries
+too, or are uninformative: for 800 included scores from N(1, 16) and 1,000 excluded ones from N(0,
+1), guesses from both ends give a lower bound of 0.4 at best, and guesses from the top 4.3.
 
 `one_run_valid` chooses the order from the scores without the coins. `one_run_fdp` tests both, each
-at a fixed share of the failure probability: under f-DP, the output may determine whose coins are
-guessed, but neither how many nor the level, which the proof takes as fixed (Mahloujifar et al.
+at a fixed share of the failure probability: under f-DP, the output may determine which coins are
+guessed, but neither their number nor the level, which the proof takes as fixed (Mahloujifar et al.
 2024, Theorem 3.2).
 """
 
@@ -63,16 +63,18 @@ from fl_audit.estimators.scores import CanaryScores
 
 @dataclass(frozen=True)
 class GuessOrder:
-    """An order of guesses, and the share of the failure probability for it.
+    """An order of guesses, and its share of the failure probability.
 
     `top` are the largest scores, guessed to be included, `bottom` the smallest, guessed to be
-    excluded, `both_ends` a half of each, `pairs` those whose scores are farthest apart.
+    excluded, `both_ends` a half of each, `pairs` the pairs whose scores are farthest apart.
     """
 
     where: Literal["both_ends", "top", "bottom", "pairs"]
     share: float  # in (0, 1]
-    log_odds_at_0: float = 0.0  # of a correct guess at epsilon 0
-    coin_epsilons: int = 1  # of a flipped coin; 2 for a pair, as one leaves and one comes
+    log_odds_at_0: float = 0.0  # log odds of a correct guess at epsilon 0
+    coin_epsilons: int = (
+        1  # clients changed by a flipped coin; 2 for a pair, where one is removed and one added
+    )
 
     @property
     def is_from_top(self) -> bool:
@@ -105,10 +107,10 @@ class GuessOrder:
     def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
         """The correct guesses of each number of guesses.
 
-        Guesses from the top would all be right if every canary were included, whatever the scores.
-        So the share of included canaries beyond two standard deviations of fair coins is subtracted
-        from them. Counting fewer correct guesses keeps a bound valid, and with fair coins hardly
-        any are subtracted.
+        Guesses from the top would all be right if every canary were included. So the share of
+        included canaries beyond two standard deviations of fair coins is subtracted from them.
+        Counting fewer correct guesses keeps a bound valid, and with fair coins hardly any are
+        subtracted.
         """
         if self.where == "pairs":
             return np.asarray(right_among_surest(scores)[totals])
@@ -129,24 +131,24 @@ class GuessOrder:
         return Guesses(top, total - top, correct)
 
     def at_top(self, totals: IntArray) -> IntArray:
-        """How many of each number of guesses say "included"; for pairs, each does."""
+        """The number of guesses "included" for each number of guesses; for pairs, all of them."""
         if self.where == "bottom":
             return np.zeros_like(totals)
         return np.asarray(totals - totals // 2) if self.where == "both_ends" else totals
 
 
 GUESS_ORDERS = (GuessOrder("both_ends", 0.7), GuessOrder("top", 0.3))
-"""Both orders of fair coins; their shares add up to 1. Those from both ends get more: they are
-better for Gaussian scores, and if tails are heavy enough for the others, these need little.
+"""Both orders for fair coins; shares add up to 1. Guesses from both ends get more: they are better
+for Gaussian scores, and with tails heavy enough for guesses from the top, these need little.
 """
 
 
 def orders_of(scores: CanaryScores) -> tuple[GuessOrder, ...]:
     """The orders of guesses for a way of including canaries.
 
-    With unequal coins a guess "included" is not as likely to be right as a guess "excluded", so
-    that they are tested separately, each end with half of the failure probability. Raises
-    ValueError for a fixed half, whose coins are not independent.
+    With unequal coins guesses "included" and "excluded" are not equally likely to be right, so they
+    are tested separately, each end with half of the failure probability. Raises ValueError for a
+    fixed half, whose coins are not independent.
     """
     match scores.inclusion:
         case "coins":
@@ -162,19 +164,19 @@ def orders_of(scores: CanaryScores) -> tuple[GuessOrder, ...]:
 
 # The probability of inclusion by the scores without the coins, from a mixture of two distributions.
 #
-# It is used to plan guesses. Any plan without knowledge of coins is valid, so nothing here has to
-# be true: if the mixture fits badly, the bound is smaller and still valid.
+# It is used to plan guesses. Any plan made without the coins is valid, so the mixture need not fit:
+# a bad fit only makes the bound smaller.
 
 
 _MOST_QUANTILES = 300
-"""The number of scores to which the mixture is fitted, at most: else evenly spaced quantiles."""
+"""The largest number of scores to fit; more are replaced by evenly spaced quantiles."""
 
 _STEPS = 25
 _CLEAR = 3.0
-"""The gain in log likelihood from which on two distributions are assumed."""
+"""The least gain in log likelihood for assuming two distributions."""
 
 _LARGEST_DEVIATION = 1e6
-"""In median deviations; scores beyond are moved to this distance."""
+"""Scores beyond this number of median deviations are moved to it."""
 
 
 @dataclass(frozen=True)
@@ -207,13 +209,13 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Mixture:
-    """The two halves of each mixture, and its log likelihood, of shape (fits, samples)."""
+    """The two components of each mixture, and its log likelihood, of shape (fits, samples)."""
 
     likelihood: FloatArray
     halves: _Parts
 
     def log_odds_included(self, x: FloatArray) -> FloatArray:
-        """The log odds of being in the part that reaches farther up: (fits, samples, n)."""
+        """The log odds of the component that reaches farther up: (fits, samples, n)."""
         first, second = self.halves.log_density(x)
         first_reach, second_reach = self.halves.center + self.halves.scale
         return np.where(first_reach <= second_reach, second - first, first - second)
@@ -225,12 +227,11 @@ def pooled(scores: CanaryScores) -> FloatArray:
 
 
 def chances_included(ascending: FloatArray) -> list[FloatArray | None]:
-    """The chance that each canary was included, by a mixture fitted to scores without coins.
+    """The probability that each canary was included, by a mixture fitted to scores without coins.
 
     Each row, of shape (samples, m), has its own mixture of two equal halves, both normal or both
-    Student's t of 3 degrees, whichever is likelier. The included half is the one that reaches
-    farther up, by center and scale together. None if one distribution fits the scores about as
-    well.
+    Student's t with 3 degrees of freedom, whichever is likelier. The included half reaches farther
+    up, by center and scale together. None if one distribution fits about as well.
     """
     x = _standard(ascending)
     num_scores = x.shape[1]
@@ -251,7 +252,7 @@ def chances_included(ascending: FloatArray) -> list[FloatArray | None]:
 
 
 def _standard(ascending: FloatArray) -> FloatArray:
-    """The scores in median deviations from their median, clipped far away."""
+    """The scores in median deviations from their median, clipped."""
     largest = np.abs(ascending).max(axis=1, keepdims=True)
     x = ascending / np.maximum(largest, np.finfo(float).tiny)
     x = x - np.median(x, axis=1, keepdims=True)
@@ -298,21 +299,21 @@ _PER_DOUBLING = 32
 """Numbers of guesses between r and 2 r. With all of them, the bound would gain less than 1 %."""
 
 _COARSE = 4
-"""The same for a plan's best number of guesses: few plans then serve many simulated audits."""
+"""The same for a plan's best number of guesses: few plans then cover many simulated audits."""
 
 _LEVEL = 0.25
 """The level of single numbers of guesses near the plan's, in units of alpha. Any is valid; with
-this one the boundary is crossed with a chance of about alpha at the epsilon it was drawn at.
+this one the boundary is crossed with probability about alpha at its epsilon.
 """
 
 _EQUAL_LEVEL = 1 / 8
-"""The level of all numbers of guesses if the scores do not decide about them."""
+"""The level of all numbers of guesses if the scores do not determine a plan."""
 
 _NEAR = 1.6
-"""The ratio to the plan's number up to which others have the full level."""
+"""Numbers within this ratio of the plan's have the full level."""
 
 _FALL = 3.0
-"""The power of the ratio with which their level falls beyond."""
+"""Beyond, the level falls with this power of the ratio."""
 
 _FARTHEST = 16
 """The largest ratio."""
@@ -322,13 +323,13 @@ _NEXT_TO_NONE = 1e-300
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """What is guessed, and how the failure probability is distributed over numbers of guesses."""
+    """The guesses, and the distribution of the failure probability over numbers of guesses."""
 
     order: GuessOrder
-    total: int | None  # with the largest expected bound; None if all have one level
+    total: int | None  # the number with the largest expected bound; None if all have one level
     fewest: int  # of the tested numbers of guesses
     most: int  # at least 2
-    # of the failure probability for delta; None: each boundary takes its own
+    # the part of the failure probability for delta; None if it differs by boundary
     spare: float | None = None
 
     def totals(self) -> IntArray:
@@ -362,13 +363,14 @@ def numbers_of_guesses(most: int) -> IntArray:
 
 
 def spare_for_delta(m: int, m_delta: float, alpha: float) -> float | None:
-    """The part of the failure probability that is reserved for delta, whatever the scores are.
+    """The part of the failure probability reserved for delta, independent of the scores.
 
     It is a multiple of m delta, and the delta factor of all tested numbers of guesses must not
     exceed that multiple. It is 1/10, for which at log odds near 0 the fewest have to be 81 guesses
-    or more (`_fixed`). With fewer than 162 canaries the fewest is m / 2, and the multiple is what
-    these need. If that part is too large, 1/10 is tried, and if that is too, it is None: the
-    numbers of guesses are the same for all scores, and each boundary takes for delta what it needs.
+    or more (`_fixed`). With fewer than 162 canaries the fewest is m / 2, which determines the
+    multiple. If that part is too large, 1/10 is tried; if that is too large as well, it is None:
+    the numbers of guesses are then the same for all scores, and each boundary reserves its own
+    part.
     """
     parts = (m_delta * max(0.1, _FOR_DELTA / math.sqrt(m / 2)), m_delta / 10)
     return next((part for part in parts if part <= alpha / 3), None)
@@ -386,7 +388,7 @@ def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPla
 def plans_of_samples(
     samples: Sequence[CanaryScores], delta: float, level: float
 ) -> list[tuple[GuessPlan, ...]]:
-    """`plans_of` for several samples of equal size and inclusion, in a tenth of the time."""
+    """`plans_of` for several samples of equal size and inclusion, ten times faster."""
     first = samples[0]
     m, m_delta = first.num_coins, first.num_coins * delta
     if first.inclusion == "coins":
@@ -399,7 +401,7 @@ def plans_of_samples(
 
 
 def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan from the chances that each of m canaries, in order of scores, was included."""
+    """The plan, given the probability that each of m canaries, in order of scores, was included."""
     spare = spare_for_delta(m, m_delta, alpha)
     if included is None:
         order = dataclasses.replace(GUESS_ORDERS[0], share=1.0)
@@ -433,8 +435,8 @@ def _fixed(
     """The plan with numbers of guesses that do not depend on scores.
 
     The fewest are (0.6 m delta / alpha)^2, and at most m / 2: at log odds near 1.4, all r from
-    there on together then lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and
-    less at larger ones. If a part is spared for delta, they take no more than that.
+    there on together lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and less at
+    larger log odds. If a part is reserved for delta, they lose no more than that.
     """
     if spare is None:
         for_delta = 0.6 / (order.share * level)
@@ -453,7 +455,7 @@ def _coarse(most: int) -> IntArray:
 def _around(
     order: GuessOrder, totals: IntArray, bounds: FloatArray, m_delta: float, spare: float
 ) -> GuessPlan:
-    """The plan around the number of guesses with the largest bound that leaves delta its part."""
+    """The plan around the number of guesses with the largest bound that respects delta's part."""
     bounds = np.where(m_delta * _delta_factors(totals, bounds) > spare, 0, bounds)
     at = len(totals) - 1 - int(np.argmax(bounds[::-1]))
     total = int(totals[at])
@@ -466,7 +468,7 @@ def _around(
 def _delta_factors(totals: IntArray, epsilon: float | FloatArray) -> FloatArray:
     """About max g_T for numbers of guesses from each of these on, where the bound is epsilon.
 
-    It is taken at 0.65 epsilon, as a bound may come out smaller than planned.
+    It is evaluated at 0.65 epsilon, because a bound may be smaller than planned.
     """
     odds = np.exp(-0.65 * np.asarray(epsilon))
     return np.asarray(np.minimum(odds, 0.8 * np.sqrt(odds / totals)))

@@ -1,7 +1,7 @@
 """`one_run_valid`: a one-run bound that is valid although guesses are chosen on the data.
 
-The scores without their coins determine a plan of the guesses (plan.py). One event covers many
-numbers of guesses: that a random walk crosses a boundary (walk.py).
+The scores without their coins determine a plan of the guesses (plan.py). One event, a random walk
+crossing a boundary, covers many numbers of guesses (walk.py).
 """
 
 import functools
@@ -22,19 +22,19 @@ from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.estimators.setting import AuditSetting
 
 _NEGLIGIBLE = 1e-9
-"""The probability that the walk may lose at each r, in units of alpha."""
+"""The probability that the walk may drop at each r, in units of alpha."""
 
 _TRIED = 5
-"""The epsilons, except the largest, at which the chance with delta is computed first."""
+"""The number of epsilons, without the largest, at which the chance with delta is computed first."""
 
 _FINER = 20
 """The number of epsilons around the least of these chances, if all are too large."""
 
 _LARGER = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""Added to an epsilon to test whether a larger one is rejected, and the epsilon with it."""
+"""The step from an epsilon to a larger one, whose rejection implies that of the epsilon."""
 
 _TOLERANCE = 1e-7
-"""Subtracted from the bound, so that it errs to the valid side."""
+"""Subtracted from the bound, to err on the valid side."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class WalkEvent:
     boundary: Boundary  # through the observed correct guesses
     plan: GuessPlan
     alpha: float  # the failure probability
-    start: float  # log odds at which the search for the largest rejected ones begins
+    start: float  # the start of the search for the largest rejected log odds
 
     def crossing(self, log_odds: float) -> float:
         """An upper bound on the probability of the event if delta is 0."""
@@ -61,7 +61,7 @@ class WalkEvent:
         return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether it rejects epsilon; with nothing spared for delta, larger ones are tried too."""
+        """Whether it rejects epsilon; without a part for delta, larger epsilons are tried too."""
         log_odds = self.plan.order.log_odds(epsilon)
         if self.crossing(log_odds) >= self._left:
             return False
@@ -120,12 +120,12 @@ class WalkEvent:
 
     @property
     def _left(self) -> float:
-        """The part of alpha that is left for the event at delta = 0."""
+        """The part of alpha for the event at delta = 0."""
         return self.alpha - (self.plan.spare or 0.0)
 
     @functools.cached_property
     def _limit(self) -> float | None:
-        """Where the chance without delta reaches what is left of alpha; None at epsilon 0."""
+        """The log odds at which the chance without delta reaches `_left`; None at epsilon 0."""
         crossing, lowest, left = self.crossing, self._lowest, self._left
         if crossing(lowest) >= left:
             return None
@@ -138,7 +138,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _affordable(self) -> list[float]:
-        """The log odds, of some up to the limit, at which delta adds no more than is spared."""
+        """Log odds up to the limit at which delta adds at most its part."""
         tried = np.linspace(self._lowest, self._limit or self._lowest, 3)
         return [float(x) for x in tried[self.delta_terms(tried) <= (self.plan.spare or 0.0)]]
 
@@ -149,7 +149,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _finer(self) -> tuple[FloatArray, FloatArray]:
-        """Log odds and chances next to the least chance: those below alpha may be few."""
+        """Log odds near the least chance, with chances: few of them may be below alpha."""
         tried, chances = self._tried
         least = int(np.argmin(chances))
         low, high = tried[max(least - 1, 0)], tried[min(least + 1, _TRIED)]
@@ -162,7 +162,7 @@ class WalkEvent:
 
 
 def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: float) -> float:
-    """The point where a chance below alpha at `low` reaches it; `high` if it does not before."""
+    """The point where a chance below alpha at `low` reaches alpha; at most `high`."""
     point = crossing_point(chance, alpha, low, high, _TOLERANCE)
     return point if point == high else max(point - _TOLERANCE, low)
 
@@ -170,10 +170,10 @@ def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: f
 def one_run_valid(setting: AuditSetting) -> Estimate:
     """The largest epsilon that the correct guesses reject, over all numbers of guesses at once.
 
-    This describes fair coins; with coins of another probability (Proposition 5.7) and with pairs
-    (appendix A) only the orders and the chance of a correct guess differ. For pairs, too, the bound
-    is on the epsilon for adding or removing one client, as in every other estimate; the details
-    have that for replacing one, twice as large.
+    The following is for fair coins; with coins of another probability (Proposition 5.7) and with
+    pairs (appendix A) only the orders and the probability of a correct guess differ. For pairs,
+    too, the bound is on the epsilon for adding or removing one client; the details have the one for
+    replacing a client, twice as large.
 
     With fair coins the scores without their coins determine a plan (plan.py): the order of guesses,
     either at both ends, so that the k+ = r / 2 largest scores are guessed to be included and the
@@ -187,9 +187,9 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
 
     The bound is valid by the theorem in plan.py. Given the output, the events {Q >= q} shrink with
     q. Let q be the least for which the result exceeds the true epsilon. Whenever it does, Q is at
-    least q, an event that for the epsilon' of q, which is above the true one, has a chance of at
-    most alpha. If nothing is spared for delta, the numbers and levels, and so these events, are the
-    same for all outputs, which determine the order alone (Steinke et al. 2023, Lemma 4.7).
+    least q, and this event has probability at most alpha, as the epsilon' of q is above the true
+    one. Without a part for delta, the numbers and levels, and so these events, are the same for all
+    outputs, which determine only the order (Steinke et al. 2023, Lemma 4.7).
     """
     setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
     scores, level = setting.scores, 1 - setting.confidence
@@ -217,7 +217,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             **guesses.details(scores.num_coins, setting.delta),
             "p_value_at_epsilon_0": min(bound.p_value_at_0 for bound in bounds),
             "num_choices": sum(bound.num_choices for bound in bounds),
-            # Pairs measure the replacement of one client by another.
+            # Pairs measure replacing one client by another.
             **({"epsilon_replacement": 2 * best.epsilon} if scores.inclusion == "pairs" else {}),
         },
     )
@@ -236,9 +236,9 @@ def _assumption(scores: CanaryScores) -> str:
 
 @dataclass(frozen=True)
 class _TestedPlan:
-    """The event that the guesses of a plan make true."""
+    """The event of a plan, given its guesses."""
 
-    guesses: Guesses  # those with the largest bound of a single number of guesses
+    guesses: Guesses  # the guesses with the largest bound of a single number of guesses
     num_choices: int
     order: GuessOrder
     event: WalkEvent | None  # None if no guess is right
@@ -255,7 +255,7 @@ class _TestedPlan:
 
 
 def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _TestedPlan:
-    """The event that the guesses of a plan make true; all plans together fail at the level."""
+    """The event of a plan, given its guesses; all plans together fail at the level."""
     order, totals = plan.order, plan.totals()
     alpha = order.share * level
     levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
@@ -270,7 +270,7 @@ def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: flo
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
-    """The bounds of many samples, in a third of the time; None without either kind of canary."""
+    """The bounds of many samples, three times faster; None without both kinds of canaries."""
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
         first = settings[members[0]]
@@ -293,7 +293,7 @@ _PLANNED = 8
 
 _STEP = 0.01
 _FARTHEST = 8.0
-"""The distance beyond epsilon up to which a boundary is tried."""
+"""Boundaries are tried up to this distance above epsilon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,7 +337,7 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
 def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """Whether bounds of samples exceed epsilon; beyond 8, which must be alike, plans repeat."""
+    """Whether bounds of samples exceed epsilon; similar samples share 8 plans."""
     cached_region = functools.cache(
         lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
     )

@@ -2,10 +2,10 @@
 
 Guess about the canaries in an order that may depend on all scores but on no coin, and let W_r be
 the number right among the first r. Under epsilon-DP, given the scores, each guess is right with
-probability at most p = e^epsilon / (1 + e^epsilon) whatever came before (Steinke et al. 2023, proof
-of Proposition 5.1). So the walk W is dominated, in all its steps at once, by one with independent
-steps of probability p, and so is the chance that W_r >= b_r for any r of a boundary b. One test
-covers all r, and nothing is lost to a union bound.
+probability at most p = e^epsilon / (1 + e^epsilon), given all earlier ones (Steinke et al. 2023,
+proof of Proposition 5.1). So the walk W is dominated, in all its steps at once, by one with
+independent steps of probability p, and so is the probability that W_r >= b_r for some r of a
+boundary b. One test covers all r without a union bound.
 """
 
 import functools
@@ -20,7 +20,7 @@ from fl_audit.estimators.distributions import beta_quantile, first_integers
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, delta_factors
 
 _LARGEST_R0 = 10_000
-"""The largest r0 tried; a larger one would gain next to nothing and cost time."""
+"""The largest r0 tried; larger ones gain almost nothing."""
 
 _SLACK = 1e-6
 """Relative margin for rounding: a boundary drawn through a count is reached by it."""
@@ -39,8 +39,8 @@ class Boundary:
         A path with k correct guesses out of r has the chance p^k (1 - p)^(r - k), so the paths that
         cross are the same for all epsilons, and only their weights differ, by the ratio of these
         chances. The walk is thus simulated at one epsilon of each range, and the chances at the
-        others take a sum. At each r, paths less likely than `negligible` are not followed further.
-        They count as crossed, so that the chance errs upwards.
+        others take a sum. At each r, paths less likely than `negligible` are dropped and count as
+        crossed, so that the chance errs upwards.
 
         >>> boundary = Boundary(np.array([1, 3]), np.array([1, 2]))  # right, or wrong right right
         >>> boundary.crossing(0.0)
@@ -60,7 +60,7 @@ class Boundary:
 
     def _crossed(self, low: float, high: float, negligible: float) -> "_Crossings":
         walk = _Walk(low, high, negligible)
-        # Where the height rises by 1 with every guess, no walk crosses that has not before.
+        # Where the height rises by 1 with every guess, no new walk crosses.
         can_cross = np.diff(self.heights, prepend=0) < np.diff(self.totals, prepend=0)
         can_cross[0] = True
         for r, height in zip(self.totals[can_cross], self.heights[can_cross], strict=True):
@@ -76,12 +76,13 @@ class Boundary:
         So the chance of the event under (epsilon, delta)-DP with m canaries is at most crossing + m
         delta g.
 
-        Two bounds are combined. A flip that decides whether any of several events is true decides
-        at least one of them, so single events W_r >= b_r add up. And for all r >= r0 together: each
-        contains the first r0 guesses. Of r0 - 1 of these other than j, the number N that is
-        resampled is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1]. Given all else, guess j
-        decides at one value of their sum only, so with a chance of at most the mode of Binomial(N,
-        p). The events below r0 are added one by one, the others taken together, for the best r0.
+        Two bounds are combined. First, a flip that decides whether any of several events is true
+        decides at least one of them, so single events W_r >= b_r add up. Second, consider all r >=
+        r0 together: each contains the first r0 guesses. Of r0 - 1 of these other than j, the number
+        N of resampled ones is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1]. Given all else,
+        guess j decides only at one value of their sum, so with probability at most the mode of
+        Binomial(N, p). The events below r0 are added one by one, the others taken together, for the
+        best r0.
         """
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)
@@ -97,12 +98,11 @@ class Boundary:
 
 _WIDTH = 48.0
 """The width of a range of epsilons, times the root of the largest r: some standard deviations of
-W_r. The chances of a path at both ends then differ by less than a factor of e^450, which floats
-hold.
+W_r. A path's probabilities at both ends then differ by a factor below e^450, within floats.
 """
 
 _FLOOR = 1e-250
-"""The smallest chance of a path that is followed, at the low end of its range of epsilons."""
+"""The smallest probability of a path to follow, at the low end of its range of epsilons."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +126,9 @@ class _Crossings:
 class _Walk:
     """The distribution of a walk of independent steps that stops at a boundary.
 
-    It is computed at the low end of a range of epsilons, and what it leaves out is negligible at
-    all of them: of walks with few correct guesses at the low end, of those with many at the high
-    end. `lost` bounds the chance of the walks that are left out.
+    It is computed at the low end of a range of epsilons. Dropped walks, whose probability `lost`
+    bounds, are negligible in the whole range: those with few correct guesses at its low end, those
+    with many at its high end.
     """
 
     def __init__(self, low: float, high: float, negligible: float) -> None:
@@ -137,7 +137,7 @@ class _Walk:
         self._negligible = negligible
         self._steps = 0
         self._lowest = 0
-        self._chances = np.ones(1)  # of _lowest, _lowest + 1, ... right guesses
+        self._chances = np.ones(1)  # the probabilities of _lowest, _lowest + 1, ... right guesses
         self._chances_of_steps: dict[int, tuple[int, FloatArray]] = {}
         self._stopped: list[tuple[int, int, FloatArray]] = []
 
@@ -192,8 +192,8 @@ class _Walk:
 
 
 def _chances_after(n: int, low: float, high: float, negligible: float) -> tuple[int, FloatArray]:
-    """The smallest relevant number of correct guesses out of n, and the chances from there on."""
-    # Bernstein's inequality: no more than `negligible` is farther than this from the mean.
+    """The smallest relevant number of correct guesses out of n, and probabilities from there on."""
+    # Bernstein's inequality: at most `negligible` is farther than this from the mean.
     log = np.log(2 / negligible)
     first, last = (
         n * special.expit(epsilon)
@@ -211,8 +211,8 @@ def _chances_after(n: int, low: float, high: float, negligible: float) -> tuple[
 def single_bounds(totals: IntArray, correct: IntArray, level: float | FloatArray) -> FloatArray:
     """The epsilon at which W_r >= correct has probability `level` in the walk, for each r.
 
-    It is the Clopper-Pearson bound of a single r: negative if the guesses are wrong more often than
-    not, and -inf if none is right.
+    It is the Clopper-Pearson bound of a single r: negative if most guesses are wrong, and -inf if
+    none is right.
     """
     right = np.maximum(correct, 1)
     bounds = special.logit(beta_quantile(right, totals - right + 1, level))
@@ -220,7 +220,7 @@ def single_bounds(totals: IntArray, correct: IntArray, level: float | FloatArray
 
 
 def boundary_at(totals: IntArray, epsilon: float, level: float | FloatArray) -> Boundary:
-    """The fewest correct guesses whose `single_bounds` at these levels are at least epsilon.
+    """The boundary of the fewest correct guesses whose `single_bounds` are at least epsilon.
 
     The larger epsilon, the higher the boundary. Numbers of guesses that are too few even if all are
     right are left out; the boundary may be empty.

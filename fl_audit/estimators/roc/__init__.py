@@ -1,4 +1,4 @@
-"""Measures of how well scores separate members from others, as attack papers report it: no bounds.
+"""Measures of the separation of members and non-members, as in attack papers: no bounds.
 
 >>> from fl_audit.estimators import CanaryScores
 >>> scores = CanaryScores(included=[0.3, 0.4, 0.9], excluded=[0.1, 0.2, 0.5])

@@ -1,8 +1,8 @@
 """The ROC curve of canary scores, the area under it, and statistics of it.
 
 "score >= threshold" is the guess that the canary participated. No threshold separates equal scores,
-so the curve passes ties in one step. An `ApproximateInterval` has its confidence only in the limit
-of many scores.
+so the curve passes ties in one step. An `ApproximateInterval` reaches its confidence only in the
+limit of many scores.
 """
 
 import math
@@ -20,7 +20,7 @@ from fl_audit.estimators.setting import NotApplicableError
 
 
 class ApproximateInterval(Interval):
-    """A two-sided interval of a statistic whose confidence is that of many scores only.
+    """A two-sided interval of a statistic, with asymptotic confidence.
 
     It is no bound on epsilon, and shows nothing about privacy.
 
@@ -96,7 +96,7 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
 
     There is no interpolation, as in Carlini et al. (2022), "Membership inference attacks from first
     principles", arXiv:2112.03570. With fewer than 1 / false_positive_rate excluded scores, it is
-    the rate at no false positive at all.
+    the rate without any false positive.
 
     Args:
       scores: Scores of included and excluded canaries.
@@ -113,7 +113,7 @@ def tpr_at_fpr(scores: CanaryScores, false_positive_rate: float) -> float:
     allowed = allowed_false_positives(false_positive_rate, scores.num_excluded)
     if allowed == scores.num_excluded:
         return 1.0
-    # A threshold at this score has one false positive too many; any above it has few enough.
+    # A threshold at this score has one false positive too many; any higher threshold is allowed.
     limit = np.partition(scores.excluded, -allowed - 1)[-allowed - 1]
     return float(np.mean(scores.included > limit))
 
@@ -133,8 +133,8 @@ def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> in
 def balanced_accuracy(scores: CanaryScores) -> float:
     """The best mean of true positive and true negative rate over all thresholds.
 
-    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on the same scores: it
-    does worse on fresh ones, and even uninformative scores give a value above 1/2.
+    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on the same scores, so it
+    is worse on fresh ones, and even uninformative scores give a value above 1/2.
 
     Raises:
       NotApplicableError: There are no included or no excluded scores.
@@ -148,7 +148,7 @@ def balanced_accuracy(scores: CanaryScores) -> float:
 
 
 def auc(scores: CanaryScores) -> float:
-    """The chance that a random included score exceeds a random excluded one, with ties as a half.
+    """The probability that a random included score exceeds a random excluded one, ties as a half.
 
     It is the Mann-Whitney statistic over the number of pairs: the area under the ROC curve.
 
@@ -172,9 +172,9 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
 
     That variance is 0 exactly if all pairs of an included and an excluded score have the same
     outcome: w = 1, 0 or, all tied, 1/2. Then the smaller class gives m disjoint pairs, all of that
-    outcome, and its chance is at least q = (1 - confidence)^(1 / m) (Clopper & Pearson 1934): the
-    interval is [w q, w q + 1 - q]. With a single canary on either side there is no variance, and
-    it is [0, 1].
+    outcome, and its probability is at least q = (1 - confidence)^(1 / m) (Clopper & Pearson 1934):
+    the interval is [w q, w q + 1 - q]. With a single canary on either side there is no variance,
+    and it is [0, 1].
 
     Args:
       scores: Scores of included and excluded canaries.

@@ -1,4 +1,4 @@
-"""`roc_summary`: the measures of membership inference that papers report, with intervals."""
+"""`roc_summary`: the usual measures of membership inference, with intervals."""
 
 import math
 from collections.abc import Callable
@@ -45,11 +45,11 @@ def bootstrap_interval(
 ) -> ApproximateInterval:
     """A bias-corrected percentile interval for a statistic of the scores.
 
-    Included and excluded scores are each drawn with replacement, as many as there are. The
-    interval is approximate: right in the limit of many scores and for smooth statistics. It is
-    not a valid bound: for a few scores, for extremes (a largest score, a rate at next to no false
-    positives) and for statistics that are maximised on the scores it covers less often than stated.
-    In particular the lower end of such an interval of an epsilon is no lower bound; that of
+    Included and excluded scores are each resampled with replacement, in equal number. The interval
+    is approximate: right in the limit of many scores and for smooth statistics. It is not a valid
+    bound: for a few scores, for extremes (a largest score, a rate at next to no false positives)
+    and for statistics that are maximised on the scores it covers less often than stated. In
+    particular the lower end of such an interval of an epsilon is no lower bound; that of
     `threshold_valid` is.
 
     Args:
@@ -88,10 +88,10 @@ def bias_corrected_interval(
 ) -> ApproximateInterval:
     """The interval from an estimate and its bootstrap replicates; ValueError for NaN.
 
-    With z0 the normal quantile of the share of replicates below the estimate (equal ones half),
-    its ends are the replicates' quantiles at Phi(2 z0 -+ z), z that of the confidence: the BC
-    interval of Efron (1987), "Better bootstrap confidence intervals", JASA 82, 171-185. The
-    acceleration of BCa is left out, as it needs the statistic without each score in turn.
+    With z0 the normal quantile of the share of replicates below the estimate (equal ones half), its
+    ends are the replicates' quantiles at Phi(2 z0 -+ z), z that of the confidence: the BC interval
+    of Efron (1987), "Better bootstrap confidence intervals", JASA 82, 171-185. The acceleration of
+    BCa is omitted, because it needs leave-one-out statistics.
     """
     values = np.sort(np.asarray(replicates, dtype=np.float64))
     count = len(values)
@@ -114,7 +114,7 @@ def _resampled(scores: CanaryScores, rng: np.random.Generator) -> CanaryScores:
 
 
 LEAST_FALSE_POSITIVES = 10
-"""The fewest allowed false positives with which the bootstrap covers about as often as stated."""
+"""With fewer allowed false positives the bootstrap covers less often than stated."""
 
 
 def tpr_at_fpr_interval(
@@ -164,10 +164,10 @@ def tpr_at_fpr_replicates(
 ) -> FloatArray:
     """`tpr_at_fpr` of scores drawn with replacement, without resampling any score.
 
-    Among n excluded scores in descending order, the one drawn has index floor(n U) with U uniform.
-    So the (k + 1)-th largest of n drawn, which is the threshold if k false positives are allowed,
-    has index floor(n U_(k + 1)) with U_(k + 1) ~ Beta(k + 1, n - k); and the number of drawn
-    included scores above it is binomial.
+    Among n excluded scores in descending order, a drawn one has index floor(n U) with U uniform. So
+    the (k + 1)-th largest of n drawn scores, the threshold if k false positives are allowed, has
+    index floor(n U_(k + 1)) with U_(k + 1) ~ Beta(k + 1, n - k), and the number of drawn included
+    scores above it is binomial.
     """
     n = scores.num_excluded
     allowed = allowed_false_positives(false_positive_rate, n)
@@ -180,13 +180,12 @@ def tpr_at_fpr_replicates(
     return np.asarray(rng.binomial(members, above / members) / members)
 
 
-# Epsilon from the confidence interval of a ratio of rates, as tensorflow-privacy offers it.
+# Epsilon from the confidence interval of a ratio of rates, as in tensorflow-privacy.
 #
 # Its epsilon_lower_bound has five: KATZ_LOG, ADJUSTED_LOG, BAILEY, INV_SINH and CLOPPER_PEARSON.
-# The module is not in the installed release, 0.9.0, and it needs statsmodels, which is not
-# installed either. scipy has the first of them, which is called here, and
-# `threshold_clopper_pearson` is the last. The other three are in no installed library and are left
-# out: they are approximate like Katz's, and `threshold_valid` is exact.
+# The module is not in release 0.9.0, and it needs statsmodels. Here scipy computes the first, and
+# `threshold_clopper_pearson` is the last. The other three are left out: they are approximate like
+# Katz's, and `threshold_valid` is exact.
 
 
 @dataclass(frozen=True)
@@ -225,10 +224,9 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
     it see Lu et al. (2022), "A general framework for auditing differentially private machine
     learning", arXiv:2210.08643.
 
-    How often the bound fails follows from the exact distribution of the ratio: at 95 % it exceeds
-    log(TPR / FPR) in 7.2 % of audits with 100 members, 10,000 others and rates of 0.002 and 0.001,
-    in 6.1 % with rates of 0.05 and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but
-    37 % have no bound at all.
+    By the exact distribution of the ratio, the bound at 95 % exceeds log(TPR / FPR) in 7.2 % of
+    audits with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 % with rates of 0.05
+    and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but 37 % have no bound at all.
 
     Args:
       counts: Counts at one threshold, such as those of `counts_at`.
@@ -285,11 +283,10 @@ class OperatingPoint:
 
     Attributes:
       false_positive_rate: The largest false positive rate allowed.
-      false_positives: The number of false positives that this allows; 0 if there are too few
-        excluded scores.
-      true_positive_rate: The largest true positive rate of a threshold within that rate.
-      interval: Bias-corrected bootstrap interval; None with fewer than 10 false positives allowed,
-        where the bootstrap fails.
+      false_positives: The allowed number of false positives; 0 with too few excluded scores.
+      true_positive_rate: The largest true positive rate of a threshold within the allowed rate.
+      interval: Bias-corrected bootstrap interval; None with fewer than 10 allowed false positives,
+        for which the bootstrap fails.
     """
 
     false_positive_rate: float
@@ -300,7 +297,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class RocSummary:
-    """A summary of how well scores separate included from excluded canaries, no bound on epsilon.
+    """Measures of how well scores separate included from excluded canaries; no bound on epsilon.
 
     Attributes:
       num_included: Number of canaries that participated in training.
@@ -389,9 +386,9 @@ def detection_rates(
 ) -> tuple[DetectionRate, ...]:
     """The detection at each of REPORTED_RATES, with thresholds from the null's tail.
 
-    A score is above the threshold of a rate if an excluded canary scores as high with a chance of
-    at most the rate. So the rate may be arbitrarily small, whereas n excluded scores can measure
-    none below 1 / n. There is at least one included score.
+    A score is above the threshold of a rate if an excluded canary scores as high with probability
+    at most the rate. So the rate may be arbitrarily small, whereas n excluded scores cannot measure
+    rates below 1 / n. There is at least one included score.
 
     >>> from fl_audit.estimators.null import GaussianCanaryNull
     >>> included = np.arange(10) / 100  # the standard deviation of the null is 0.01

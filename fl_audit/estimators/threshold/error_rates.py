@@ -5,35 +5,35 @@ rates. Let P1 be the distribution of an included canary's score and x_k the k-th
 included scores. Written as the upper quantile of P1 at a uniform variable, that score belongs to
 the k-th smallest variable U_(k), and P1(X >= x_k) >= U_(k), with equality for a continuous
 distribution. So bounds b_k with P(U_(k) >= b_k for all k) >= confidence are lower bounds on the
-true positive rates of the thresholds x_k, all at once, whatever the distribution and with ties too;
-and 1 - b_k are upper bounds on the false negative rates.
+true positive rates of the thresholds x_k, all at once, for any distribution and with ties too; and
+1 - b_k are upper bounds on the false negative rates.
 
 b_k is the quantile of U_(k), a Beta(k, n - k + 1), at a local level. With one level for all k this
 is the one-sided Berk-Jones band (Berk & Jones 1979; Moscovich, Nadler & Spiegelman 2016). But a
 lower bound on a rate near k / n costs epsilon about z(level) / sqrt(k): much if k is small, little
-in the bulk. Averaged over log k the loss is smallest with levels about as k^(-1/2); weak audits and
-a delta above 1 / n move the best threshold to larger k, so the levels here are half way from there
-to equal ones, as k^(-1/4). Those of the smallest scores, which detect excluded canaries, are a
-quarter of that: the best threshold is mostly among the largest. Only some ranks are used, each a
-fifth larger than the one before, and the band is constant between them: more ranks cost level, and
-the loss between two of them is small.
+in the bulk. Averaged over log k the loss is smallest with levels about proportional to k^(-1/2);
+weak audits and a delta above 1 / n move the best threshold to larger k, so the levels here are a
+compromise with equal ones, k^(-1/4). For the smallest scores, which detect excluded canaries, they
+are a quarter of that: the best threshold is mostly among the largest. Only some ranks are used,
+each a fifth larger than the previous one, and the band is constant between them: more ranks cost
+level, and the loss between two ranks is small.
 
-If the expected shift of included scores is known before there are scores, as of uploads whose noise
-is stated, one rank is the best (`favoured_rank`): its level and those of its neighbours are
-multiplied, by up to 31. The rank depends on no score, so the band stays valid. For 150 included
+If the expected shift of included scores is known beforehand, as for uploads with stated noise, one
+rank is expected to be the best (`favoured_rank`): its level and those of its neighbours are
+multiplied by up to 31. The rank depends on no score, so the band stays valid. For 150 included
 scores N(2, 1), the bound of `threshold_valid` is then 0.71 of epsilon 7.58 instead of 0.67, and for
 N(1, 1) 0.60 of 3.14 instead of 0.55 (delta 1e-3, medians of 400 samples).
 
-The levels' common factor makes the chance that the band fails anywhere equal to 1 - confidence, by
-the exact boundary-crossing probability. In samples above _EXACT_UP_TO that probability is taken of
-the ranks within _EXACT_UP_TO of either end; the two ends, which are nearly independent, and the
-ranks between them, whose levels are small, are added (a union bound).
+The levels' common factor makes the probability that the band fails anywhere equal to 1 -
+confidence, by the exact boundary-crossing probability. In samples above _EXACT_UP_TO that
+probability is computed for the ranks within _EXACT_UP_TO of either end; the two nearly independent
+ends, and the ranks between them, whose levels are small, are combined by a union bound.
 
-Median epsilon of `threshold_valid` by this band, compared with Bonferroni over some 45 thresholds
-fixed by their false positive rates, with half of the scores to choose a threshold and half to test
-it, and, as an ideal, with Clopper-Pearson at the best threshold for the distribution (delta 1e-5,
-confidence 0.95, included scores N(shift, 1) and excluded ones N(0, 1), 400 samples, 100 of those
-of 10,000 scores):
+The table has the median epsilon of `threshold_valid` by this band. It is compared with Bonferroni
+over some 45 thresholds fixed by their false positive rates; with a split, where half of the scores
+choose a threshold and half test it; and, as an ideal, with Clopper-Pearson at the best threshold
+for the distribution (delta 1e-5, confidence 0.95, included scores N(shift, 1) and excluded ones
+N(0, 1), 400 samples, 100 of those of 10,000 scores):
 
     scores  shift  Bonferroni   split    band  best fixed
         50    0.5        0.05    0.00    0.29        0.28
@@ -64,7 +64,7 @@ from fl_audit.estimators.null import NullTail, spaced_ranks
 
 @dataclass(frozen=True)
 class LogRates:
-    """Logs of bounds on error rates, one per threshold."""
+    """Logs of bounds on error rates, for each threshold."""
 
     error: FloatArray  # upper bounds on the error rates
     success: FloatArray  # lower bounds on one minus the error rates
@@ -80,7 +80,7 @@ def jeffreys_upper(errors: IntArray, trials: int, confidence: float) -> LogRates
     >>> np.exp(bounds.error).round(7).tolist()
     [0.0019184, 1.0]
     """
-    # From the lower quantile of the complement: the tail that keeps its digits.
+    # From the lower quantile of the complement, the accurate tail.
     rest = beta_quantile(trials - errors + 0.5, errors + 0.5, 1 - confidence)
     return log_rates(np.where(errors == trials, 0.0, rest))
 
@@ -123,8 +123,8 @@ def log_rates(success: FloatArray) -> LogRates:
 # U_(k) < b exactly if at least k of the sample are below b. The counts below b_1 <= b_2 <= ... form
 # a Markov chain with binomial steps, so one pass over the boundary gives the distribution of the
 # counts that have crossed nowhere (Noe 1972; Moscovich & Nadler 2017, "Fast calculation of boundary
-# crossing probabilities for Poisson processes"). The crossing probabilities of all steps are added:
-# so probabilities of 1e-11 keep their digits, which one minus the rest would lose.
+# crossing probabilities for Poisson processes"). The crossing probabilities of all steps are added,
+# so even probabilities of 1e-11 are accurate.
 
 
 def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:
@@ -148,7 +148,7 @@ def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
 def _chance_of_crossing(
     n: int, ranks: IntArray, points: FloatArray, *, is_too_small: bool
 ) -> float:
-    below = range(1)  # the counts below the last point, of paths that have crossed nowhere
+    below = range(1)  # counts below the last point, for paths that have not crossed
     chances = np.array([1.0])
     crossed, last = 0.0, 0.0
     for rank, point in zip(ranks, points, strict=True):
@@ -160,7 +160,7 @@ def _chance_of_crossing(
         else:  # at most k - 1 below: at least n - k + 1 of all others are above
             beyond = beta_cdf(n - rank + 1, lacking[crossing], 1 - share)
         crossed += float(chances[crossing] @ beyond)
-        # A count of at least the last rank can be too large no more, and is dropped.
+        # A count of at least the last rank can no longer be too large, and is dropped.
         still = range(rank) if is_too_small else range(rank, ranks[-1])
         chances = chances @ _steps(n, below, still, share)
         below, last = still, point
@@ -168,7 +168,7 @@ def _chance_of_crossing(
 
 
 def _steps(n: int, before: range, after: range, share: float) -> FloatArray:
-    """Transition probabilities of the counts: each point above moves below with chance `share`."""
+    """Transition probabilities of counts: each point above moves below with probability `share`."""
     more = np.maximum(np.array(after) - np.array(before)[:, None], 0)
     rest = n - np.array(after)
     log_chance = special.xlogy(more, share) + special.xlog1py(rest, -share)
@@ -188,17 +188,19 @@ def _log_choices(n: int, before: range, after: range) -> FloatArray:
 
 
 _EXACT_UP_TO = 120
-"""Ranks at either end. Those between get a tenth of the level and would cost most of the time."""
+"""The number of ranks at either end; those between get a tenth of the level and would take most
+time.
+"""
 
 _DECAY = 0.25
 _SMALLEST_SCORES = 0.25
 """The share of the level for the smallest scores, relative to the largest."""
 
 _FAVOUR, _FAVOUR_WIDTH = 30.0, 0.3
-"""The factor of a favoured rank's level, less 1, and the width in log rank of its neighbours'."""
+"""The factor of a favoured rank's level, minus 1, and the width in log rank of its effect."""
 
 _LARGEST_FAILURE = 0.999
-"""The largest failure probability of a band: beyond it levels would reach 1."""
+"""The largest failure probability of a band; beyond it levels would reach 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +213,7 @@ class TruePositiveBand:
 
 
 def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:
-    """The rank with the largest expected lower bound, for a shift that is known beforehand.
+    """The rank with the largest expected lower bound, for a shift known beforehand.
 
     It maximises log((b_k - delta) / FPR) at the median of the k-th largest score. The shift is in
     standard deviations of excluded scores.
@@ -246,8 +248,8 @@ def true_positive_band(n: int, confidence: float, favoured: int | None = None) -
     def excess(log_factor: float) -> float:
         return math.log(_failure(n, ranks, math.exp(log_factor) * weights) / failing)
 
-    # With the lower factor the levels add up to half of what is allowed; with the upper one the
-    # largest level, whose weight is 1, exceeds it by itself.
+    # With the lower factor the levels add up to half of the failure probability; with the upper one
+    # the largest level, whose weight is 1, alone exceeds it.
     lower, upper = math.log(failing / (2 * weights.sum())), math.log(failing) + 1e-9
     factor = math.exp(optimize.brentq(excess, lower, upper, xtol=1e-8) - 3e-8)
     levels = factor * weights
@@ -269,7 +271,7 @@ def _weights(n: int, ranks: IntArray, favoured: int | None) -> FloatArray:
 
 def _points(n: int, ranks: IntArray, levels: FloatArray) -> FloatArray:
     """Lower bounds b_k on U_(k)."""
-    # A lower bound on U_(j) holds for U_(k), k > j; that matters for levels near 1 only.
+    # A lower bound on U_(j) also holds for U_(k), k > j; that matters only for levels near 1.
     return np.maximum.accumulate(beta_quantile(ranks, n + 1 - ranks, levels))
 
 

@@ -4,18 +4,17 @@ With a known null, excluded scores are not needed for the bound, so they can tes
 reject it, the empirical null is used.
 
 A null by design (this program drew the canaries and scored them) can be false only by a fault of
-the program. It is rejected below REFUTED_BELOW, which costs next to nothing of the confidence.
+the program. It is rejected below REFUTED_BELOW, at almost no cost in confidence.
 
-A null that an argument names, such as --dim, may well be wrong: another model, or scores that are
-no cosines with one vector. So the failure probability alpha of a bound is divided. The null is
-rejected at alpha SHARE_OF_REFUTATION, and a bound by it is made with the rest of alpha: if the null
-is true, the bound fails with that rest, and the empirical one, to which a rejection leads, is used
-with probability alpha SHARE_OF_REFUTATION at most. If the null is false, a bound by it is above 0
-only if included and excluded scores differ: some test at ranks of the excluded scores, exact
-whatever their distribution (rejection_tests.py), rejects at alpha that both have one distribution.
-So if no canary left a trace, the share of audits with a positive bound is at most alpha, whatever
-the argument said of the null. With fewer than 2 excluded scores the null cannot be tested, and the
-bound says what it rests on.
+A null from an argument, such as --dim, may well be wrong: for another model, or for scores that are
+not cosines with one vector. So the failure probability alpha of a bound is divided. The null is
+rejected at level alpha SHARE_OF_REFUTATION, and a bound under it uses the rest of alpha. If the
+null is true, the bound fails with at most that rest, and the empirical null is used with
+probability at most alpha SHARE_OF_REFUTATION. If the null is false, a bound under it is positive
+only if included and excluded scores differ: some test at ranks of the excluded scores, exact for
+any distribution (rejection_tests.py), rejects equal distributions at level alpha. So without any
+leak the share of audits with a positive bound is at most alpha, even if the argument was wrong.
+With fewer than 2 excluded scores the null cannot be tested, and the bound states its assumption.
 """
 
 import functools
@@ -34,7 +33,7 @@ REFUTED_BELOW = 1e-6
 """The p-value below which excluded scores reject a null that holds by design."""
 
 SHARE_OF_REFUTATION = 0.05
-"""The share of the failure probability at which they reject a null that only an argument names."""
+"""The share of the failure probability at which they reject a null from an argument."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,11 @@ class ChosenNull:
     """The null on which a bound rests."""
 
     tail: NullTail | None  # None for the empirical null
-    confidence: float  # left for a bound under the null
-    assumption: str = ""  # of the tail, as a sentence after a space; empty if nothing
-    allows_no_bound: bool = False  # only an argument names the tail, and scores do not differ
+    confidence: float  # the failure probability for a bound under the null
+    assumption: str = (
+        ""  # the assumed tail, as a sentence after a space; empty if nothing is assumed
+    )
+    allows_no_bound: bool = False  # the tail comes from an argument, and scores do not differ
     refutation: str | None = None  # why a known null is not used
 
     @property
@@ -61,7 +62,7 @@ class ChosenNull:
         return details
 
 
-@functools.lru_cache(maxsize=1)  # several methods use one setting in turn
+@functools.lru_cache(maxsize=1)  # because several methods use one setting in turn
 def chosen_null(setting: AuditSetting) -> ChosenNull:
     """The known null, unless scores reject it or are all equal; else the empirical one."""
     tail = setting.null.known_tail()
@@ -89,7 +90,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
 
 
 def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> ChosenNull:
-    """The null that an argument names, if the scores do not reject it."""
+    """The null from an argument, if the scores do not reject it."""
     num_excluded = setting.scores.num_excluded
     assumption = _assumption(tail, num_excluded)
     if num_excluded < 2:
@@ -106,13 +107,13 @@ def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> Ch
 
 
 def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
-    """Why known nulls were not used, each reason once, from the details of estimates."""
+    """Why known nulls were not used, each reason once, by the details of estimates."""
     reasons = (str(row["refuted_null"]) for row in details if "refuted_null" in row)
     return list(dict.fromkeys(reasons))
 
 
 def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | None:
-    """Why the scores do not allow the null; None if they do."""
+    """Why the scores reject the null; None if they do not."""
     everything = np.concatenate([scores.included, scores.excluded])
     if len(everything) > 1 and np.ptp(everything) == 0:
         return (

@@ -26,15 +26,15 @@ from fl_audit.estimators.threshold.error_rates import (
 
 @dataclass(frozen=True)
 class ThresholdBound:
-    """A threshold and the epsilon that follows from bounds on its error rates."""
+    """A threshold, and the epsilon from bounds on its error rates."""
 
     epsilon: float  # the lower bound, in nats, at least 0, possibly infinite
     threshold: float  # scores above it are guessed included; the method decides about equal ones
     guess: Guess  # by (TPR - delta) / FPR, or "excluded" by (TNR - delta) / FNR
     false_negatives: int  # included canaries guessed to be excluded
     fnr_upper: float
-    log_fpr_upper: float  # of the rate itself, if that is known
-    index: int  # among the thresholds compared
+    log_fpr_upper: float  # the false positive rate itself, if known
+    index: int  # the index among the compared thresholds
 
     def details(self) -> dict[str, Detail]:
         """The details of an estimate about its threshold."""
@@ -85,14 +85,14 @@ UpperBounds = Callable[[IntArray, int, float], LogRates]
 def threshold_as_published(
     setting: AuditSetting, *, method: str, upper: UpperBounds, intervals: str
 ) -> Estimate:
-    """The largest epsilon that a threshold on the scores gives, as papers report it.
+    """The largest epsilon of any threshold on the scores, as published.
 
     It is the max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) /
     FNR)), where "score >= threshold" means included, FNR is its upper bound, and FPR is exact under
     the closed-form null and its upper bound under the empirical one.
 
-    It spends alpha, one minus the confidence, on each rate: 2 alpha on both together under the
-    empirical null.
+    Each rate has failure probability alpha, one minus the confidence, so under the empirical null
+    both together have 2 alpha.
     """
     best = _best_threshold(setting, upper)
     return Estimate(
@@ -139,7 +139,7 @@ def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ThresholdBound
 
 
 def _guarantee(setting: AuditSetting) -> str:
-    """What such a bound would guarantee for a fixed threshold, and that it does not here."""
+    """The guarantee for a fixed threshold, and why it does not hold here."""
     level = f"{100 * setting.confidence:g} %"
     rates = (
         "the false negative rate (the false positive rate is exact)"
@@ -154,7 +154,7 @@ def _guarantee(setting: AuditSetting) -> str:
 
 
 def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
-    """The included scores, ascending, without those that another one dominates.
+    """The included scores, ascending, without dominated ones.
 
     Between two included scores FNR stays the same while FPR falls with the threshold, so the best
     threshold is an included score, itself counted as a true positive (excluded scores that tie

@@ -3,21 +3,20 @@
 Let t be the j-th largest of n0 excluded scores and N the number of the n1 included scores above it.
 Write each excluded score as the upper quantile of its distribution P0 at a uniform variable: as
 that quantile does not increase, the j-th largest score belongs to the j-th smallest variable V, and
-P0(X > t) <= V, a Beta(j, n0 - j + 1), whatever the distribution and with ties too (Wilks 1941;
-Scheffe & Tukey 1945). Given the excluded scores t is fixed and N binomial with the true positive
-rate of t. If the mechanism allows at most a rate G(v) at a false positive rate of v, with G
-increasing, then
+P0(X > t) <= V, a Beta(j, n0 - j + 1), for any distribution and with ties too (Wilks 1941; Scheffe &
+Tukey 1945). Given the excluded scores t is fixed and N binomial with the true positive rate of t.
+If the mechanism allows at most a rate G(v) at a false positive rate of v, with G increasing, then
 
     P(N >= k) <= E[ P(Binomial(n1, G(V)) >= k) ],
 
-which is the exact p-value of the mechanism's claim: it averages over the errors of both rates, of
-which two separate confidence bounds would add the worst cases. The tests at several ranks share the
-failure probability in fixed parts (a union bound), so at the given confidence none of them rejects
-the true claim, and the largest claim that any rejects is a lower bound on it.
+the exact p-value of the mechanism's claim: it averages over the errors of both rates, whereas two
+separate confidence bounds would add the worst cases. The tests at several ranks share the failure
+probability in fixed parts (a union bound), so at the given confidence none of them rejects the true
+claim, and the largest claim that any rejects is a lower bound on it.
 
-Median epsilon of `threshold_valid` by these tests, compared with separate Clopper-Pearson bounds on
-both rates with a Bonferroni correction over 18 ranks and, as an ideal, with such bounds at the
-single best threshold for the distribution (1,000 scores each of N(shift, 1) and N(0, 1), delta
+The table has the median epsilon of `threshold_valid` by these tests, by separate Clopper-Pearson
+bounds on both rates with a Bonferroni correction over 18 ranks, and, as an ideal, by such bounds at
+the single best threshold for the distribution (1,000 scores each of N(shift, 1) and N(0, 1), delta
 1e-5, confidence 0.95, 100 samples):
 
     shift  separate  best fixed   tests
@@ -56,7 +55,9 @@ The claim is a number at least 0, such as epsilon; G increases with the rate and
 """
 
 _SPACING = 1.2
-"""Ratio of adjacent ranks. They are dense: of clustered scores, only a cluster's edge counts."""
+"""Ratio of adjacent ranks. They are dense because for clustered scores only a cluster's edge
+matters.
+"""
 
 _LOWEST_SCORES = 0.25
 """The share of the level for thresholds among the lowest scores, relative to the highest."""
@@ -70,7 +71,7 @@ class RankTests:
     """Tests at fixed ranks of the excluded scores.
 
     The range of V is divided into cells, and V is replaced by the upper end of its cell: p-values
-    are too large by about a tenth, which costs next to nothing, and never too small.
+    are too large by about a tenth, which costs almost nothing, and never too small.
     """
 
     ranks: npt.NDArray[np.int64]  # j in [1, n0], ascending: the threshold is the j-th largest
@@ -98,7 +99,7 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
     """
     ranks, weights = _weighted_ranks(n0)
     levels = (1 - confidence) * weights / weights.sum()
-    # The cell beyond the last point has a thousandth of the smallest level: it costs nothing.
+    # The cell beyond the last point has a thousandth of the smallest level, a negligible cost.
     last = -special.ndtri(levels.min() / 1000)
     points = np.arange(_LEFT_END, last + _STEP, _STEP)
     above = special.ndtr(-points)
@@ -134,7 +135,7 @@ def largest_rejected_claim(
     log_levels = np.log(tests.levels)
 
     def least_excess(index: npt.NDArray[np.int64], claim: float) -> FloatArray:
-        """A lower bound on the log of p-value over level, from the middle of V's range alone."""
+        """A lower bound on the log of p-value over level, from the middle of V's range only."""
         k = above[index]
         rates = largest_rate(tests.cells[index, middle], claim)
         with np.errstate(divide="ignore"):
@@ -142,7 +143,7 @@ def largest_rejected_claim(
         return np.asarray(log_tail + log_upper_half - log_levels[index])
 
     def excess(index: int, claim: float) -> float:
-        """Log of p-value over level; the last cell, whose rate is 1, keeps it finite."""
+        """Log of p-value over level, finite because of the last cell, whose rate is 1."""
         k = above[index]
         tails = beta_cdf(k, n1 - k + 1, largest_rate(tests.cells[index], claim))
         return float(np.log(tails @ tests.masses) - log_levels[index])
@@ -188,13 +189,13 @@ def _root(excess: Callable[[float], float], low: float) -> float:
 
 
 def _upper_quantiles(ranks: npt.NDArray[np.int64], n0: int, points: FloatArray) -> FloatArray:
-    """Quantiles of Beta(j, n0 - j + 1) at normal scores, from the tail that keeps its digits."""
+    """Quantiles of Beta(j, n0 - j + 1) at normal scores, from the accurate tail."""
     lower = beta_quantile(ranks, n0 - ranks + 1, special.ndtr(np.minimum(points, 0)))
     upper = 1 - beta_quantile(n0 - ranks + 1, ranks, special.ndtr(-np.maximum(points, 0)))
     return np.where(points < 0, lower, upper)
 
 
-# The best of many thresholds, all of which are bounded at once: it may be chosen on the data.
+# The best of many thresholds, chosen on the data: all are bounded at once.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,9 @@
 """Threshold bounds that stay valid although the threshold is chosen on the data.
 
-Every confidence statement is exact and holds for all thresholds at once: a band on the true
-positive rates where the null distribution is known (error_rates.py), and tests that average over
-the unknown rates at ranks of excluded scores where it is not (rejection_tests.py).
-`threshold_valid` is valid for any mechanism with independent scores, `threshold_gdp` for Gaussian
-ones.
+Every confidence statement is exact and holds for all thresholds at once: with a known null
+distribution by a band on the true positive rates (error_rates.py), otherwise by tests at ranks of
+excluded scores that average over the unknown rates (rejection_tests.py). `threshold_valid` is valid
+for any mechanism with independent scores, `threshold_gdp` for Gaussian ones.
 
 Independence is an assumption. A mechanism that reveals k of m canaries, drawn at random, with
 probability m delta / k is (0, delta)-DP and makes their scores dependent: `threshold_valid` then
@@ -58,13 +57,13 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
 
     Closed-form null: max over t of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) / FNR))
     at included scores t, where "score >= t" means included. FPR is bounded by the known tail of the
-    null (null.py): for gaussian canaries the exact distribution, for those of random signs a bound,
-    the tighter the more is known of the vector that they are compared with. FNR is bounded for all
-    thresholds at once by a band with probability `confidence` (error_rates.py), which is narrowest
-    where a planned shift of the scores predicts the best threshold.
+    null (null.py): for gaussian canaries the exact distribution, for random signs a bound, which is
+    tighter if the concentration of the compared vector is known. FNR is bounded for all thresholds
+    at once by a band with probability `confidence` (error_rates.py), which is narrowest where a
+    planned shift of the scores predicts the best threshold.
 
-    Empirical null: the largest epsilon that is rejected at any of some excluded scores t, where a
-    score above t means included. An (epsilon, delta)-private mechanism allows at most
+    Empirical null: the largest epsilon rejected at any of some excluded scores t, where a score
+    above t means included. An (epsilon, delta)-private mechanism allows at most
 
         TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
 
@@ -124,7 +123,7 @@ def _bounded(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> Bounded
 
 
 def _favoured(null: Null, num_included: int, delta: float, confidence: float) -> int | None:
-    """The rank that the audit's planned shift favours; None if the shift is not known."""
+    """The rank favoured by the audit's planned shift; None if the shift is unknown."""
     if null.planned_shift is None:
         return None
     return favoured_rank(num_included, null.planned_shift, delta, confidence)
@@ -212,21 +211,21 @@ def _mu_by_band(bounded: BoundedThresholds) -> tuple[float, dict[str, Detail]]:
 
 
 def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
-    """Phi^-1(p) from log p and log(1 - p), by the smaller of the two, which keeps its digits."""
+    """Phi^-1(p) from the smaller, more accurate one of log p and log(1 - p)."""
     return np.where(
         log_p < log_rest, special.ndtri_exp(log_p), -np.asarray(special.ndtri_exp(log_rest))
     )
 
 
-# For simulations: whether `threshold_valid` exceeds one epsilon in many samples. That takes no
-# search. With a known null there is a bound at each threshold; without one, a count of included
-# scores above each tested excluded one, and a critical count that is computed once.
+# For simulations: whether `threshold_valid` exceeds one epsilon in many samples, without a search.
+# With a known null there is a bound at each threshold; without one, the count of included scores
+# above each tested excluded one is compared with a critical count, computed once.
 
 
 def threshold_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """Whether `threshold_valid` at 1 - level exceeds epsilon; a known null counts as true."""
+    """Whether `threshold_valid` at 1 - level exceeds epsilon; a known null is taken as true."""
 
     def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
         included = np.sort(np.stack([scores.included for scores in samples]), axis=1)

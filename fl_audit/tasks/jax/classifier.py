@@ -62,7 +62,7 @@ class JaxModel:
 
 
 def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[int]) -> JaxModel:
-    """The functions of a classifier, as `tf.classifier.Classifier` has them."""
+    """The functions of a classifier, like `tf.classifier.Classifier`."""
 
     def is_token(labels: Array) -> Array:
         return labels != padding_label
@@ -84,13 +84,13 @@ def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[in
     )
 
 
-# Softmax cross-entropy with a gradient of one pass: automatic differentiation would scatter into a
+# Softmax cross-entropy with a one-pass gradient: automatic differentiation would scatter into a
 # matrix of zeros for the label's logit, which is slow on accelerators and on CPUs.
 
 
 def cross_entropy(logits: Array, labels: Array) -> Array:
     """The loss in nats, of shape (...), of logits (..., classes) and int32 labels (...)."""
-    # As rows: with more axes, gradients of the layers below take XLA twice as long on a CPU.
+    # As rows, because with more axes gradients of the layers below take XLA twice as long on a CPU.
     losses: Array = _row_losses(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     return losses.reshape(labels.shape)
 
@@ -104,7 +104,7 @@ def _forward(logits: Array, labels: Array) -> tuple[Array, tuple[Array, Array]]:
     largest = jnp.max(logits, -1, keepdims=True)
     powers = jnp.exp(logits - largest)
     total = jnp.sum(powers, -1, keepdims=True)
-    # In this order: float32 rounds large logits, not their difference.
+    # In this order, because float32 rounds large logits, but not their difference.
     losses = (largest[..., 0] - _at(logits, labels)) + jnp.log(total[..., 0])
     return losses, (powers / total, labels)
 
@@ -135,5 +135,6 @@ def log_odds_loss(logits: Array, labels: Array) -> Array:
 
 
 in_full_precision = functools.partial(jax.default_matmul_precision, "float32")
-"""Matrix products keep all digits of float32 inside this block: accelerators would
-otherwise round their factors, and so the cosines."""
+"""Inside this block matrix products have full float32 precision: accelerators would otherwise round
+their factors, and so the cosines.
+"""

@@ -1,9 +1,9 @@
 """Tasks' networks as JAX functions; the classes that describe them document the layers.
 
-The LSTM layer has the result of Keras' LSTM. Its gradient is written by hand: that of the recurrent
-weights is one product over all steps, where automatic differentiation adds up a matrix of their
-size for every step. There is no mask: padding comes after a sequence, and a step sees only what
-came before it.
+The LSTM layer has the result of Keras' LSTM. Its gradient is written by hand: for the recurrent
+weights it is one product over all steps, whereas automatic differentiation adds up a matrix of
+their size for every step. There is no mask, because padding comes after a sequence and a step sees
+only earlier ones.
 """
 
 import functools
@@ -44,7 +44,7 @@ class OwnJaxModel(Model):
 def functions_of(
     predict: Logits, loss: PerLabel, correct: PerLabel, log_odds: PerLabel | None
 ) -> JaxModel:
-    """A model of a user's functions, which get label 0 in place of padding (NO_CLASS or NaN)."""
+    """A model of a user's functions, which get label 0 instead of padding (NO_CLASS or NaN)."""
 
     def is_token(labels: Array) -> Array:
         is_whole = jnp.issubdtype(labels.dtype, jnp.integer)
@@ -111,7 +111,7 @@ class _Step(NamedTuple):
 def lstm_outputs(inputs: Array, kernel: Array, recurrent: Array, bias: Array) -> Array:
     """Outputs (batch, steps, units) of inputs (batch, steps, width), with gates in Keras' order."""
     by_step = jnp.swapaxes(inputs, 0, 1)
-    # A product of rows: with three axes, XLA's gradients take longer on a CPU.
+    # A product of rows, because with three axes XLA's gradients take longer on a CPU.
     from_inputs = (_rows(by_step) @ kernel + bias).reshape(*by_step.shape[:2], -1)
     return jnp.swapaxes(_recurrence(from_inputs, recurrent), 0, 1)
 
@@ -147,7 +147,9 @@ def _forward(from_inputs: Array, recurrent: Array) -> tuple[Array, Any]:
 def _backward(residuals: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, Array]:
     steps, recurrent = residuals
     zeros = jnp.zeros_like(d_outputs[0])
-    transposed = recurrent.T  # once: in the loop, jax 0.4.20's product takes three times as long
+    transposed = (
+        recurrent.T
+    )  # outside the loop, in which jax 0.4.20's product takes three times as long
 
     def step(carry: tuple[Array, Array], at: tuple[Array, _Step]) -> Any:
         (d_hidden, d_cell), (d_output, forward) = carry, at

@@ -1,7 +1,7 @@
 """A model as plain TensorFlow functions of its weights, with softmax cross-entropy loss.
 
-There are no Keras layers: a function of a list of tensors has no variables to initialise, every
-TFF compiler accepts it, and its weights are a flat vector whenever the audit needs one.
+There are no Keras layers: a function of a list of tensors has no variables to initialise, every TFF
+compiler accepts it, and its weights are easily flattened to a vector.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class Classifier(Model):
         return self._mean(self._losses(logits, labels), labels)
 
     def loss_in_blocks(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The loss made of operations that `tf.vectorized_map` supports."""
+        """The loss by operations that `tf.vectorized_map` supports."""
         return self._mean(self._losses_in_blocks(logits, labels), labels)
 
     def attacked_loss_by_example(
@@ -60,7 +60,7 @@ class Classifier(Model):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The sum of minus the labels' log probabilities, as `attacked_loss_by_example`.
 
-        It is computed from the log-odds, in float64, so that the smallest losses keep their digits.
+        It is computed from the log-odds, in float64, so that the smallest losses are accurate.
         """
         losses = tf.cast(self._attacked(logits, labels), tf.float64)
         return self._by_example(tf.nn.softplus(losses) if self.has_log_odds else losses, labels)
@@ -77,7 +77,7 @@ class Classifier(Model):
         """The sum of the counted positions' parts of the accuracy, as a float scalar."""
         return tf.reduce_sum(self._scores(logits, labels) * self._is_counted(labels))
 
-    # Of each position, of the labels' shape, in which values at padding are not counted.
+    # Values of each position, in the labels' shape; those at padding do not count.
 
     def _losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return cross_entropy(logits, _as_classes(labels))
@@ -129,7 +129,7 @@ Gradient = Callable[[tf.Tensor], tuple[tf.Tensor, None]]
 """A function from the gradient at the losses to that at (logits, labels)."""
 
 _LEAST_PROBABILITY = 1e-30
-"""Far above where float32 loses digits (1e-38), far below what a trained model gives."""
+"""Far above the smallest float32 (1e-38), and far below the probabilities of a trained model."""
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -198,19 +198,19 @@ def _losses_at_any_probability(
     # The largest probability is 1 / sum(exp(logits - largest)): at least 1 / classes, so its
     # logarithm is finite where that of the label's own probability may not be.
     log_sum = -tf.math.log(tf.reduce_max(probabilities, axis=1))
-    # In this order: large logits have few digits after the point, their difference has more.
+    # In this order, because float32 rounds large logits, but not their difference.
     return (tf.reduce_max(logits, axis=1) - tf.gather_nd(logits, at_labels)) + log_sum
 
 
-# The loss that attacks look at: minus the log-odds of a label. Cross-entropy is -log(p), which
-# float32 rounds to 0 from p = 1 - 6e-8 on, where most examples of a well trained model lie. Minus
-# the log-odds, -log(p / (1 - p)), orders examples alike, loses none of them, and is about normally
+# The loss for attacks: minus the log-odds of a label. Cross-entropy is -log(p), which float32
+# rounds to 0 from p = 1 - 6e-8 on, where most examples of a well trained model lie. Minus the
+# log-odds, -log(p / (1 - p)), ranks examples in the same order, without ties, and is about normally
 # distributed: Negoescu et al. (2024), footnote 1, for two classes; Carlini et al. (2022), section
 # IV-C, for many.
 
 
 def log_odds_loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Minus the log-odds of the labels: the log-sum-exp of all other logits less the label's.
+    """Minus the log-odds of the labels: the log-sum-exp of all other logits minus the label's.
 
     In nats, of the labels' shape; 0 if there is only one class. The number of classes is static.
     """
@@ -220,5 +220,5 @@ def log_odds_loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     others = tf.where(is_label, -float("inf"), logits)
     largest = tf.reduce_max(others, axis=-1)
     log_sum = tf.math.log(tf.reduce_sum(tf.exp(others - largest[..., None]), axis=-1))
-    # In this order: large logits have few digits after the point, their difference has more.
+    # In this order, because float32 rounds large logits, but not their difference.
     return (largest - tf.gather(logits, labels, axis=-1, batch_dims=len(labels.shape))) + log_sum

@@ -29,14 +29,14 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
     return tf.reshape(logits, [-1, tokens.shape[1], output.shape[1]])
 
 
-# The layer. Gradients are written by hand, and the state is held as columns, (1, units,
-# batch), for speed on a CPU; the result is that of Keras' LSTM. The gradient of the recurrent
-# kernel is one product over all steps, where automatic differentiation takes one product for each
-# step and adds up as many matrices. The products of a step, 16 columns at a time, are batched
-# products with a batch of one and the large matrix in front. oneDNN has another kernel for these,
-# which on one core is 1.4 times (forward) and 1.8 times (backward) as fast as a plain product with
-# 16 rows. There is no mask. A step sees only what came before it, so that padding after a sequence
-# changes no output and, where the loss does not count the outputs there, no gradient.
+# The layer. Gradients are written by hand, and the state is held as columns, (1, units, batch), for
+# speed on a CPU; the result is that of Keras' LSTM. The gradient of the recurrent kernel is one
+# product over all steps, whereas automatic differentiation adds up one product for each step. The
+# products of a step, 16 columns at a time, are batched products with a batch of one and the large
+# matrix first: oneDNN's kernel for these is on one core 1.4 times (forward) and 1.8 times
+# (backward) as fast as a plain product with 16 rows. There is no mask. A step depends only on
+# earlier ones, so padding after a sequence changes no output and, as the loss does not count
+# outputs there, no gradient.
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
 
 
 def convolve_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int = 1) -> tf.Tensor:
-    """A convolution as one product, for filters by client; 3.5 times `convolve`'s time."""
+    """A convolution as one product, for filters by client; 3.5 times as slow as `convolve`."""
     rows, columns, _, width = filters.shape
     last_row, last_column = images.shape[1] - rows, images.shape[2] - columns
     patches = [

@@ -51,16 +51,6 @@ def test_a_resumed_run_has_the_same_noise(run, engine, whole):
     assert_same_rounds(whole[1:], rounds(run, engine, state, 1))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
-def test_any_number_of_devices_gives_the_same_bits(run, engine, count):
-    """Participants' noise follows from their place in the cohort, wherever they are summed."""
-    first = engine.begin()
-    many = JaxEngine(with_keys(run, clients_per_block=2), jax.devices()[:count])
-    state = many.from_leaves(many.begin(), engine.leaves(first))
-    assert_same_rounds(rounds(run, many, state), rounds(run, engine, first))
-
-
 def test_every_run_draws_noise_of_its_own(run, engine, whole):
     other = rounds(run, engine)[0][1].seen.aggregate
     assert np.abs(other - whole[0][1].seen.aggregate).max() > 0.01

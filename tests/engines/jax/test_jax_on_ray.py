@@ -1,7 +1,6 @@
 """The engine in JAX with its clients on Ray's actors, against the engine on one machine."""
 
 import dataclasses
-import threading
 
 import msgspec
 import numpy as np
@@ -139,27 +138,6 @@ def test_rounds_as_on_one_machine(run, on_one):
 @pytest.mark.parametrize("actors", [2, 3])
 def test_the_same_bits_on_any_number_of_jax_actors(run, on_one, actors):
     np.testing.assert_array_equal(models(run, on_ray(run, actors=actors)), on_one)
-
-
-@pytest.mark.slow
-def test_a_killed_jax_actor_costs_nothing_but_time(run, on_one):
-    engine = on_ray(run, actors=2)
-    reader = engine.reader
-
-    def killing_reader(run):
-        import ray
-
-        read = reader(run)
-
-        def killing(cohort, index):
-            if index == 2:
-                threading.Timer(0.05, lambda: ray.kill(engine.on_ray.actors.all[0])).start()
-            return read(cohort, index)
-
-        return killing
-
-    engine.reader = killing_reader
-    np.testing.assert_array_equal(models(run, engine), on_one)
 
 
 @pytest.mark.slow

@@ -56,16 +56,6 @@ def test_moments_of_fine_grids(variance):
     assert stats.kstest(numbers, "norm").pvalue > 1e-3
 
 
-def test_numbers_are_as_often_even_as_odd():
-    """Rounding of a normal number to float32 before it is made whole would favour some."""
-    odd = np.mean(drawn(1e9) % 2)
-    assert abs(odd - 0.5) < 5 * 0.5 / DRAWS**0.5
-
-
-def test_no_variance_is_no_noise():
-    assert not drawn(0.0).any()
-
-
 def test_tails_and_logarithms_are_exact():
     for variance in (1e-3, 0.1, 1.0, 20.0, 63.9):
         of_both = 2 * special.ive(np.arange(1, 400), float(np.float32(variance)))

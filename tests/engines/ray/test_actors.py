@@ -181,12 +181,6 @@ def test_lost_actors_are_replaced_and_their_work_is_done_again():
     assert (ray.started, len(ray.killed)) == (6, 2)
 
 
-def test_the_others_may_do_without():
-    ray = StandIn(_always_lost_first(2))
-    assert _total(ray, actors=4, lost_actors="do_without") == _total(StandIn(), actors=1)
-    assert (ray.started, len(ray.killed)) == (4, 2)
-
-
 def test_a_loss_may_stop_the_run():
     with pytest.raises(InputError, match=r"^ray: an actor was lost: gone; once .* --resume goes"):
         _total(StandIn(_always_lost_first(1)), actors=4, lost_actors="stop")
@@ -209,12 +203,6 @@ def test_actors_that_never_start_stop_the_run():
     ray = StandIn(lambda kind, subtree: LostError("no") if kind == "load" else None)
     with pytest.raises(InputError, match=r"^ray: 3 actors were lost as they started: no;"):
         _total(ray, actors=2)
-
-
-def test_the_run_waits_for_an_actor_as_long_as_it_is_told():
-    ray = StandIn(lambda kind, subtree: kind == "wait")
-    with pytest.raises(InputError, match=r"\(0 lost, 1 not started; the cluster has room for 4 of"):
-        _total(ray, actors=1, cpus_per_actor=2, wait_seconds=1e-9)
 
 
 def test_what_an_actor_says_is_raised_as_it_is():

@@ -13,7 +13,6 @@ from fl_audit.engines.ray.tree_sum import (
     RoundWork,
     Subtree,
     TreeSum,
-    shard_size,
     shards_of,
 )
 from fl_audit.participation import Cohort
@@ -33,10 +32,6 @@ def test_shards_hold_everybody_once_in_order(clients, canaries, size):
     assert sum(sizes) == clients + canaries
     assert [c for shard in shards for c in shard.clients] == list(range(clients))
     assert [c for shard in shards for c in shard.canaries] == list(range(100, 100 + canaries))
-
-
-def test_shards_are_whole_blocks():
-    assert [shard_size(block) for block in (1, 2, 3, 4, 5, 64)] == [4, 4, 6, 4, 5, 64]
 
 
 @pytest.mark.parametrize("num_shards", range(1, 10))
@@ -69,16 +64,6 @@ def test_work_that_is_given_out_and_lost_gives_the_same_sum(num_shards, workers)
         tree.add(*below.single)
     assert work.take(workers) is None
     assert tree.single[1] == tree_of(0, num_shards)
-
-
-def test_the_last_pieces_of_work_are_single_shards():
-    work, sizes = OpenWork(1000), []
-    while (subtree := work.take(10)) is not None:
-        sizes.append(len(subtree.shards(1000)))
-    assert sum(sizes) == 1000
-    assert sizes[0] == 32
-    assert sizes[-19:] == [1] * 19
-    assert len(sizes) < 130
 
 
 # Sums are merged where they are made: the same tree, whoever works, and whoever is lost.

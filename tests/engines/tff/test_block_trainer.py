@@ -12,7 +12,6 @@ from fl_audit.engines.shadow_recipe import (
     DpSgd,
     Recipe,
     batches_of_model,
-    initial_weights,
     stacked,
 )
 from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
@@ -134,26 +133,6 @@ def test_noise_has_the_law_of_dp_sgd_and_of_the_output():
     assert abs(correlation) < 5.4 / np.sqrt(draws[1:].size)
 
 
-@pytest.mark.slow
-def test_one_point_more_turns_a_micro_batch_by_more_than_the_clip_norm():
-    """By at most twice that: 1.85 of it where a second point's gradient points the other way."""
-    recipe = Recipe(1, 12, 1.0, 0.0, DpSgd(0.01, 0.0, 12, microbatches=1))
-    weights, _, _ = trained(recipe, [[20], [20, 27]])
-    moved = np.sqrt(sum(np.sum((w[1] - w[0]) ** 2) for w in weights))
-    assert moved == pytest.approx(0.0185, rel=0.01)
-
-
-@pytest.mark.slow
-def test_steps_have_noise_of_their_own():
-    recipe = Recipe(2, 12, 1.0, 0.0, DpSgd(1e-6, 1e6, 12))
-    both, _, _ = trained(recipe, [MEMBERS[0]] * 200)
-    first, _, _ = trained(Recipe(1, 12, 1.0, 0.0, DpSgd(1e-6, 1e6, 12)), [MEMBERS[0]] * 200)
-    one = (first[0] - linear().initial_weights[0]).ravel()
-    two = (both[0] - first[0]).ravel()
-    assert np.std(two) == pytest.approx(np.std(one), rel=0.1)
-    assert abs(np.corrcoef(one, two)[0, 1]) < 5.4 / np.sqrt(one.size)
-
-
 @pytest.mark.tff
 def test_clipped_sums_are_those_of_tensorflow_privacy():
     """The query of the TFF process: preprocess (clip) each example's gradient, then accumulate."""
@@ -209,13 +188,3 @@ def test_poisson_batches_take_each_point_by_its_own_coin():
     assert taken.mean() == pytest.approx(1 / 8, abs=5 * np.sqrt(7 / 64 / 64_000))
     variance = 40 * 7 / 64
     assert taken.sum(axis=1).var() == pytest.approx(variance, rel=5 * np.sqrt(2.1 / 1600))
-
-
-def test_initial_weights_have_the_tasks_scale():
-    classifier = as_classifier(dense_classifier([400, 300, CLASSES], 3, ""))
-    first, again, second = (initial_weights(classifier, 0, i) for i in (1, 1, 2))
-    for w, x, y, z in zip(classifier.initial_weights, first, again, second, strict=True):
-        assert x.dtype == np.float32
-        np.testing.assert_array_equal(x, y)
-        np.testing.assert_allclose(np.std(x), np.std(w), rtol=0.1)
-        assert np.array_equal(x, z) == (np.std(w) == 0)

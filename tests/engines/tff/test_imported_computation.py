@@ -69,20 +69,6 @@ def test_a_value_survives_the_way_there_and_back():
     assert len(back["empty"]) == len(back["a"]["b"]) == 0
 
 
-def test_leaves_become_the_types_own_dtype():
-    (leaf,) = flatten((3,), tff.to_type((np.float32,)))
-    assert leaf.dtype == tf.float32
-
-
-def test_nothing_may_stand_for_an_empty_structure():
-    assert flatten(None, tff.to_type(())) == []
-
-
-def test_a_value_with_other_parts_is_refused():
-    with pytest.raises(ValueError, match="zip"):
-        flatten((1, 2), tff.to_type((np.int32,)))
-
-
 def test_a_sequence_is_one_part_and_its_elements_keep_their_order():
     element = collections.OrderedDict(
         z=tff.TensorType(np.int32, [None]), a=tff.TensorType(np.float32, [None])
@@ -185,11 +171,6 @@ def test_variables_of_one_name_are_each_computations_own():
     for _ in range(2):
         assert int(whole([tf.constant(5, tf.int64)])[0]) == 6
         assert float(other([tf.constant(0.5)])[0]) == 1.5
-
-
-def test_without_variables_nothing_is_initialised():
-    doubled = tff.tensorflow.computation(lambda x: x * 2, [np.int32])
-    assert not ImportedComputation(doubled).has_variables
 
 
 def test_a_computation_that_is_not_tensorflow_is_refused():

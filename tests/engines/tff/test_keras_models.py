@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.engines.cohort import CohortData
-from fl_audit.engines.tff.algorithms import build_process, client_optimizer, functional_model
+from fl_audit.engines.tff.algorithms import build_process, client_optimizer
 from fl_audit.engines.tff.canary_clients import DataSets
 from fl_audit.engines.tff.canary_process import (
     flatten_weights,
@@ -123,31 +123,3 @@ def test_a_keras_lstm_trains_as_the_functional_one_under_native_and_local(next_w
         assert third.clip_norm == pytest.approx(other.clip_norm, rel=1e-6)
         # TFF's Keras metric weights batches by examples, ours by tokens.
         assert one.train_loss == pytest.approx(other.train_loss, rel=SAME)
-
-
-@pytest.mark.slow
-def test_a_functional_model_made_of_a_keras_lstm_runs_locally(next_word_run):
-    """Its functions share names with other bodies: TFF's own worker fails on this process."""
-    classifier = as_classifier(next_word_run.task.classifier)
-    layers = tf.keras.Sequential(_layers(next_word_run))
-    layers.set_weights(classifier.initial_weights)
-    made_of_keras = tff.learning.models.functional_model_from_keras(
-        layers,
-        tf.keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, ignore_class=classifier.padding_label
-        ),
-        input_spec=(classifier.input_spec, classifier.label_spec),
-    )
-    clients = [
-        tf.data.Dataset.from_tensor_slices((examples.inputs, examples.labels)).batch(4)
-        for examples in map(next_word_run.task.population.examples, range(3))
-    ]
-    optimizer = client_optimizer(next_word_run.config.client)
-    moved = []
-    for model in (made_of_keras, functional_model(classifier)):
-        process = tff.learning.algorithms.build_unweighted_fed_avg(model, optimizer)
-        with local_runtime(LocalContext(2)):
-            state = process.next(process.initialize(), clients).state
-        initial = flatten_weights(classifier.initial_weights)
-        moved.append(flatten_weights(model_weights(state)) - initial)
-    assert _distance(*moved) < SAME

@@ -54,19 +54,8 @@ def test_a_round_sums_what_the_clients_make_of_the_state():
     assert _round([_data_set(1, 2), _data_set(3), _data_set()], state=10.0) == (36, 36)
 
 
-def test_initialize_gives_the_first_state():
-    with local_runtime(LocalContext()):
-        assert _zero() == 0
-
-
 def test_an_empty_cohort_sums_to_zero():
     assert _round([], state=10.0) == (0, 0)
-
-
-def test_plain_tensorflow_runs_too():
-    doubled = tff.tensorflow.computation(lambda x: 2 * x, np.int32)
-    with local_runtime(LocalContext()):
-        assert doubled(3) == 6
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 4])
@@ -112,15 +101,6 @@ def test_what_a_client_raises_is_raised(num_threads):
         _round(participants(), num_threads)
     assert len(made) <= 3 + num_threads
     assert not [t for t in threading.enumerate() if t.name.startswith("prefetch")]
-
-
-def test_what_reading_the_cohort_raises_is_raised():
-    def participants():
-        yield _data_set(1)
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        _round(participants(), 2)
 
 
 def test_a_process_is_compiled_once(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from fl_audit.attacks import Audit
 from fl_audit.config.design import design_run
 from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.local import Local, LocalBlocks
+from fl_audit.engines.tff.local import LocalBlocks
 from fl_audit.errors import InputError
 from tests.engines.noised_uploads import (
     AT_CLIENTS,
@@ -47,13 +47,6 @@ def whole(in_blocks):
 @pytest.mark.slow
 def test_uploads_are_clipped_canaries_with_noise_of_their_own(in_blocks, whole):
     check_uploads(in_blocks[0], whole)
-
-
-@pytest.mark.slow
-def test_so_they_are_where_clients_train_one_by_one(dense_run, tmp_path):
-    run, engine = of(dense_run, tmp_path, clients_per_block=1)
-    assert isinstance(engine, Local)
-    check_uploads(run, rounds(run, engine))
 
 
 def test_a_resumed_run_has_the_same_noise(in_blocks, whole):

@@ -75,13 +75,6 @@ def test_yogi_of_a_server_begins_at_tau_squared():
     np.testing.assert_allclose(_steps(server_optimizer(config)), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["adagrad", "adam", "yogi"])
-def test_adaptive_optimizers_of_clients_are_tffs(name):
-    theirs = getattr(tff.learning.optimizers, f"build_{name}")(0.2)
-    ours = client_optimizer(FedAvg(optimizer=name, learning_rate=0.2))
-    np.testing.assert_array_equal(_steps(ours), _steps(theirs))
-
-
 def test_fed_prox_pulls_a_client_back_to_where_it_began():
     """Gradient descent on a quadratic loss plus mu/2 |w - w_0|^2 (Li et al. 2020, equation 2)."""
     target, strength = np.array([0.0, 1.0, -1.0], np.float32), 0.7
@@ -106,12 +99,3 @@ def test_fed_prox_knows_sparse_and_missing_gradients():
         np.testing.assert_array_equal(weights[0][1], [expected] * 2)
         np.testing.assert_array_equal(weights[0][0], [1, 1])
         np.testing.assert_array_equal(weights[1], [1, 1])
-
-
-def test_hyperparameters_are_those_of_the_wrapped_optimizer():
-    optimizer = ProximalOptimizer(tff.learning.optimizers.build_sgdm(0.1), 0.5)
-    state = optimizer.initialize(tf.TensorSpec([2], tf.float32))
-    assert optimizer.get_hparams(state) == {"learning_rate": 0.1}
-    state = optimizer.set_hparams(state, {"learning_rate": 2.0})
-    _, weights = optimizer.next(state, tf.ones([2]), tf.ones([2]))
-    np.testing.assert_array_equal(weights, [-1, -1])

@@ -53,11 +53,6 @@ def test_the_right_process_passes(right):
 
 
 @pytest.mark.slow
-def test_a_replay_is_the_same_again(right):
-    assert str(right) == str(replayed(mean_of(tfp.GaussianSumQuery(CLIP, 0.5 * CLIP))))
-
-
-@pytest.mark.slow
 def test_an_adaptive_clip_behind_zeroing_passes():
     """TFF's own default aggregator: clip norm 0.1, noise for it and for the count."""
     noise, count_stddev = tff.aggregators.differential_privacy.adaptive_clip_noise_params(

@@ -13,7 +13,7 @@ from fl_audit.engines.tff import local, native
 from fl_audit.engines.tff.algorithms import client_optimizer, functional_model
 from fl_audit.engines.tff.canary_process import flatten_weights, model_weights
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.local import Local, LocalBlocks
+from fl_audit.engines.tff.local import LocalBlocks
 from fl_audit.engines.tff.native import Native
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import make_aggregator
@@ -44,13 +44,6 @@ def test_a_process_that_can_runs_locally_in_blocks_of_the_default(dense_run, mon
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow  # test_engines_agree.py trains with it
-def test_a_config_may_ask_for_one_client_at_a_time(dense_run, tmp_path):
-    runtime = make_runtime(_asking_for(dense_run, "local", 1), tmp_path / "worker.log")
-    assert isinstance(runtime, Local)
-    assert runtime.description == "local, on the CPU"
-
-
 def test_native_is_what_was_asked_for(dense_run, tmp_path):
     runtime = make_runtime(_asking_for(dense_run, "native"), tmp_path / "worker.log")
     assert isinstance(runtime, Native)
@@ -64,12 +57,6 @@ def test_native_has_no_blocks(dense_run, clients_per_block, tmp_path):
     expected = r"^clients_per_block: is for runtime 'local' or 'jax' or 'ray'; [^\n]*$"
     with pytest.raises(InputError, match=expected):
         make_runtime(run, tmp_path / "worker.log")
-
-
-@pytest.mark.slow
-def test_a_model_that_cannot_train_in_blocks_trains_one_by_one(convolution_run, tmp_path):
-    runtime = make_runtime(_asking_for(convolution_run, "auto"), tmp_path / "worker.log")
-    assert isinstance(runtime, Local)
 
 
 @pytest.mark.parametrize("name", ["auto", "local"])
@@ -118,14 +105,6 @@ def test_auto_falls_back_to_native_and_says_why(dense_run, clients_per_block, tm
     expected = "^process: its aggregation asks for secure sums.*WithPlainSums"
     with runtime.session(), pytest.raises(InputError, match=expected):
         runtime.process.next(runtime.process.initialize(), [1])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_secure_sums")
-def test_local_is_refused_where_it_cannot_run_the_process(dense_run, tmp_path):
-    expected = r"^runtime: must be 'native' for this process: its aggregation asks for secure sums"
-    with pytest.raises(InputError, match=expected):
-        make_runtime(_asking_for(dense_run, "local"), tmp_path / "worker.log")
 
 
 def test_a_runtime_that_there_is_not_is_refused(dense_run, tmp_path):

@@ -77,11 +77,6 @@ def test_the_same_bits_on_any_number_of_actors(run, on_one, actors):
     _assert_same_bits(_train(_with(run, "ray", actors=actors)), on_one)
 
 
-def test_in_blocks_as_local_in_blocks(run):
-    ours = _train(_with(run, "ray", 8, actors=2))
-    _assert_close(ours, _train(_with(run, "local", 8)), run)
-
-
 def test_an_actor_that_is_killed_costs_nothing_but_time(run, on_one):
     import ray
 
@@ -116,20 +111,6 @@ def _without_this_program(nodes):
 
     own = ray.get_runtime_context().get_node_id()
     return next(node for node in nodes if node.node_id != own)
-
-
-def test_a_node_that_comes_is_used(run, on_one, cluster, node_of):
-    node_of(1)
-    counts = []
-
-    def add(index, runtime):
-        if index == 1:
-            node_of(1)
-        if index > 1:
-            counts.append(len(runtime.context.on_ray.actors.all))
-
-    _assert_same_bits(_train(_with(run, "ray", address=cluster.address), add), on_one)
-    assert counts[0] == 2
 
 
 def test_without_room_the_run_ends_and_says_so(run, cluster, node_of):

@@ -15,7 +15,6 @@ from fl_audit.engines.tff.algorithms import functional_model
 from fl_audit.engines.tff.canary_process import flatten_weights
 from fl_audit.engines.tff.trained_blocks import (
     BlockTrainer,
-    MeanGradient,
     NotVectorizedError,
     OptimizerSteps,
     TrainedBlock,
@@ -53,12 +52,6 @@ def test_clients_are_padded_to_the_most_batches():
     np.testing.assert_array_equal(block.inputs[..., 0], block.inputs[..., 1])
 
 
-def test_batches_are_no_longer_than_the_largest_client():
-    block = pad_block([_numbered(2), _numbered(3, first=3)], 16, NO_CLASS)
-    np.testing.assert_array_equal(block.labels, [[[1, 2, -1]], [[3, 4, 5]]])
-    np.testing.assert_array_equal(block.num_examples, [[2], [3]])
-
-
 def test_sentences_are_padded_with_padding():
     rows = np.array([[7, 8, 0], [9, 0, 0], [3, 4, 5]], np.int32)
     block = pad_block([Examples(rows, rows + 1), Examples(rows[:1], rows[:1] + 1)], 2, 0)
@@ -91,15 +84,6 @@ _OPTIMIZERS = [
 ]
 
 
-def _mean_gradient(classifier, examples):
-    """Of all examples at once, which for these losses is the mean over batches by their sizes."""
-    weights = [tf.constant(array) for array in classifier.initial_weights]
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        loss = classifier.loss(classifier.logits(weights, examples.inputs), examples.labels)
-    return tape.gradient(loss, weights)
-
-
 def _ragged_clients(run, sizes):
     everything = Examples.concatenate([run.task.population.examples(c) for c in range(10)])
     ends = np.cumsum(sizes)
@@ -122,19 +106,6 @@ def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
             np.testing.assert_allclose(ours[i], theirs, rtol=1e-4, atol=2e-6)
         assert float(trained.loss[i]) == pytest.approx(loss, rel=1e-5)
         assert float(trained.num_tokens[i]) == num_tokens
-
-
-@pytest.mark.slow
-def test_a_block_of_fed_sgd_gives_each_client_its_mean_gradient(dense_run):
-    classifier = as_classifier(dense_run.task.classifier)
-    clients = _ragged_clients(dense_run, [1, 14, 4, 7])
-    trainer = BlockTrainer(classifier, MeanGradient())
-    weights = [tf.constant(array) for array in classifier.initial_weights]
-    trained = trainer.train(weights, pad_block(clients, 4, classifier.padding_label))
-    for i, client in enumerate(clients):
-        for ours, gradient in zip(trained.update, _mean_gradient(classifier, client), strict=True):
-            np.testing.assert_allclose(ours[i], gradient, rtol=1e-4, atol=2e-6)
-        assert float(trained.num_tokens[i]) == len(client)
 
 
 @pytest.mark.slow
@@ -234,15 +205,6 @@ def test_a_canary_is_minus_its_vector_at_the_norm_asked_for():
         assert update @ family.vector(canary) / np.linalg.norm(update) == pytest.approx(-1)
         assert [leaf.shape for leaf in participant["update"]] == [w.shape for w in _WEIGHTS]
         assert participant["metrics"]["loss"] == (0, 0)
-
-
-def test_clients_come_before_canaries():
-    participants, _, _ = _participants([1, 1], [2], clients_per_block=1)
-    assert [float(p["metrics"]["loss"][1]) for p in participants] == [1, 1, 0]
-
-
-def test_nobody_is_nobody():
-    assert _participants([], [], clients_per_block=3)[0] == []
 
 
 # How many clients train at once by default.

@@ -61,13 +61,6 @@ def test_what_is_released_moves_no_further_than_the_nodes(num_rounds):
             assert exact <= of(rounds, num_rounds) * (1 + 1e-5)
 
 
-def test_how_tight_that_is():
-    # The sums of eight rounds say less than all fifteen nodes, but not much less: 3.49 of 4.
-    noise = noise_of_sums(8)
-    worst = max(exact_squared_sensitivity([r], noise) for r in range(8))
-    assert 0.8 * of([0], 8) < worst < of([0], 8) == 4
-
-
 @pytest.mark.parametrize(("trees", "period"), [(1, 100), (4, 25), (3, 64)])
 def test_one_round_a_tree_is_what_dp_accounting_says(trees, period):
     event = dp_accounting.SelfComposedDpEvent(
@@ -98,11 +91,6 @@ def test_groups_in_turn_are_a_case_of_what_tensorflow_privacy_counts(num_rounds,
         assert groups.max() == theirs
 
 
-def test_any_rounds_of_two_epochs_are_a_case_of_what_tensorflow_privacy_counts():
-    # They let both rounds be anywhere, one behind the other; here there is one in each half.
-    assert Trees(16).once_per_block(8) <= of_tensorflow_privacy(16, 2, 0)
-
-
 def test_epsilon_of_one_round_in_one_tree_in_closed_form():
     # mu-GDP with mu = sqrt(nodes) / z; delta(epsilon) as Balle & Wang 2018, theorem 8.
     nodes, z = Trees(1000).once_per_block(1000), 1.7
@@ -123,12 +111,3 @@ def test_weights_are_those_of_the_noise_that_tensorflow_privacy_adds(num_rounds)
         presence = np.isin(np.arange(num_rounds), rounds).astype(np.float64)
         exact = exact_squared_sensitivity(rounds, noise)
         assert presence @ weights @ presence == pytest.approx(exact, rel=1e-5)
-
-
-def test_trees_one_after_the_other_have_weights_of_their_own():
-    weights = Trees(7, 3).weights(np.eye(7))
-    of_three = Trees(3).weights(np.eye(3))
-    np.testing.assert_allclose(weights[:3, :3], of_three)
-    np.testing.assert_allclose(weights[3:6, 3:6], of_three)
-    np.testing.assert_allclose(weights[6:, 6:], 1.0)
-    assert np.count_nonzero(weights.round(12)) <= 9 + 9 + 1

@@ -16,7 +16,7 @@ from fl_audit.estimators.challenge_bases.error_counts import (
     Prior,
 )
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
-from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, mhaar_posterior
+from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
 from fl_audit.estimators.challenge_bases.region_mass import inside, log_reach
 from fl_audit.estimators.challenge_bases.sample_posterior import posterior
 
@@ -87,19 +87,6 @@ def test_grid_agrees_with_importance_sampling(counts, delta, prior):
 
 
 @pytest.mark.slow
-def test_strong_attacks_of_figure_3_by_both_methods():
-    """The figure's axes are not printed; the authors' program has delta = 0.01 there."""
-    grid = posterior(STRONG, 0.01)
-    settings = ChainSettings(draws=4_000, burn_in=500, auxiliary=16)
-    chain = posterior(STRONG, 0.01, method="mhaar", settings=settings, seed=1)
-    assert chain.r_hat < 1.1
-    assert 100 < chain.ess < 4_000
-    # 0.6 standard deviations are 6 standard errors at an ess of 100.
-    deviation = np.repeat([(m.upper - m.lower) / 3.29 for m in (grid.epsilon, grid.strength)], 3)
-    assert np.all(np.abs(six(chain) - six(grid)) < 0.6 * deviation)
-
-
-@pytest.mark.slow
 def test_correlated_chain_agrees_with_importance_sampling():
     """Equation 7 by its covariance matrix, everything drawn from the prior or the unit square."""
     counts = ChallengeCounts([3, 1], [12, 10], [4, 5], [12, 10])
@@ -139,37 +126,6 @@ def test_correlated_chain_agrees_with_importance_sampling():
             np.sum(weight**2 * (values - mean) ** 2)
         )
         assert marginal.mean == pytest.approx(mean, abs=error)
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("prior", [Prior(), Prior(strength=FixedStrength(0.3))])
-def test_chain_in_fine_steps_agrees_where_it_mixes(prior):
-    counts = ChallengeCounts([1, 3, 2], [20, 20, 20], [4, 2, 5], [20, 20, 20])
-    grid = grid_posterior(counts, 0.01, prior).summary(0.9)
-    settings = ChainSettings(draws=4_000, burn_in=500, auxiliary=16)
-    chain = posterior(counts, 0.01, method="mhaar", prior=prior, settings=settings, seed=2)
-    deviation = (grid.epsilon.upper - grid.epsilon.lower) / 3.29
-    assert chain.ess > 100
-    error = 6 * deviation / np.sqrt(chain.ess)
-    assert chain.epsilon.mean == pytest.approx(grid.epsilon.mean, abs=error)
-
-
-def test_no_counts_leave_the_prior():
-    for delta in (0.0, 1e-5, 0.3):
-        summary = grid_posterior(ChallengeCounts([0], [0], [0], [0]), delta, Prior()).summary(0.9)
-        half = stats.halfnorm(scale=np.sqrt(10))
-        expected = [half.mean(), half.ppf(0.05), half.ppf(0.95), 0.5, 0.05, 0.95]
-        np.testing.assert_allclose(six(summary), expected, atol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_prior_that_knows_the_strength_is_a_fixed_strength():
-    counts = ChallengeCounts([4], [40], [8], [40])
-    known = Prior(strength=BetaStrength(1200, 800))
-    near = six(grid_posterior(counts, 0.0, known).summary(0.9))
-    fixed = six(grid_posterior(counts, 0.0, Prior(strength=FixedStrength(0.6))).summary(0.9))
-    np.testing.assert_allclose(near[:3], fixed[:3], atol=1e-2)
-    assert fixed[3:].tolist() == [0.6, 0.6, 0.6]
 
 
 def test_full_strength_with_many_challenges_knows_epsilon():
@@ -215,30 +171,6 @@ def test_extreme_counts_give_finite_ordered_numbers(counts, delta):
     assert 0 <= s_lower <= s_mean <= s_upper <= 1
 
 
-@pytest.mark.slow
-def test_error_rates_may_be_exchanged_and_mirrored():
-    """R_s is symmetric under alpha <-> beta and under complements of both."""
-    counts = ChallengeCounts([3, 8], [30, 40], [9, 2], [20, 50])
-    swapped = ChallengeCounts(counts.fn, counts.n1, counts.fp, counts.n0)
-    mirrored = ChallengeCounts(counts.n0 - counts.fp, counts.n0, counts.n1 - counts.fn, counts.n1)
-    first, *others = (six(posterior(c, 1e-3)) for c in (counts, swapped, mirrored))
-    for other in others:
-        np.testing.assert_allclose(other, first, atol=1e-9)
-
-
-def test_the_same_seed_gives_the_same_draws():
-    counts = ChallengeCounts([3], [10], [2], [10])
-    settings = ChainSettings(draws=80, burn_in=20)
-    runs = [
-        mhaar_posterior(
-            counts, 0.0, Prior(), correlated=True, settings=settings, rng=np.random.default_rng(5)
-        )
-        for _ in range(2)
-    ]
-    assert np.array_equal(runs[0].epsilon, runs[1].epsilon)
-    assert runs[0].epsilon.shape == (8, 10)
-
-
 def test_json_is_what_the_contract_says():
     counts = ChallengeCounts([3], [10], [2], [10])
     grid = posterior(counts, 1e-5).to_json()
@@ -278,12 +210,6 @@ def test_bad_arguments_are_refused(arguments, message):
 def test_the_correlated_model_needs_challenges_on_both_sides():
     with pytest.raises(InputError, match="at least 1 challenge on each side"):
         posterior(ChallengeCounts([0], [0], [1], [5]), 0.0, correlated=True)
-
-
-@pytest.mark.parametrize("number", [0, 3])
-def test_bad_chain_settings_are_refused(number):
-    with pytest.raises(InputError, match="chains must be at least 4"):
-        ChainSettings(draws=1000, chains=number)
 
 
 @pytest.mark.slow

@@ -94,29 +94,6 @@ def test_masses_agree_with_brute_force(case):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_epsilon_as_small_as_delta():
-    """There R(epsilon, delta) is a strip whose shape changes within a few delta."""
-    one, delta = (9, 10, 4, 12), 1e-5
-    mass = RegionMass(ChallengeCounts(*[[value] for value in one]), delta, 12.0)
-    for epsilon in (1e-6, 1e-5, 1e-4, 1e-3):
-        for s in (0.0, 0.5, 0.9):
-            shrunk = np.array([[s * epsilon]])
-            area = log_reach(np.array(epsilon), shrunk, delta)
-            found = np.exp(mass.log_likelihood(np.array([epsilon]), shrunk) + area)[0, 0]
-            expected = mass_inside(one, epsilon, delta) - mass_inside(one, s * epsilon, s * delta)
-            assert found == pytest.approx(expected, rel=1e-3)
-
-
-def test_flat_counts_have_the_likelihood_1_everywhere():
-    epsilon = np.geomspace(1e-6, 50, 20)
-    for delta in (0.0, 1e-15, 1e-5, 0.1):
-        mass = RegionMass(ChallengeCounts([0], [0], [0], [0]), delta, 50.0)
-        for share in (0.0, 0.5, 0.999):
-            found = mass.log_likelihood(epsilon, share * epsilon[:, None])
-            np.testing.assert_allclose(found, 0, atol=2e-5)
-        np.testing.assert_allclose(mass.log_likelihood_at_full_strength(epsilon), 0, atol=2e-6)
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
 def test_boundary_density_is_the_slope_of_the_mass(delta):
     one, epsilon, step = (3, 20, 6, 25), 1.3, 1e-4

@@ -51,45 +51,6 @@ def test_details_describe_the_fit(dim, direction):
     assert "not a bound" in made.guarantee
 
 
-def test_empirical_null_is_fitted_with_population_deviation():
-    included, excluded = np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0])
-    made = fit(included, excluded, delta=1e-3)
-    null = Gaussian(0.5, 0.5)
-    alternative = Gaussian(7 / 3, math.sqrt(14 / 9))
-    assert made.epsilon == pytest.approx(epsilon_of_distributions(null, alternative, 1e-3).epsilon)
-    assert made.details["null_law"] == "gaussian_fitted_to_excluded"
-
-
-def test_all_regions_is_at_least_the_best_threshold():
-    made = fit(with_moments(1.0, 3.0), with_moments(0.0, 1.0), delta=1e-5)
-    assert made.details["epsilon_all_regions"] > made.epsilon
-
-
-def test_recovers_the_epsilon_of_gaussian_scores():
-    # Equal deviations, means one apart: epsilon(1e-2) = 2.3178. With 1,000 + 1,000 scores the
-    # estimate has a spread of 0.21 and is 0.21 too large on average (unequal fitted deviations
-    # only ever add). Both fall as n^-1/2, to 0.015 each here: 0.12 is off by 7 deviations.
-    rng = np.random.default_rng(5)
-    made = fit(rng.normal(1, 1, 200_000), rng.normal(0, 1, 200_000), delta=1e-2)
-    assert made.epsilon == pytest.approx(2.3178, abs=0.12)
-
-
-@pytest.mark.parametrize("equal", [0.1, 0.0])
-def test_equal_included_scores_are_a_point_mass(equal):
-    made = fit([equal] * 7, delta=1e-5, dim=2000)
-    assert made.epsilon == math.inf
-    assert made.details["std"] == 0.0
-    assert made.details["anderson_darling"] is None
-    assert made.to_json()["epsilon"] == "inf"
-
-
-def test_included_scores_below_the_null_give_nothing_away_above_a_threshold():
-    made = fit(with_moments(-1.0, 1.0), with_moments(0.0, 1.0), delta=1e-5)
-    assert made.epsilon == 0.0
-    assert made.details["threshold"] is None
-    assert made.details["epsilon_all_regions"] > 1
-
-
 # Epsilon by thresholds against brute force over dense grids, and in its limits.
 
 
@@ -141,70 +102,12 @@ def test_the_reported_threshold_attains_epsilon(mean, std, delta):
     assert at_threshold == pytest.approx(found.epsilon, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_no_random_threshold_beats_it(seed):
-    rng = np.random.default_rng(seed)
-    alternative = Gaussian(rng.normal() * 5, 10 ** rng.uniform(-3, 1))
-    delta = 10 ** rng.uniform(-9, -0.5)
-    a = rng.choice([0.0, alternative.mean], 20_000) + rng.normal(size=20_000) * rng.choice(
-        [1.0, alternative.std, 5.0], 20_000
-    )
-    values = formula(Gaussian(0, 1), alternative, delta, a)
-    found = epsilon_of_distributions(Gaussian(0, 1), alternative, delta).epsilon
-    # The formula in plain floats is off by about 1e-16 / (s1 - delta): leave those out.
-    reliable = stats.norm.sf(a, alternative.mean, alternative.std) - delta > 1e-3 * delta
-    assert np.nanmax(values[reliable]) <= found + 1e-6 * (1 + found)
-
-
 @pytest.mark.parametrize(("dim", "expected"), [(200, 2.375326), (2000, 2.317789)])
 def test_thresholds_pinned_by_the_reference_implementation(dim, expected):
     # google-research/federated, one_shot_epe, test_closed_form_null_gaussian_alt_regression.
     sigma = dim**-0.5
     found = epsilon_of_distributions(closed_form_null(dim), Gaussian(sigma, sigma), 1e-2)
     assert found.epsilon == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize("dim", [200, 2000])
-@pytest.mark.parametrize("delta", [1e-15, 1e-5, 1e-2])
-def test_increases_with_the_mean(dim, delta):
-    sigma = dim**-0.5
-    means = np.linspace(sigma / 4, 2 * sigma, 8)
-    epsilons = [
-        epsilon_of_distributions(closed_form_null(dim), Gaussian(m, sigma), delta).epsilon
-        for m in means
-    ]
-    assert np.all(np.diff(epsilons) > 0)
-
-
-def test_invariant_under_affine_maps():
-    epsilon = epsilon_of_distributions(Gaussian(0.1, 1.1), Gaussian(0.9, 0.8), 1e-5).epsilon
-    moved = Gaussian(3.1 + 2.7 * 0.1, 2.7 * 1.1), Gaussian(3.1 + 2.7 * 0.9, 2.7 * 0.8)
-    assert epsilon_of_distributions(*moved, 1e-5).epsilon == pytest.approx(epsilon, rel=1e-9)
-
-
-def test_turning_both_laws_around_exchanges_them():
-    straight = epsilon_of_distributions(Gaussian(0, 1), Gaussian(2, 3), 1e-6)
-    turned = epsilon_of_distributions(Gaussian(-2, 3), Gaussian(0, 1), 1e-6)
-    assert turned.epsilon == pytest.approx(straight.epsilon, rel=1e-12)
-    assert turned.threshold == pytest.approx(-straight.threshold)
-    assert (straight.guess, turned.guess) == ("included", "excluded")
-
-
-def test_exact_cosine_approaches_its_gaussian_limit_like_one_over_dim():
-    def gap(dim: int) -> float:
-        std = dim**-0.5
-        exact = epsilon_of_distributions(ExactCosine(dim), Gaussian(std, std), 1e-2).epsilon
-        return (
-            exact - epsilon_of_distributions(Gaussian(0.0, std), Gaussian(std, std), 1e-2).epsilon
-        )
-
-    assert 0 < gap(999) < 0.02
-    assert 999 * gap(999) == pytest.approx(333 * gap(333), rel=0.03)
-
-
-def test_cosines_beyond_one_are_impossible_under_the_exact_null():
-    # P(N(0.9, 0.2) > 1) = 0.31 > delta, where the null has no mass at all.
-    assert epsilon_of_distributions(ExactCosine(10), Gaussian(0.9, 0.2), 0.1).epsilon == math.inf
 
 
 @pytest.mark.parametrize(
@@ -224,15 +127,6 @@ def test_without_delta_the_tails_decide(null, alternative, expected):
     assert epsilon_of_distributions(null, alternative, 0.0).epsilon == expected
 
 
-def test_approaches_the_limit_without_delta():
-    # Unequal deviations: epsilon grows without bound as delta goes to 0.
-    deltas = [1e-10, 1e-100, 1e-300]
-    epsilons = [
-        epsilon_of_distributions(Gaussian(0, 1), Gaussian(0, 1.1), d).epsilon for d in deltas
-    ]
-    assert epsilons[0] < epsilons[1] / 5 < epsilons[2] / 10
-
-
 @pytest.mark.parametrize("delta", [1e-9, 0.1])
 def test_point_masses(delta):
     point = Gaussian(1.0, 0.0)
@@ -242,18 +136,6 @@ def test_point_masses(delta):
     assert epsilon_of_distributions(Gaussian(0, 0), point, delta).epsilon == math.inf
     assert epsilon_of_distributions(point, point, delta).epsilon == 0.0
     assert epsilon_of_distributions(point, Gaussian(0, 0), delta).epsilon == 0.0
-
-
-def test_point_mass_below_the_null():
-    # No null mass below -50 worth a delta; above, P(X0 >= -50) is 1: nothing is proven.
-    assert epsilon_of_distributions(Gaussian(0, 1), Gaussian(-50.0, 0.0), 1e-9).epsilon == 0.0
-
-
-def test_no_floating_point_warning():
-    with np.errstate(divide="raise", invalid="raise", over="raise"):
-        epsilon_of_distributions(Gaussian(0, 1e-3), Gaussian(5, 1e-6), 1e-15)
-        epsilon_of_distributions(ExactCosine(50), Gaussian(0.1, 0.2), 1e-15)
-        epsilon_of_distributions(Gaussian(0, 0), Gaussian(1, 0), 0.5)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
@@ -329,29 +211,6 @@ def test_unequal_deviations_by_quadrature(seed):
     assert largest == pytest.approx(delta, rel=1e-5)
 
 
-@pytest.mark.parametrize("delta", [1e-15, 1e-9, 1e-5, 1e-2, 0.3])
-@pytest.mark.parametrize("std", [0.2, 0.9, 1.1, 5.0])
-@pytest.mark.parametrize("mean", [-1.0, 0.0, 2.0, 50.0])
-def test_no_threshold_beats_all_regions(mean, std, delta):
-    null, alternative = Gaussian(0, 1), Gaussian(mean, std)
-    best = epsilon_of_distributions(null, alternative, delta).epsilon
-    assert best <= epsilon_over_all_regions(null, alternative, delta) * (1 + 1e-9) + 1e-12
-
-
-def test_order_and_units_do_not_matter():
-    first, second = Gaussian(0.1, 1.1), Gaussian(0.9, 0.8)
-    moved = Gaussian(3.1 + 2.7 * 0.1, 2.7 * 1.1), Gaussian(3.1 + 2.7 * 0.9, 2.7 * 0.8)
-    epsilon = epsilon_over_all_regions(first, second, 1e-5)
-    assert epsilon_over_all_regions(second, first, 1e-5) == pytest.approx(epsilon, rel=1e-12)
-    assert epsilon_over_all_regions(*moved, 1e-5) == pytest.approx(epsilon, rel=1e-9)
-
-
-def test_equal_means_differ_by_deviation_alone():
-    # Only the outside of an interval tells them apart; thresholds see half of it.
-    epsilon = epsilon_over_all_regions(Gaussian(0, 1), Gaussian(0, 2), 1e-3)
-    assert epsilon > epsilon_of_distributions(Gaussian(0, 1), Gaussian(0, 2), 1e-3).epsilon > 0
-
-
 @pytest.mark.parametrize(
     ("first", "second", "delta", "expected"),
     [
@@ -398,18 +257,6 @@ def test_the_statistic_of_normality_is_scipys(seed, n):
 def test_critical_values_are_those_of_stephens_1974(n, printed):
     critical = anderson_darling(np.arange(float(n))).critical_values
     assert list(critical.values()) == pytest.approx(printed, abs=6e-4)
-
-
-def test_critical_values_of_paper_table_4():
-    critical = anderson_darling(np.arange(1000.0)).critical_values
-    assert critical[0.15] == pytest.approx(0.574, abs=5e-4)
-    assert critical[0.01] == pytest.approx(1.088, abs=5e-4)
-
-
-def test_normality_is_invariant_under_affine_maps():
-    sample = np.random.default_rng(1).normal(size=200)
-    moved = anderson_darling(3 * sample + 7)
-    assert moved.statistic == pytest.approx(anderson_darling(sample).statistic)
 
 
 @pytest.mark.parametrize("values", [[], [1.0, 2.0], [1.0, 1.0, 1.0]])

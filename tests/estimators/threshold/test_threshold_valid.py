@@ -21,7 +21,6 @@ from fl_audit.estimators.threshold.rejection_tests import largest_rate, rank_tes
 from fl_audit.estimators.threshold.valid_threshold import (
     largest_gaussian_rate,
     threshold_gdp,
-    threshold_rejection,
     threshold_valid,
 )
 
@@ -69,6 +68,7 @@ def p_value(j, n0, k, n1, *, epsilon, delta):
     return np.mean(stats.binom.sf(k - 1, n1, np.clip(g, 0, 1)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
@@ -96,6 +96,7 @@ def test_brute_force_empirical(seed, decimals, delta):
         assert p < made.details["local_level"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dim", [3, 100, 4000])
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
@@ -155,39 +156,6 @@ def test_the_worst_law_exceeds_the_truth_no_more_often_than_allowed(
     assert failures >= stats.binom.ppf(1e-6, runs, 0.025)
 
 
-def test_lower_tails_prove_what_upper_tails_cannot():
-    # No included score is low: whoever scores low is excluded. Above the median nothing differs.
-    rng = np.random.default_rng(SEED)
-    included = np.abs(rng.normal(0, 0.01, 1000))
-    made = bound(included, delta=0.0, dim=10_000)
-    assert made.details["direction"] == "excluded"
-    assert made.epsilon > 3
-
-
-@pytest.mark.parametrize("dim", [None, 10**6])
-def test_is_weaker_than_the_unadjusted_bound(dim):
-    # In a smaller dimension the exact law, lighter far out than the Gaussian, can make up for it.
-    for shift in (0.0, 1.0, 2.0, 5.0, 20.0):
-        rng = np.random.default_rng(SEED)
-        seen, unseen = rng.normal(shift, 1, 500) / 1000, rng.normal(0, 1, 500) / 1000
-        unadjusted = bound(seen, unseen, "threshold_jeffreys", delta=1e-5, dim=dim).epsilon
-        valid = bound(seen, unseen, delta=1e-5, dim=dim).epsilon
-        assert valid <= unadjusted
-        assert shift < 2 or valid > 0.8 * unadjusted
-
-
-# Medians over 400 samples of the bound that this band replaced: Bonferroni over 45 thresholds.
-@pytest.mark.parametrize(
-    ("n", "shift", "bonferroni"),
-    [(50, 1, 0.926), (50, 8, 43.4), (250, 0.5, 0.490), (1000, 2, 6.05), (1000, 8, 50.2)],
-)
-def test_proves_clearly_more_than_a_union_bound(n, shift, bonferroni):
-    rng = np.random.default_rng(SEED)
-    samples = [rng.normal(shift, 1, n) / 1000 for _ in range(100)]
-    found = np.median([bound(seen, delta=1e-5, dim=10**6).epsilon for seen in samples])
-    assert found > 1.07 * bonferroni
-
-
 @pytest.mark.parametrize(("shift", "more"), [(1.0, 1.06), (2.0, 1.03)])
 def test_a_planned_shift_proves_more_where_it_is_right_and_little_less_where_it_is_not(shift, more):
     # Medians of 100 samples of 150 canaries; 400 give 1.09 and 1.05 where the plan is right.
@@ -203,28 +171,7 @@ def test_a_planned_shift_proves_more_where_it_is_right_and_little_less_where_it_
     assert median(10 * shift) > 0.85 * median(None)
 
 
-@pytest.mark.parametrize("planned", [None, 1.0])
-def test_many_samples_are_rejected_as_each_bound_exceeds_epsilon(planned):
-    rng = np.random.default_rng(SEED)
-    null = Null("closed_form", GaussianCanaryNull(10**6), 10**6, planned_shift=planned)
-    settings = [
-        AuditSetting(CanaryScores(rng.normal(1, 1, 80) / 1000, []), 1e-3, 0.95, null)
-        for _ in range(40)
-    ]
-    for epsilon in (0.8, 1.5, 2.0):
-        rejected = threshold_rejection(epsilon, 1e-3, 0.05)(settings)
-        assert rejected.tolist() == [threshold_valid(s).epsilon > epsilon for s in settings]
-
-
-def test_unchanged_where_every_tie_is_lost():
-    # An included score equal to an excluded one counts as if it lay below.
-    rng = np.random.default_rng(SEED)
-    included, excluded = rng.integers(1, 7, 400), rng.integers(0, 5, 300)
-    tied = bound(included, excluded, delta=0.0)
-    lost = bound(included - 0.5, excluded, delta=0.0)
-    assert tied.epsilon == lost.epsilon > 0
-
-
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("atoms", [2, 3, 20])
 def test_ties_do_not_break_coverage(atoms):
     # Both groups have one law, on few points, the largest of them rare: true epsilon is 0. More
@@ -235,14 +182,6 @@ def test_ties_do_not_break_coverage(atoms):
     draws = rng.choice(atoms, (runs, 2, n), p=chances)
     failures = sum(bound(a, b, delta=0.0).epsilon > 0 for a, b in draws)
     assert failures <= stats.binom.isf(1e-6, runs, 0.05)
-
-
-@pytest.mark.parametrize("confidence", [0.5, 1 - 1e-12, 1 - 2.0**-53])
-@pytest.mark.parametrize("dim", [None, 2, 5, 999, 1000, 10**7])
-@pytest.mark.parametrize("delta", [0.0, 1e-12, 0.5, 1 - 1e-9])
-def test_extremes_give_a_finite_bound(confidence, dim, delta):
-    made = bound(np.ones(50), [0.0, 0.5], delta=delta, dim=dim, confidence=confidence)
-    assert 0 <= made.epsilon < math.inf
 
 
 # The bound for mu-GDP mechanisms: by hand, coverage, tails and limits.
@@ -258,16 +197,6 @@ def setting(included, excluded=(), delta=1e-5, confidence=0.95, dim=DIM):
     return AuditSetting(
         CanaryScores(included, list(excluded)), delta, confidence, Null(null, tail, dim)
     )
-
-
-def test_almost_equal_scores_by_hand():
-    # 50 cosines of 3 deviations: the true positive rate is at least the 50-th root of the level.
-    made = threshold_gdp(setting(np.linspace(3e-3, 3e-3 + 1e-12, 50)))
-    rate = made.details["local_level"] ** (1 / 50)
-    tail = stats.beta.sf(9e-6, 0.5, (DIM - 1) / 2) / 2
-    expected = stats.norm.isf(tail) + stats.norm.ppf(rate)
-    assert made.details["mu"] == pytest.approx(expected, rel=1e-9)
-    assert made.epsilon == epsilon_of_sigma(1 / made.details["mu"], 1e-5)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -312,22 +241,8 @@ def test_far_tails_keep_their_digits():
     assert 6.5e6 < made.epsilon < 6.6e6
 
 
-def test_delta_0_is_infinite_where_mu_is_above_0():
-    scores = np.linspace(3e-3, 3.1e-3, 50)
-    assert threshold_gdp(setting(scores, delta=0.0)).epsilon == math.inf
-    assert threshold_gdp(setting(-scores, delta=0.0)).epsilon == 0.0
-
-
 @pytest.mark.parametrize("rate", [0.0, 1e-300, 0.3, 1 - 1e-12, 1.0])
 def test_largest_rate_is_the_gaussian_trade_off(rate):
     assert largest_gaussian_rate(np.array(rate), 0.0) == pytest.approx(rate, rel=1e-9)
     shifted = stats.norm.sf(stats.norm.isf(rate) - 2)
     assert largest_gaussian_rate(np.array(rate), 2.0) == pytest.approx(shifted, rel=1e-9)
-
-
-@pytest.mark.parametrize("dim", [None, 3, DIM])
-@pytest.mark.parametrize("delta", [1e-15, 0.5])
-def test_extremes_are_finite(dim, delta):
-    for included in ([1.0], [-1.0], np.ones(1000)):
-        made = threshold_gdp(setting(included, [0.0, 0.5], delta=delta, dim=dim))
-        assert 0 <= made.epsilon < math.inf

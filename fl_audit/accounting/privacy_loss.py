@@ -1,0 +1,193 @@
+"""Epsilon of Gaussian rounds on Poisson samples, by privacy loss distributions.
+
+A round is N(0, z^2) without a client, and (1 - q) N(0, z^2) + q N(1, z^2) with it. Its loss is
+rounded to a grid, so that delta is exact at the grid's epsilons and too large between (Doroshenko
+et al. 2022, arXiv:2207.04380, algorithm 1), and composed by a Fourier transform.
+
+A transform rounds to about 1e-16 of all mass, in which deltas below 1e-10 drown. So a loss x is
+weighted by e^(tilt x) before, with the tilt of the best Chernoff bound on delta: most of the
+weighted mass is at the losses about epsilon that delta depends on, and rounding is relative to
+these. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the same saddle point.)
+"""
+
+import bisect
+import math
+
+import numpy as np
+from scipy import fft, optimize, special
+
+from fl_audit.array_types import FloatArray
+
+_GRID = 2**19
+"""The approximate number of grid points of the composed loss.
+
+It gave an epsilon within 0.003 % of that of a grid twice as fine, as measured.
+"""
+
+_LOG_TAIL = -50.0
+"""The log of one round's mass beyond the grid, on each side."""
+
+_LARGEST_LOSS = 700.0
+"""The largest loss of a round in nats: e to its power is a float."""
+
+_OUTSIDE = 1e-15
+"""The weighted mass of all rounds beyond what is computed."""
+
+_LOG_NEGLIGIBLE = -60.0
+"""The log of a weight that rounding drowns in any number of rounds."""
+
+_BLOCKS = 4_000
+"""The number of blocks of losses from which the tilt is found."""
+
+_TILTS = (1e-6, 1.0)
+"""The range of the tilt, times the distance of two losses."""
+
+
+def log_gaussian_deltas(shifts: FloatArray, epsilon: float | FloatArray) -> FloatArray:
+    """Log of the smallest delta of Gaussian releases at an epsilon.
+
+    By theorem 8 of Balle & Wang (2018, arXiv:1805.06530). `shifts` are in standard deviations,
+    above 0, of shape (n,); `epsilon` is one or of shape (n,).
+    """
+    log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
+    log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
+    # Rounding sets to 0 only deltas that are negligible in a sum.
+    log_ratio = np.minimum(epsilon + log_q - log_p, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(log_p + np.log(-np.expm1(log_ratio)))
+
+
+def composed_epsilon(q: float, z: float, rounds: int, delta: float) -> float | None:
+    """Epsilon of rounds with probability q and noise multiplier z, the client removed or added.
+
+    Losses are rounded up; only the rounding of floats can understate epsilon. None if a round's
+    loss exceeds `_LARGEST_LOSS`.
+    """
+    reach = -float(special.ndtri_exp(_LOG_TAIL))
+    ends = np.array([-1.0, 1.0]) * (1 / (2 * z * z) + reach / z)
+    if ends[1] > _LARGEST_LOSS:
+        return None
+    removed = np.logaddexp(math.log1p(-q), math.log(q) + ends)
+    interval = loss_width(q, z, rounds) / _GRID
+    epsilon = 0.0
+    for (lowest, highest), is_added in ((removed, False), (-removed[::-1], True)):
+        first, last = math.floor(lowest / interval), math.ceil(highest / interval)
+        losses = interval * np.arange(first, last + 1)
+        deltas = _deltas(q, z, losses, is_added=is_added)
+        epsilon = _epsilon(losses, deltas, rounds, delta, at_least=epsilon)
+    return epsilon
+
+
+def loss_width(q: float, z: float, rounds: int) -> float:
+    """The approximate width of all but 1e-15 of the composed privacy loss, in nats."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights /= weights.sum()
+    outputs = np.concatenate([z * nodes, 1 + z * nodes])
+    masses = np.concatenate([(1 - q) * weights, q * weights])
+    losses = np.logaddexp(math.log1p(-q), math.log(q) + (2 * outputs - 1) / (2 * z**2))
+    variance = float(masses @ (losses - masses @ losses) ** 2)
+    # By Chernoff's bound 2 sqrt(2 log 2e15) = 17 standard deviations of a sum that is about
+    # Gaussian, and some ranges of a single loss if it is not.
+    return 4 * float(np.ptp(losses)) + 17 * math.sqrt(rounds * variance)
+
+
+def _deltas(q: float, z: float, losses: FloatArray, *, is_added: bool) -> FloatArray:
+    """The smallest deltas of one round, at epsilons.
+
+    They are deltas of the Gaussian release at another epsilon (Steinke 2022, arXiv:2210.00597,
+    theorem 29), from logarithms: q delta(log(1 + (e^x - 1) / q)) if the client is removed, and
+    r delta(log(q e^x / r)) with r = 1 - (1 - q) e^x if it is added.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if is_added:
+            factors, outside = -np.expm1(losses + math.log1p(-q)), np.zeros(len(losses))
+            inner = math.log(q) + losses - np.log(factors)
+        else:
+            factors, outside = np.full(len(losses), q), -np.expm1(losses)
+            inner = np.log1p(np.expm1(losses) / q)
+        deltas = factors * np.exp(log_gaussian_deltas(np.full(len(inner), 1 / z), inner))
+    deltas = np.clip(np.where(np.isfinite(inner), deltas, outside), 0.0, 1.0)
+    return np.asarray(np.maximum.accumulate(deltas[::-1])[::-1])
+
+
+def _epsilon(
+    losses: FloatArray, deltas: FloatArray, rounds: int, delta: float, *, at_least: float
+) -> float:
+    """Epsilon of rounds with given deltas at losses, or `at_least` if that is larger."""
+    interval = float(losses[1] - losses[0])
+    # Delta is linear in e^epsilon between two losses, where it falls by the mass above.
+    falls = -np.diff(deltas)
+    masses = np.append(1 - deltas[0], falls / -math.expm1(-interval))
+    masses[:-1] -= falls / math.expm1(interval)
+    masses = np.maximum(masses, 0.0)
+    tilt = _tilt(losses, masses, rounds, delta)
+    with np.errstate(divide="ignore"):
+        log_mean = float(special.logsumexp(np.log(masses) + tilt * losses))
+        # Small losses of next to no weight count as the smallest of the others.
+        is_counted = np.log(np.cumsum(masses)) + tilt * losses - log_mean > _LOG_NEGLIGIBLE
+        lowest = int(np.argmax(is_counted))
+        masses = np.append(masses[: lowest + 1].sum(), masses[lowest + 1 :])
+        weighted = np.exp(np.log(masses) + tilt * losses[lowest:] - log_mean)
+    start, weighted = _composed(weighted, rounds)
+    composed = rounds * losses[lowest] + interval * (start + np.arange(len(weighted)))
+    log_weights = rounds * log_mean - tilt * composed
+    at_infinity = -math.expm1(rounds * math.log1p(-float(deltas[-1])))
+    at_infinity += _OUTSIDE * math.exp(min(float(log_weights[-1]), 0.0))
+    is_above = composed > at_least - interval
+    composed, log_weights = composed[is_above], np.minimum(log_weights[is_above], 700.0)
+    masses = weighted[is_above] * np.exp(log_weights)
+
+    def is_private(index: int) -> bool:
+        above = slice(index + 1, None)
+        lost = masses[above] @ np.expm1(composed[index] - composed[above])
+        return bool(at_infinity - lost <= delta)
+
+    if at_infinity > delta:
+        return math.inf
+    if len(composed) == 0:
+        return at_least
+    if is_private(0):
+        return max(at_least, float(composed[0]))
+    index = bisect.bisect_left(range(len(composed)), True, key=is_private)
+    falling = float(masses[index:] @ np.exp(composed[index] - composed[index:]))
+    above = at_infinity + float(masses[index:].sum()) - delta
+    return max(at_least, float(composed[index]) + math.log(above / falling))
+
+
+def _tilt(losses: FloatArray, masses: FloatArray, rounds: int, delta: float) -> float:
+    """The order of Chernoff's bound on delta that gives the smallest epsilon, approximately."""
+    starts = np.arange(0, len(losses), -(-len(losses) // _BLOCKS))
+    at, log_masses = losses[starts], np.log(np.add.reduceat(masses, starts) + 1e-300)
+
+    def bound(log_tilt: float) -> float:
+        tilt = math.exp(log_tilt)
+        log_mean = float(special.logsumexp(log_masses + tilt * at))
+        return (rounds * log_mean - math.log(delta)) / tilt
+
+    limits = np.log(_TILTS) - math.log(losses[1] - losses[0])
+    return math.exp(optimize.minimize_scalar(bound, bounds=limits, method="bounded").x)
+
+
+def _composed(masses: FloatArray, rounds: int) -> tuple[int, FloatArray]:
+    """The masses of sums of as many points as rounds, but for `_OUTSIDE`; and the first sum's."""
+    points = np.arange(len(masses))
+    mean = float(points @ masses)
+    centre = round(mean)
+    variance = rounds * float((points - mean) ** 2 @ masses)
+    log_outside = math.log(_OUTSIDE / 2)
+    ends = [rounds * -centre, rounds * (len(masses) - 1 - centre)]
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses)
+    for scale in (0.25, 0.5, 1.0, 2.0, 4.0):
+        order = scale * math.sqrt(-2 * log_outside / max(variance, 1e-3))
+        for end, sign in enumerate((-1, 1)):
+            log_mean = float(special.logsumexp(logs + sign * order * (points - centre)))
+            bound = sign * math.ceil((rounds * log_mean - log_outside) / order)
+            ends[end] = max(ends[end], bound) if sign < 0 else min(ends[end], bound)
+    number = ends[1] - ends[0] + 1
+    size = fft.next_fast_len(max(number, len(masses)), real=True)
+    around = np.zeros(size)
+    around[: len(masses)] = masses
+    spectrum = fft.rfft(np.roll(around, -centre))
+    sums = np.roll(fft.irfft(spectrum**rounds, size), -ends[0])[:number]
+    return rounds * centre + ends[0], np.maximum(sums, 0.0)
