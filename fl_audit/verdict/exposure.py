@@ -89,7 +89,7 @@ class VectorExposure:
         """The random part of scores, independent of the noise; excluded canaries come last."""
         return (
             random.standard_normal(self.num_included),
-            random.standard_normal(num_excluded) / math.sqrt(self.dim),
+            np.clip(random.standard_normal(num_excluded) / math.sqrt(self.dim), -1.0, 1.0),
         )
 
     def scores(
@@ -175,7 +175,7 @@ class LargestExposure:
         common = math.sqrt(self.in_common) * random.standard_normal(len(rounds))
         apart = math.sqrt(1 - self.in_common)
         largest = common + apart * largest_of_normals(np.maximum(rounds, 1), random)
-        largest = np.where(rounds > 0, largest / math.sqrt(self.dim), -1.0)
+        largest = np.where(rounds > 0, np.minimum(largest / math.sqrt(self.dim), 1.0), -1.0)
         own = common[self.canary] + apart * random.standard_normal(len(self.canary))
         return own, largest[: self.num_included], largest[self.num_included :]
 
