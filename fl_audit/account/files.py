@@ -8,7 +8,7 @@ from fl_audit.account.record import Source, check_delta_option, check_epsilon
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import read_log
 from fl_audit.config import Config, ExampleCanaries
-from fl_audit.config.design import RunDesign, design_run, is_secret
+from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_config
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
@@ -48,8 +48,7 @@ def _of_config(
         config = _asked_for(config, epsilon)
     design = _designed(config)
     release = design.release
-    has_own_sizes = release.fewest is not None and is_secret(config, design.schedule)
-    assumes = (_SIZES_OF_SEED,) if has_own_sizes else ()
+    assumes = (_SIZES_OF_SEED,) if release.fewest is not None and design.draws_anew else ()
     return Source(str(path), release, design.delta, assumes=assumes)
 
 

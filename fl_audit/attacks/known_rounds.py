@@ -28,7 +28,7 @@ from fl_audit.attacks.round_cosines import RoundCosines
 from fl_audit.attacks.statistics import Statistic, named, null_of_one_cosine
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import read_csv
+from fl_audit.formats.metrics_file import read_metrics
 
 OWN_ROUNDS = Statistic(
     name="own_rounds",
@@ -67,9 +67,8 @@ class CorrelatedRounds:
 def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
     """The lengths of a run's aggregates in some rounds, from its metrics.csv."""
     try:
-        rows = read_csv(metrics, ("aggregate_norm",))
-        return np.array([float(row["aggregate_norm"]) for row in rows])[rounds]
-    except (ValueError, IndexError) as error:
+        return np.array([row.aggregate_norm for row in read_metrics(metrics)])[rounds]
+    except IndexError as error:
         raise InputError(f"{metrics}: lacks the length of an aggregate") from error
 
 

@@ -188,10 +188,10 @@ class KeptSums:
             dim, width = (int(length) for length in arrays["lengths"])
         except (KeyError, ValueError, TypeError) as error:
             raise InputError(f"{path}: is not a file of summed directions: {error}") from error
-        count = len(norms) if norms.ndim == 1 else -1
+        count = len(norms) if norms.ndim == 1 and len(arrays) == 4 else -1
         fits = products.shape == (count, count) and worst.ndim == 2 and worst.shape[1] == dim
         if not fits or any(a.dtype != np.float64 for a in (products, norms, worst)):
-            raise InputError(f"{path}: holds arrays of wrong shapes or types")
+            raise InputError(f"{path}: holds other arrays, shapes or types than it should")
         if not all(np.isfinite(array).all() for array in (products, norms, worst)):
             raise InputError(f"{path}: holds numbers that are not finite")
         squares = np.diagonal(products)

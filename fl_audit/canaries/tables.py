@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from fl_audit.canaries.pool import pair_names
 from fl_audit.config_tables.kinds import OpenUnitFloat, PositiveInt, Table
 from fl_audit.estimators.scores import Inclusion, check_inclusion
+from fl_audit.formats.score_file import ScoreFile
 
 Design = Literal["signs", "in_range"]
 """The two values of an input's entries: plus and minus the data's largest value, which gives mean 0
@@ -169,6 +171,20 @@ def coin_probability(canaries: AnyCanaries) -> float:
     """The probability that a canary is included; 1/2 unless the table states another."""
     stated = canaries.inclusion_probability
     return 0.5 if stated is None else stated
+
+
+def score_file_of(
+    canaries: AnyCanaries, included: npt.NDArray[np.bool_], score: npt.NDArray[np.float64]
+) -> ScoreFile:
+    """The score file of a pool, whose canaries are numbered."""
+    return ScoreFile(
+        tuple(map(str, range(len(included)))),
+        included,
+        score,
+        canaries.inclusion,
+        coin_probability(canaries),
+        pair_names(canaries.inclusion, len(included)),
+    )
 
 
 def family_of(canaries: Table) -> str | None:

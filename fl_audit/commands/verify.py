@@ -77,7 +77,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     """Verifies a folder, and its release sheet if one is given."""
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.compare_sheets import verify_sheet
-    from fl_audit.verification import NOT_SHOWN, verify_folder
+    from fl_audit.verification import NOT_SHOWN, WITHOUT_LINK, verify_folder
 
     verified = verify_folder(
         arguments.folder,
@@ -90,7 +90,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         verify_sheet(arguments.sheet, RunFolder(arguments.folder), verified)
     if arguments.statement is not None and verified.outcome != "broken":
         _write_statement(RunFolder(arguments.folder), verified, arguments.statement)
-    notes = [*verified.notes, NOT_SHOWN]
+    notes = [*verified.notes, *[WITHOUT_LINK] * (arguments.link is None), NOT_SHOWN]
     if arguments.json:
         for line in notes:
             hint(line)

@@ -88,6 +88,11 @@ class RunDesign:
         return "run" if self.config.schedule_secret is UNSET else "config"
 
     @property
+    def draws_anew(self) -> bool:
+        """Whether the seed drew the schedule here, and a run draws its own from a secret."""
+        return self.secret is None and is_secret(self.config, self.schedule)
+
+    @property
     def delta(self) -> float:
         """The audit's delta: the config's, else N^-1.1 for N clients (Andrew et al. section 5)."""
         return self.config.audit.delta or float(self.num_clients) ** -1.1

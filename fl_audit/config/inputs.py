@@ -43,10 +43,12 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       clients: The number of clients.
       examples: The number of examples of the clients in the digest.
       data: The SHA-256 of all clients' names, of some clients' examples and of the held-out ones.
+      task: What run.json has of the task: its name, what accuracy means, and the kind of labels.
     """
 
     files: dict[str, str]
     code: dict[str, str]
+    task: dict[str, str]
     clients: int
     examples: int
     data: str
@@ -59,6 +61,7 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             f"{PREFIX}data": self.data,
         }
         flat |= {f"{PREFIX}{key}": value for key, value in self.files.items()}
+        flat |= {f"{PREFIX}task.{key}": value for key, value in self.task.items()}
         return flat | {f"{PREFIX}code.{name}": value for name, value in self.code.items()}
 
 
@@ -77,7 +80,12 @@ def read_inputs(config: Config, task: LearningTask) -> Inputs:
     _add(data, task.held_out.take(_spread(len(task.held_out))))
     files = {key: digest_of(path) for key, path in input_files(config)}
     code = {name: digest_of(path) for name, path in _modules(config)}
-    return Inputs(files, code, len(names), examples, data.hexdigest())
+    said = {
+        "task": task.name,
+        "accuracy_description": task.classifier.accuracy_description,
+        "labels": task.labels,
+    }
+    return Inputs(files, code, said, len(names), examples, data.hexdigest())
 
 
 def input_files(config: Config) -> Iterator[tuple[str, Path]]:
@@ -154,5 +162,7 @@ def words_of_input(key: str) -> str:
         return "the number of clients has"
     if name in ("examples", "data"):
         return "the clients' data have"
+    if name.startswith("task."):
+        return "what the task says of itself has"
     module = name.removeprefix("code.")
     return f"the module `{module}` has" if module != name else f"the file `{name}` has"

@@ -86,9 +86,14 @@ def next_array(file: IO[bytes]) -> AnyArray:
 
 
 def read_arrays(path: Path, what: str) -> Mapping[str, AnyArray]:
-    """Reads an NPZ file; refuses one with too large contents."""
+    """Reads an NPZ file; refuses one with too large contents, or with more than arrays."""
     with opened(path, what) as file, zipfile.ZipFile(file) as members:
         size = sum(member.file_size for member in members.infolist())
+        if len({*members.namelist()}) < len(members.namelist()):
+            raise ValueError("holds two arrays of one name")
+        start = min((member.header_offset for member in members.infolist()), default=0)
+        if members.comment or start > 0:
+            raise ValueError("holds more than arrays")
         most = max(_MOST_UNPACKED, os.fstat(file.fileno()).st_size)
         if size > most:
             raise ValueError(f"unpacks to {size:,} bytes, must be at most {most:,}")

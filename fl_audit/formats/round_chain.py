@@ -139,11 +139,7 @@ AnyLine = TypeVar("AnyLine", bound=Line)
 
 def link_of(line: Line, before: str) -> str:
     """The link of a line: the SHA-256 of the previous link ("" for none) and of its content."""
-    return _link(msgspec.json.encode(msgspec.structs.replace(line, link="")), before)
-
-
-def _link(unlinked: bytes, before: str) -> str:
-    """The link of a line's text with an empty link."""
+    unlinked = msgspec.json.encode(msgspec.structs.replace(line, link=""))
     return digest(before.encode() + b"\n" + unlinked)
 
 
@@ -411,8 +407,7 @@ def read_chain(path: Path) -> Chain:
                 torn = True
                 break
             line = _decoded(path, number, text)
-            unlinked = text[:-1].replace(f'"link":"{line.link}"'.encode(), b'"link":""', 1)
-            if line.link != _link(unlinked, before):
+            if text != text_of(linked(line, before)):  # which has no key twice
                 broken.append(number)
             before = line.link
             lines.append(line)

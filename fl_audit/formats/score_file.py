@@ -164,21 +164,22 @@ def write_score_file(path: str | os.PathLike[str], scores: ScoreFile, mode: int 
         if path.suffix == ".parquet":
             _write_parquet(file, scores)
         else:
-            _write_csv(file, scores)
+            file.write(score_text(scores).encode())
 
 
-def _write_csv(file: IO[bytes], scores: ScoreFile) -> None:
+def score_text(scores: ScoreFile) -> str:
+    """The text of a score file, CSV."""
     columns: dict[str, Sequence[object]] = {
         "canary_id": scores.canary_id,
         "included": scores.included.astype(int).tolist(),
         "score": list(map(repr, scores.score.tolist())),
         **_inclusion_columns(scores),
     }
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
-    text.detach()
+    return text.getvalue()
 
 
 def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:

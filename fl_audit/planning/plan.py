@@ -130,6 +130,7 @@ class Plan:
             "num_included": int(run.included.sum()),
             "noise_multiplier": run.noise.noise_multiplier,
             "delta": run.delta,
+            "cohorts_of_seed": run.draws_anew,
             "confidence": run.config.audit.confidence,
             "trials": self.trials,
             "coverage": coverage(self.trials),

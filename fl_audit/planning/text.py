@@ -66,13 +66,14 @@ def head_lines(plan: Plan) -> list[str]:
         "fixed_half": "a fixed half is included,",
         "pairs": "one of each pair is included,",
     }
+    of_seed = "; cohorts as the seed draws them, and a run draws its own from a secret"
     return _paragraph(
         f"plan of {run.task.name}: {run.num_canaries:,} canaries, of which "
         f"{includes[run.pool.inclusion]} {int(run.included.sum()):,}; "
         f"{count(run.num_rounds, 'round')} of about "
         f"{significant(run.schedule.expected_clients)} clients and "
         f"{significant(run.schedule.expected_canaries)} canaries; {run.task.dim:,} parameters; "
-        f"δ = {delta_text(run.delta)}"
+        f"δ = {delta_text(run.delta)}{of_seed * run.draws_anew}"
     )
 
 

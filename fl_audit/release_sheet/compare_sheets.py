@@ -15,16 +15,14 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_foreign, reading
 from fl_audit.release_sheet.from_run import STATED, read_provenance, sheet_of_run
 from fl_audit.release_sheet.selection import sweep_around
-from fl_audit.release_sheet.sheet import LAYOUT, ReleaseSheet, render_sheet
+from fl_audit.release_sheet.sheet import KEY_OF_STATED, LABELS, ReleaseSheet, render_sheet
 from fl_audit.verification import Verified
 
 Row = tuple[str, str, str]
 """A field's label, a statement, and its evidence."""
 
-_STATED_IN = {
-    label: {"unprotected": "metrics"}.get(key, key)
-    for fields in LAYOUT.values()
-    for key, label in fields.items()
+_STATED_IN = {label: key for key, label in LABELS.items()} | {
+    LABELS[key]: name for name, key in KEY_OF_STATED.items()
 }
 """The key of an operator's statement, by the field's label."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
 from fl_audit.release_sheet.registry_entry import parameters_of
-from fl_audit.release_sheet.sheet import ReleaseSheet
+from fl_audit.release_sheet.sheet import LABELS, ReleaseSheet
 from fl_audit.report.report import Report, report_to_json
 from fl_audit.verification import Verified
 
@@ -21,25 +21,20 @@ PREDICATE_TYPE = "urn:fl-audit:verification:v1"
 """The type of the predicate, defined by this program."""
 
 
+_OF_VERDICT = ("outcome", "epsilon_lower", "detectable_epsilon", "confidence")
+
+
 def in_toto_statement(link: str, verified: Verified) -> dict[str, Any]:
     """The JSON object of a statement about a verified run, with the last link of its chain."""
     report = verified.report
     if report is None or report.run is None or not report.run.model_sha256:
         raise InputError("a statement needs the report of a run that fits and names its model")
-    run, verdict = report.run, report.verdict
-    parameters = parameters_of(report)
+    run, verdict = report.run, report_to_json(report)["verdict"]
     known: Mapping[str, Any] = {
         "verification": verified,
-        "claim": None if verdict is None else report_to_json(report)["verdict"]["claim"],
-        "verdict": None
-        if verdict is None
-        else {
-            "outcome": verdict.outcome,
-            "epsilon_lower": verdict.epsilon_lower,
-            "detectable_epsilon": verdict.detectable_epsilon,
-            "confidence": verdict.confidence,
-        },
-        "guarantees": parameters,
+        "claim": verdict and verdict["claim"],
+        "verdict": verdict and {key: verdict[key] for key in _OF_VERDICT},
+        "guarantees": parameters_of(report),
         "fl_audit_version": report.fl_audit_version,
     }
     return {
@@ -87,10 +82,9 @@ def model_card(sheet: ReleaseSheet, report: Report) -> str:
     }
     lines = ["---", *_yaml(metadata), "---", "", "## Differential privacy", ""]
     lines += ["| | | evidence |", "|---|---|---|"]
-    labels = {field.key: field for section in sheet.sections for field in section.fields}
     for key in _CARD_FIELDS:
-        for number, line in enumerate(labels[key].lines):
-            label = "" if number else labels[key].label
+        for number, line in enumerate(sheet.lines[key]):
+            label = "" if number else LABELS[key]
             lines.append(f"| {label} | {_cell(line.text)} | {_cell(line.evidence)} |")
     return "\n".join(lines) + "\n"
 

@@ -31,7 +31,14 @@ from fl_audit.formats.text_files import read_toml
 from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.participation.schedule import client_rounds
 from fl_audit.release_sheet.selection import SweepRuns
-from fl_audit.release_sheet.sheet import NOT_AUDITED, Line, ReleaseSheet, laid_out
+from fl_audit.release_sheet.sheet import (
+    KEY_OF_STATED,
+    LABELS,
+    NOT_AUDITED,
+    Line,
+    ReleaseSheet,
+    laid_out,
+)
 from fl_audit.report.checks import canary_check_words, checks_words, failed_checks, title_of_check
 from fl_audit.report.headline import headline, reason_sentences
 from fl_audit.report.report import ATTACKERS, Checks, Report
@@ -124,31 +131,18 @@ def sheet_of_run(
 
 def _by_operator(statement: ReleaseStatement) -> Iterator[Stated]:
     """The operator's statements, and missing ones that only the operator could make."""
-    fields = {field: field for field in _OPERATORS} | {"metrics": "unprotected"}
     missing = {
         "unit": "What a client is: not stated.",
         "metrics": "Which of these numbers leave the operator's hands: not stated.",
     }
-    for name, key in fields.items():
-        text = getattr(statement, name)
+    for name in ReleaseStatement.__struct_fields__:
+        text, key = getattr(statement, name), KEY_OF_STATED.get(name, name)
+        if key not in LABELS:
+            continue
         if text is not None:
             yield key, text, STATED
         elif name in missing:
             yield key, missing[name], ""
-
-
-_OPERATORS = (
-    "released",
-    "released_to",
-    "data",
-    "contact",
-    "unit",
-    "trust_model",
-    "assumptions",
-    "earlier_runs",
-    "risks",
-)
-"""The fields of a sheet stated by an operator under the same key."""
 
 
 def _release(run: RunRecord, config: Config, analytical: Accounting) -> Iterator[Stated]:

@@ -144,5 +144,5 @@ def _notes(sheet: ReleaseSheet, statement: ReleaseStatement) -> str | None:
 
 def _text(sheet: ReleaseSheet, *keys: str) -> str | None:
     """The lines of some fields as one text; None if there are none."""
-    lines = (line.text for key in keys for line in sheet.lines(key))
+    lines = (line.text for key in keys for line in sheet.lines[key])
     return " ".join(text for text in lines if text not in (NOT_STATED, NOT_AUDITED)) or None

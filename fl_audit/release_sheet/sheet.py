@@ -27,33 +27,12 @@ class Line:
 
 
 @dataclass(frozen=True)
-class SheetField:
-    """A field by its key in JSON, with its label on the page and at least one statement."""
-
-    key: str
-    label: str
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
-class SheetSection:
-    """Some fields under one title."""
-
-    title: str
-    fields: tuple[SheetField, ...]
-
-
-@dataclass(frozen=True)
 class ReleaseSheet:
-    """A release sheet: name of the release, origin and date, and sections in order."""
+    """A release sheet: name of the release, origin and date, and the lines of each field."""
 
     title: str
     subtitle: str
-    sections: tuple[SheetSection, ...]
-
-    def lines(self, key: str) -> tuple[Line, ...]:
-        fields = {field.key: field for section in self.sections for field in section.fields}
-        return fields[key].lines
+    lines: Mapping[str, Sequence[Line]]
 
 
 LAYOUT: Mapping[str, Mapping[str, str]] = {
@@ -109,35 +88,25 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
 }
 """The sections, each with the labels of its fields by key."""
 
+LABELS = {key: label for fields in LAYOUT.values() for key, label in fields.items()}
+
+KEY_OF_STATED = {"metrics": "unprotected"}
+"""The key of the field for what an operator states under another key."""
+
 _AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 
 
 def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
     """The sheet with all its fields, also those without a line; `lines` are by key."""
-    known = {key for fields in LAYOUT.values() for key in fields}
-    if unknown := lines.keys() - known:
+    if unknown := lines.keys() - LABELS:
         raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")
-
-    def missing(key: str) -> Line:
-        return Line(NOT_AUDITED if key in _AUDITED else NOT_STATED, "")
-
+    missing = {key: NOT_AUDITED if key in _AUDITED else NOT_STATED for key in LABELS}
     return ReleaseSheet(
-        title,
-        subtitle,
-        tuple(
-            SheetSection(
-                section,
-                tuple(
-                    SheetField(key, label, tuple(lines.get(key, ())) or (missing(key),))
-                    for key, label in fields.items()
-                ),
-            )
-            for section, fields in LAYOUT.items()
-        ),
+        title, subtitle, {key: lines.get(key) or [Line(missing[key], "")] for key in LABELS}
     )
 
 
 def render_sheet(sheet: ReleaseSheet) -> str:
     """A sheet as a self-contained page that prints on two sheets of A4."""
-    context = {"sheet": sheet, "silent": (NOT_STATED, NOT_AUDITED)}
+    context = {"sheet": sheet, "layout": LAYOUT, "silent": (NOT_STATED, NOT_AUDITED)}
     return render("fl_audit.release_sheet", "sheet.html", context)

@@ -22,10 +22,10 @@ from fl_audit.config import Config
 from fl_audit.config.file import load_recorded
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import read_metrics
 from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.formats.text_files import read_csv
 from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 
@@ -198,21 +198,16 @@ def _without_rounds(scores: Mapping[str, ScoreFile], config: Config) -> Mapping[
 
 
 def _read_rounds(path: Path, num_rounds: int) -> Rounds:
-    curves = ("train_loss", "accuracy", "clip_norm", "aggregate_norm")
-    present = ("num_clients", "num_canaries")
-    rows = read_csv(path, ("round", *curves, *present))
-    try:
-        numbers = [int(row["round"]) for row in rows]
-        columns = {
-            name: np.array([float(row[name] or "nan") for row in rows])
-            for name in (*curves, *present)
-        }
-    except ValueError as error:
-        raise InputError(f"{path}: holds something that is no number: {error}") from error
-    if numbers != list(range(1, num_rounds + 1)):
+    rows = read_metrics(path)
+    if [row.round for row in rows] != list(range(1, num_rounds + 1)):
         raise InputError(f"{path}: must hold rounds 1 to {num_rounds} in order, a row each")
-    participants = columns.pop("num_clients") + columns.pop("num_canaries")
-    return Rounds(**columns, participants=participants)
+    return Rounds(
+        train_loss=np.array([row.train_loss for row in rows]),
+        accuracy=np.array([row.accuracy for row in rows], np.float64),  # NaN for None
+        clip_norm=np.array([row.clip_norm for row in rows]),
+        participants=np.array([row.num_clients + row.num_canaries for row in rows], np.float64),
+        aggregate_norm=np.array([row.aggregate_norm for row in rows]),
+    )
 
 
 def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:

@@ -27,6 +27,7 @@ from fl_audit.engines.engine import Engine, ReadRound
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import RoundMetrics
 from fl_audit.formats.round_chain import ChainWriter, Saved, digests_of
 from fl_audit.formats.run_record import LiveRecord
 from fl_audit.inner_products import euclidean_norm
@@ -35,7 +36,6 @@ from fl_audit.run.attackers import TrainingContext
 from fl_audit.run.observers import (
     CanaryCosines,
     FinishedRound,
-    RoundMetrics,
     RoundObserver,
     flush_rows,
 )

@@ -8,7 +8,7 @@ import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -25,8 +25,15 @@ from fl_audit.config.file import Scalar, flat_scalars
 from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import (
+    COLUMNS,
+    RoundMetrics,
+    metrics_text,
+    read_metrics,
+    row_text,
+)
 from fl_audit.formats.round_logs import CosineLog
-from fl_audit.formats.text_files import append_whole, read_csv, reading, write_text
+from fl_audit.formats.text_files import append_whole, reading, write_text
 from fl_audit.mechanisms import client_lengths
 from fl_audit.number_words import lower_bound_text
 from fl_audit.progress import Progress, warn
@@ -55,38 +62,6 @@ class StartedRun:
     def parameters(self) -> dict[str, Scalar]:
         """The values of the config by `section.key`, without keys that are not set."""
         return flat_scalars(msgspec.to_builtins(self.config))
-
-
-@dataclass(frozen=True)
-class RoundMetrics:
-    """The metrics of one round.
-
-    Attributes:
-      round: Number of the round, from 1.
-      num_clients: Number of real clients that participated.
-      num_canaries: Number of canaries that participated.
-      clip_norm: Norm to which updates were clipped.
-      noise_stddev: Standard deviation of the noise on each coordinate of the sum of updates.
-      aggregate_norm: Norm of the noised aggregate.
-      train_loss: Mean loss over the cohort's examples, in nats.
-      accuracy: Accuracy on held-out data after the round; None if not evaluated.
-      seconds_training: Wall time of the TFF round, in seconds.
-      seconds_scoring: Wall time of scoring the canaries, in seconds.
-      epsilon_lower_bound: Lower bound on epsilon by own-round scores so far, valid at all rounds
-        together at the audit's confidence; None if rounds are not tested.
-    """
-
-    round: int
-    num_clients: int
-    num_canaries: int
-    clip_norm: float
-    noise_stddev: float
-    aggregate_norm: float
-    train_loss: float
-    accuracy: float | None
-    seconds_training: float
-    seconds_scoring: float
-    epsilon_lower_bound: float | None = None
 
 
 _RELEASED = ("clip_norm", "noise_stddev", "aggregate_norm", "accuracy")
@@ -167,31 +142,6 @@ class RoundObserver:
 # metrics.csv.
 
 
-_COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a metrics file, as strings by column."""
-    return read_csv(path, _COLUMNS)
-
-
-def read_metrics(path: Path) -> list[RoundMetrics]:
-    """The rounds of a metrics file."""
-    try:
-        return [
-            RoundMetrics(**{name: _value(name, row[name]) for name in _COLUMNS})
-            for row in read_rows(path)
-        ]
-    except ValueError as error:
-        raise InputError(f"{path}: holds a value that is not a number: {error}") from error
-
-
-def _value(name: str, text: str) -> Any:
-    if text == "":
-        return None
-    return int(text) if name in ("round", "num_clients", "num_canaries") else float(text)
-
-
 def flush_rows(folder: RunFolder) -> None:
     """Waits until the rows have reached the disk."""
     with folder.metrics.open("rb") as file:
@@ -207,23 +157,18 @@ class MetricsCsv(RoundObserver):
         if run.completed_rounds:
             _truncate(self._path, run.completed_rounds)
         else:
-            write_text(self._path, ",".join(_COLUMNS) + "\n")
+            write_text(self._path, metrics_text([]))
 
     def round_finished(self, finished: FinishedRound) -> None:
-        append_whole(self._path, _row(finished.metrics).encode())
-
-
-def _row(metrics: RoundMetrics) -> str:
-    values = (getattr(metrics, name) for name in _COLUMNS)
-    return ",".join("" if value is None else f"{value:.9g}" for value in values) + "\n"
+        append_whole(self._path, row_text(finished.metrics).encode())
 
 
 def _truncate(path: Path, completed_rounds: int) -> None:
     """Drops the rows of rounds after the checkpoint, and an incomplete last line."""
     with reading(path):
         header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
-    if header.rstrip("\n") != ",".join(_COLUMNS):
-        raise InputError(f"{path}: columns must be {','.join(_COLUMNS)}")
+    if header.rstrip("\n") != ",".join(COLUMNS):
+        raise InputError(f"{path}: columns must be {','.join(COLUMNS)}")
     if len(lines) < completed_rounds:
         raise InputError(
             f"{path}: has {len(lines)} rows, must have one for each of the {completed_rounds} "

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
-from fl_audit.canaries.pool import pair_names
-from fl_audit.canaries.tables import coin_probability
+from fl_audit.canaries.tables import score_file_of
 from fl_audit.checks import write_replay
 from fl_audit.engines.engine import Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import read_metrics
 from fl_audit.formats.model_file import model_digest, write_model
 from fl_audit.formats.round_chain import ChainWriter, Scored, digest, digests_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, record_text
-from fl_audit.formats.score_file import ScoreFile, write_score_file
+from fl_audit.formats.score_file import write_score_file
 from fl_audit.formats.text_files import OWNER_ALONE, keep_to_owner, write_text
 from fl_audit.progress import doing, hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
@@ -31,7 +31,6 @@ from fl_audit.run.observers import (
     RoundObserver,
     StartedRun,
     VerdictLine,
-    read_rows,
 )
 from fl_audit.run.trackers import TensorBoard
 from fl_audit.run.training_folder import check_logs, load_checkpoint, open_chain
@@ -133,21 +132,13 @@ def _write_results(
     compared: Mapping[str, ComparedVectors],
 ) -> None:
     """Writes the models, the score files and the vectors that scores compare, then the record."""
-    ids = tuple(str(canary) for canary in range(len(run.included)))
     canaries = run.config.canaries
     statistics = statistics_of(canaries, run.config.audit)
     write_model(folder.model, done.model)
     write_model(folder.initial_model, run.task.classifier.initial_weights)
     of_rounds = 0o666 if run.secret is None else OWNER_ALONE
     for statistic in statistics:
-        scored = ScoreFile(
-            ids,
-            run.included,
-            scores[statistic.name],
-            canaries.inclusion,
-            coin_probability(canaries),
-            pair_names(canaries.inclusion, len(ids)),
-        )
+        scored = score_file_of(canaries, run.included, scores[statistic.name])
         mode = of_rounds if statistic.tells_rounds else 0o666
         write_score_file(folder.scores(statistic.name), scored, mode)
     if compared:
@@ -162,7 +153,9 @@ def _write_results(
 
 def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
     """The record of a run after its last round, with the totals of metrics.csv."""
-    rows = read_rows(folder.metrics)
+    rows = read_metrics(folder.metrics)
+    accuracy = rows[-1].accuracy
+    assert accuracy is not None  # every run evaluates its last round
     packages = (*_PACKAGES_BEFORE, *done.engine.packages, *_PACKAGES_AFTER)
     return RunRecord(
         task=run.task.name,
@@ -174,10 +167,10 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
         delta=run.delta,
         release=run.release,
         variable_sizes=tuple(run.task.classifier.variable_sizes),
-        accuracy=float(rows[-1]["accuracy"]),
+        accuracy=accuracy,
         accuracy_description=run.task.classifier.accuracy_description,
-        training_seconds=sum(float(row["seconds_training"]) for row in rows),
-        scoring_seconds=sum(float(row["seconds_scoring"]) for row in rows),
+        training_seconds=sum(row.seconds_training for row in rows),
+        scoring_seconds=sum(row.seconds_scoring for row in rows),
         stopped_after=done.rounds if done.rounds < run.schedule.num_rounds else None,
         live=done.live,
         labels=run.task.labels,

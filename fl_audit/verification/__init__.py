@@ -6,6 +6,6 @@ explains what that does and does not show.
 """
 
 from fl_audit.verification.findings import Finding, Verified
-from fl_audit.verification.verify import NOT_SHOWN, verify_folder
+from fl_audit.verification.verify import NOT_SHOWN, WITHOUT_LINK, verify_folder
 
-__all__ = ["NOT_SHOWN", "Finding", "Verified", "verify_folder"]
+__all__ = ["NOT_SHOWN", "WITHOUT_LINK", "Finding", "Verified", "verify_folder"]

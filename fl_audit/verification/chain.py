@@ -1,12 +1,12 @@
 """Compares a folder's files with its chain: links, rounds, rows, and digests of files."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.folders import LOCK_NAME, LogFolder, RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_chain import (
     Chain,
@@ -70,6 +70,8 @@ def verify_chain(
     if isinstance(folder, RunFolder):
         _verify_order(folder, chain, verified)
     _note_sessions(chain, verified)
+    if isinstance(folder, RunFolder):
+        _note_others(folder, chain, verified)
     return chain
 
 
@@ -93,14 +95,35 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
 
 def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
     """Finds files that a report would read but that are not in the chain."""
-    known = {name for line in chain.lines for name in getattr(line, "files", {})}
-    known |= {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
+    known = _names_in(chain)
     read = [*folder.identity(), *folder.path.glob("scores_*.csv")]
     if isinstance(folder, RunFolder):
-        read += [*folder.training_outputs(), *folder.round_logs(), *folder.release_logs()]
+        logs = (*folder.round_logs(), *folder.release_logs())
+        read += [*folder.training_outputs(), folder.record, *logs]
     for path in sorted(set(read)):
         if path.name not in known and path.exists():
             verified.add(path, "was added later: the chain does not know it")
+
+
+def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:
+    """Names what is in a run's folder and not in its chain, and links, whose targets may change."""
+    here = {path.name: path for path in sorted(folder.path.iterdir())}
+    known = {folder.chain.name, folder.report_html.name, folder.report_json.name, LOCK_NAME}
+    if others := sorted(here.keys() - _names_in(chain) - known):
+        verified.note(f"not looked at: {', '.join(map(_printable, others))}")
+    if links := [_printable(name) for name, path in here.items() if path.is_symlink()]:
+        verified.note(f"links to files elsewhere, which may change: {', '.join(links)}")
+
+
+def _printable(name: str) -> str:
+    """A file's name, whose letters are no others than they look."""
+    return name if name.isascii() and name.isprintable() else ascii(name)
+
+
+def _names_in(chain: Chain) -> set[str]:
+    """The names of all files that a chain has digests of."""
+    keys = ("files", "rows", "step_rows")
+    return {name for line in chain.lines for key in keys for name in getattr(line, key, {})}
 
 
 def _compare(folder: Path, files: dict[str, str], since: str, verified: Verified) -> None:
@@ -120,15 +143,16 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified
     changed: dict[str, list[int]] = defaultdict(list)
     for row in chain.changed_rows(folder.path):
         changed[row.name].append(row.round)
+    if logged and all(len(changed.get(name, ())) == len(chain.rounds) for name in logged):
+        verified.add(folder.chain, "is of another run: no row of any log is the one in it")
     for name, rounds in changed.items():
-        what = "have" if len(rounds) > 1 else "has"
-        verified.add(name, f"{_rounds(rounds)} {what} changed since {_it(rounds)} logged")
+        what = "has changed since it was" if len(rounds) == 1 else "have changed since they were"
+        verified.add(name, f"{_rounds(rounds)} {what} logged")
     for path in folder.round_logs():
         if path.exists() and path.suffix == ".npy" and path != folder.round_directions:
             extra = _written(path) - chain.rounds.keys()
             if extra:
-                what = "are" if len(extra) > 1 else "is"
-                verified.add(path, f"{_rounds(sorted(extra))} {what} not in the chain")
+                verified.add(path, f"holds {_rounds(sorted(extra))}, which the chain lacks")
 
 
 def _written(path: Path) -> set[int]:
@@ -138,21 +162,15 @@ def _written(path: Path) -> set[int]:
     return set((np.flatnonzero(np.isfinite(flat).any(axis=1)) + 1).tolist())
 
 
-def _it(rounds: Collection[int]) -> str:
-    return "they were" if len(rounds) > 1 else "it was"
-
-
 def _rounds(rounds: Sequence[int]) -> str:
     """Rounds in words.
 
     >>> _rounds([3]), _rounds([3, 5]), _rounds(range(1, 9))
     ('round 3', 'rounds 3, 5', 'rounds 1, 2, 3, 4, 5 and 3 more')
     """
-    if len(rounds) == 1:
-        return f"round {rounds[0]}"
-    more = len(rounds) - _SHOWN
+    plural, more = len(rounds) > 1, len(rounds) - _SHOWN
     named = ", ".join(map(str, rounds[:_SHOWN]))
-    return f"rounds {named}{f' and {more} more' if more > 0 else ''}"
+    return f"round{'s' * plural} {named}{f' and {more} more' * (more > 0)}"
 
 
 def _verify_order(folder: RunFolder, chain: Chain, verified: Verified) -> None:

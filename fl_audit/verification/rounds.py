@@ -5,22 +5,25 @@ all aggregates together have to lead from the initial to the final model.
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fl_audit.accounting import noise_on_sum
 from fl_audit.array_types import BoolArray, Float32Array, FloatArray
 from fl_audit.checks import RunAggregates
-from fl_audit.checks.noise_rows import NoiseRows, sketch
+from fl_audit.checks.noise_rows import RESOLUTION, THRESHOLDS, NoiseRows, sketch
 from fl_audit.config import Config
+from fl_audit.config.design import RunDesign
 from fl_audit.config.run_tables import ServerSgd
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import RoundMetrics, metrics_text
 from fl_audit.formats.model_file import read_model
+from fl_audit.formats.text_files import read_foreign
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanisms import GaussianAdaptive
-from fl_audit.participation import Schedule
 from fl_audit.report.finished_run import FinishedRun
-from fl_audit.run.observers import read_metrics
 from fl_audit.verification.findings import Verified
 from fl_audit.verification.scores import RunScores
 
@@ -28,23 +31,36 @@ _ROUNDING = 1e-4
 """A generous bound on the relative rounding of norms and sketches in float32."""
 
 
-def verify_cohorts(
-    folder: RunFolder, config: Config, schedule: Schedule, verified: Verified
+def verify_metrics(
+    of_logs: RunScores,
+    rows: Sequence[RoundMetrics],
+    design: RunDesign,
+    bounds: Sequence[float | None],
+    verified: Verified,
 ) -> None:
-    """Compares cohorts and a fixed clip norm with those of the logged rounds."""
-    mechanism = config.mechanism
+    """Compares cohorts, noise, a fixed clip norm and live lower bounds with metrics.csv."""
+    mechanism, path = of_logs.config.mechanism, of_logs.folder.metrics
     is_adaptive = isinstance(mechanism, GaussianAdaptive)
     clip_norm = None if is_adaptive else getattr(mechanism, "clip_norm", None)
-    for row in read_metrics(folder.metrics):
-        cohort = schedule.cohort(row.round - 1)
-        follows = {"num_clients": len(cohort.clients), "num_canaries": len(cohort.canaries)}
-        if clip_norm is not None:
-            follows["clip_norm"] = clip_norm
+    if read_foreign(path) != metrics_text(rows).encode():
+        verified.add(path, "has other columns or text than a run writes")
+    for index, (row, bound) in enumerate(zip(rows, bounds, strict=False)):  # a report asks for each
+        cohort = design.schedule.cohort(index)
+        sizes = {"num_clients": len(cohort.clients), "num_canaries": len(cohort.canaries)}
+        noise = float(noise_on_sum(design.release.noise, sum(sizes.values())))
+        follows: dict[str, float | None] = {
+            **sizes,
+            "clip_norm": row.clip_norm if clip_norm is None else clip_norm,
+            "noise_stddev": noise * row.clip_norm if noise else 0.0,
+            "epsilon_lower_bound": bound,
+        }
         for name, value in follows.items():
             logged = getattr(row, name)
-            if not math.isclose(logged, value, rel_tol=1e-6):
-                words = f"round {row.round} has {name} {logged:g}, and {value:g} follows"
-                verified.add(folder.metrics, words)
+            is_same = logged == value
+            if value is not None and logged is not None:
+                is_same = math.isclose(logged, value, rel_tol=1e-6)
+            if not is_same:
+                verified.add(path, f"round {index + 1} has {name} {logged}, and {value} follows")
                 return
 
 
@@ -52,7 +68,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
     """Compares the logs about aggregates."""
     aggregates = run.aggregates
     if aggregates is not None:
-        _verify_norms(run, aggregates, verified)
+        _verify_norms(run, aggregates, _gram(run, of_logs), verified)
     weights = _weights_in_model(run.config, run.record.rounds_done)
     if weights is None:
         return
@@ -64,12 +80,25 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
     lengths = weights * run.rounds.aggregate_norm
     error += 1e-3 * euclidean_norm(lengths)
     _verify_cosines(of_logs, way, lengths, error, verified)
+    if (gram := _gram(run, of_logs)) is not None:
+        length = euclidean_norm(way)
+        if abs(math.sqrt(max(0.0, float(weights @ gram @ weights))) - length) > error:
+            _add_sum(folder, folder.kept_directions, verified)
     if aggregates is None or aggregates.noise is None or run.record.release.correlation is not None:
         return
     sketches = aggregates.stddev[:, None] * NoiseRows(aggregates.noise, dim).sketches
     off = euclidean_norm(weights @ sketches - sketch(way))
     if off > error:  # NaN without noise
         _add_sum(folder, folder.round_noise, verified)
+
+
+def _gram(run: FinishedRun, of_logs: RunScores) -> FloatArray | None:
+    """The inner products of all aggregates, if they follow from what is kept of directions."""
+    products = None if of_logs.kept is None else of_logs.kept.exact_products
+    norms = run.rounds.aggregate_norm
+    if products is None or len(products) != len(norms):
+        return None
+    return np.asarray(products * np.outer(norms, norms))
 
 
 def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
@@ -112,34 +141,51 @@ def _add_sum(folder: RunFolder, log: Path, verified: Verified) -> None:
     )
 
 
-def _verify_norms(run: FinishedRun, aggregates: RunAggregates, verified: Verified) -> None:
+def _verify_norms(
+    run: FinishedRun, aggregates: RunAggregates, gram: FloatArray | None, verified: Verified
+) -> None:
     """Compares the measures of single rounds with each other, and with metrics.csv."""
     folder, squares = run.folder, aggregates.measured[:, :, 0]
     norms = np.sqrt(squares.sum(axis=1))
-    if (
-        run.record.release.correlation is None
-    ):  # otherwise the measurements are of whitened aggregates
+    products = aggregates.measured[1:, :, 1]
+    limits = (1 + _ROUNDING) * np.sqrt(squares[1:] * squares[:-1])
+    too_large = np.append(False, (np.abs(products) > limits).any(axis=1))
+    _add_round(folder.aggregates, too_large, "has a product above that of the norms", verified)
+    if run.record.release.correlation is None:  # else the measures are of whitened aggregates
         differ = ~np.isclose(norms, run.rounds.aggregate_norm, rtol=_ROUNDING, atol=0)
         what = f"has a norm that is not the one in {folder.metrics.name}"
         _add_round(folder.aggregates, differ, what, verified)
-    products = np.abs(aggregates.measured[1:, :, 1])
-    limits = (1 + _ROUNDING) * np.sqrt(squares[1:] * squares[:-1])
-    too_large = np.append(False, (products > limits).any(axis=1))
-    _add_round(folder.aggregates, too_large, "has a product above that of the norms", verified)
-    if aggregates.noise is None:
-        return
-    rows = NoiseRows(aggregates.noise, run.record.dim)
-    lengths = np.linalg.norm(rows.sketches, axis=1) * aggregates.stddev
-    _add_round(
-        folder.round_noise,
-        lengths > (1 + _ROUNDING) * norms,
-        f"has a sketch longer than the aggregate in {folder.aggregates.name}",
-        verified,
-    )
+        if gram is not None:
+            off = np.abs(products.sum(axis=1) - gram.diagonal(-1)) > 1e-3 * norms[1:] * norms[:-1]
+            what = f"has a product that is not the one in {folder.kept_directions.name}"
+            _add_round(folder.aggregates, np.append(False, off), what, verified)
+    if aggregates.noise is not None and (aggregates.stddev > 0).all():
+        rows = NoiseRows(aggregates.noise, run.record.dim)
+        is_on_grid = run.record.release.noise.grid is not None
+        _verify_noise(folder, rows, norms / aggregates.stddev, is_on_grid, verified)
+
+
+def _verify_noise(
+    folder: RunFolder, rows: NoiseRows, norms: FloatArray, is_on_grid: bool, verified: Verified
+) -> None:
+    """Compares measures of noise with the norms of aggregates, in units of the noise."""
+
+    def add(wrong: BoolArray, what: str) -> None:
+        _add_round(folder.round_noise, wrong, what, verified)
+
+    unknown = np.isnan(rows.rows[:, 2:]).any(axis=1)
+    add(unknown & (2 * RESOLUTION * norms < math.sqrt(rows.dim)), "lacks measures of its noise")
+    lengths = np.linalg.norm(rows.sketches, axis=1)
+    of_aggregate = f"has a sketch longer than the aggregate in {folder.aggregates.name}"
+    add(lengths > (1 + _ROUNDING) * norms, of_aggregate)
     counts = rows.exceeding
-    impossible = (counts > run.record.dim) | (np.diff(counts, axis=1, append=0) > 0)
-    what = "counts coordinates above thresholds as no vector has them"
-    _add_round(folder.round_noise, impossible.any(axis=1), what, verified)
+    between = -np.diff(counts, axis=1, append=0)
+    impossible = (counts[:, 0] > rows.dim) | (between < 0).any(axis=1)
+    if not is_on_grid:  # whose thresholds are others
+        least, most = between @ THRESHOLDS**2, between[:, :-1] @ THRESHOLDS[1:] ** 2
+        impossible |= least > (1 + _ROUNDING) * norms**2
+        impossible |= (counts[:, -1] == 0) & (most < (1 - _ROUNDING) * norms**2)
+    add(impossible, "counts coordinates above thresholds as no vector of its norm has them")
 
 
 def _add_round(path: Path, wrong: BoolArray, what: str, verified: Verified) -> None:

@@ -5,13 +5,17 @@ live test are recomputed from the rounds' logs. The record follows from both, an
 everything, by the code that wrote it.
 """
 
+import contextlib
 import dataclasses
 import html
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from fl_audit.canaries.pool import draw_included
 from fl_audit.canaries.tables import coin_probability, family_of
@@ -22,6 +26,7 @@ from fl_audit.config.inputs import input_files, read_recorded_inputs
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import read_metrics
 from fl_audit.formats.model_file import model_digest, natural_order
 from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.participation_files import (
@@ -30,9 +35,9 @@ from fl_audit.formats.participation_files import (
     read_canaries,
     read_secret,
 )
-from fl_audit.formats.round_chain import Chain, Reported, digest_of
+from fl_audit.formats.round_chain import Chain, Reported, Scored, digest_of
 from fl_audit.formats.run_record import LiveRecord, RunRecord, read_record
-from fl_audit.formats.text_files import read_foreign, read_json, reading
+from fl_audit.formats.text_files import read_foreign, read_json, read_toml, reading
 from fl_audit.json_records import to_json
 from fl_audit.participation.logged_cohorts import Replay, logged_clients
 from fl_audit.report.build import build_report
@@ -40,10 +45,9 @@ from fl_audit.report.finished_run import FinishedRun, assembled_run
 from fl_audit.report.page import page_of_run
 from fl_audit.report.report import Report, report_to_json
 from fl_audit.run.loop import LiveAudit
-from fl_audit.run.observers import read_rows
 from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verification.findings import Difference, Verified, differences, first_difference
-from fl_audit.verification.rounds import verify_aggregates, verify_cohorts
+from fl_audit.verification.rounds import verify_aggregates, verify_metrics
 from fl_audit.verification.scores import RunScores
 from fl_audit.version import __version__, code_digest
 
@@ -57,6 +61,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> No
         config = load_recorded(folder.config)
     if record is None or config is None:
         return
+    _verify_texts(folder, verified)
     _verify_inputs(folder, config, record, verified)
     design = _design(config, record, folder, verified)
     pool = (
@@ -69,7 +74,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> No
     of_logs = RunScores(folder, config, record, pool)
     scores, compared = of_logs.verify(verified)
     with verified.reading(folder.record):
-        record = _verify_record(of_logs, design, verified)
+        record = _verify_record(of_logs, design, chain, verified)
     if any(statistic.name not in scores for statistic in of_logs.statistics):
         return
     with verified.reading(folder.report_json):
@@ -78,6 +83,24 @@ def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> No
         )
         verify_aggregates(run, of_logs, verified)
         _verify_report(run, chain, verified)
+
+
+def _verify_texts(folder: RunFolder, verified: Verified) -> None:
+    """Finds keys that a file has twice, of which readers take either, and remarks in the config."""
+    known = (folder.commitment, folder.opening, folder.inputs, folder.record)
+    for path in (*known, folder.compared_vectors, folder.replay, folder.report_json):
+        objects: list[list[tuple[str, Any]]] = []
+        # What cannot be read is found where its values are compared.
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            json.loads(read_foreign(path), object_pairs_hook=objects.append)
+        counted = [Counter(key for key, _ in pairs) for pairs in objects]
+        twice = [key for counter in counted for key, times in counter.items() if times > 1]
+        for key in twice[:1]:
+            verified.add(path, f"has the key {key!r} twice")
+    with verified.reading(folder.config):
+        values = read_toml(folder.config)
+        if read_foreign(folder.config).decode().split() != tomli_w.dumps(values).split():
+            verified.add(folder.config, "has other text than its keys and values")
 
 
 def _verify_inputs(
@@ -89,17 +112,16 @@ def _verify_inputs(
     """
     with verified.reading(folder.inputs):
         inputs = read_recorded_inputs(folder)
-        if inputs.clients != record.num_clients:
-            verified.add(
-                folder.record,
-                f"`num_clients` is {record.num_clients}, and {inputs.clients} by "
-                f"{folder.inputs.name}",
-            )
+        for key, value in {"num_clients": inputs.clients, **inputs.task}.items():
+            if (recorded := getattr(record, key, None)) != value:
+                words = f"`{key}` is {recorded!r}, and {value!r} by {folder.inputs.name}"
+                verified.add(folder.record, words)
         most = getattr(config.task, "num_clients", record.num_clients)  # some may be left out
         if record.num_clients > most:
             verified.add(folder.record, f"`num_clients` is above the {most} of the config's task")
-        if config.audit.replay and not folder.replay.exists():
-            verified.add(folder.replay, "is missing: the config asks for a replay")
+        if config.audit.replay != folder.replay.exists():
+            lack, more = "is missing: the config asks for it", "is there: the config asks for none"
+            verified.add(folder.replay, lack if config.audit.replay else more)
         for key, path in input_files(config):
             if path.exists() and digest_of(path) != inputs.files.get(key):
                 verified.add(path, f"has changed since the run read it as `{key}`")
@@ -197,10 +219,10 @@ def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[s
     """The canaries drawn by seed and secret, after comparing canaries.csv."""
     path = folder.canaries
     own = design.own_rounds.of_canary
-    expected = canaries_text(design.included, own, design.arms).splitlines()
+    expected = canaries_text(design.included, own, design.arms).split("\n")
     with verified.reading(path):
         with reading(path):
-            recorded = read_foreign(path).decode("utf-8").splitlines()
+            recorded = read_foreign(path).decode("utf-8").split("\n")
         if (different := first_difference(recorded, expected)) is not None:
             number, row, drawn = different
             verified.add(path, f"row {number} is {row!r}; the seed of the config draws {drawn!r}")
@@ -216,19 +238,19 @@ def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[s
 # The record of the run.
 
 
-def _verify_record(of_logs: RunScores, design: RunDesign | None, verified: Verified) -> RunRecord:
+def _verify_record(
+    of_logs: RunScores, design: RunDesign | None, chain: Chain | None, verified: Verified
+) -> RunRecord:
     """The record with the fields from design and logs, after comparing run.json."""
-    record, config, folder = of_logs.record, of_logs.config, of_logs.folder
-    rows = read_rows(folder.metrics)
-    derived_fields: dict[str, Any] = {}
-    try:
-        derived_fields["accuracy"] = float(rows[-1]["accuracy"])
-        derived_fields["training_seconds"] = sum(float(row["seconds_training"]) for row in rows)
-        derived_fields["scoring_seconds"] = sum(float(row["seconds_scoring"]) for row in rows)
-    except (ValueError, IndexError) as error:
-        raise InputError(
-            f"{folder.metrics}: lacks the numbers of the last round: {error}"
-        ) from error
+    record, folder = of_logs.record, of_logs.folder
+    rows = read_metrics(folder.metrics)
+    if not rows or rows[-1].accuracy is None:
+        raise InputError(f"{folder.metrics}: lacks the accuracy after the last round")
+    derived_fields: dict[str, Any] = {
+        "accuracy": rows[-1].accuracy,
+        "training_seconds": sum(row.seconds_training for row in rows),
+        "scoring_seconds": sum(row.seconds_scoring for row in rows),
+    }
     if design is not None:
         derived_fields |= {
             "release": design.release,
@@ -236,31 +258,39 @@ def _verify_record(of_logs: RunScores, design: RunDesign | None, verified: Verif
             "num_included": int(design.included.sum()),
             "schedule_secret": design.secret_from,
         }
-        derived_fields |= _live(of_logs, design)
-        verify_cohorts(folder, config, design.schedule, verified)
+        live, bounds = _live(of_logs, design)
+        derived_fields |= live
+        verify_metrics(of_logs, rows, design, bounds, verified)
     if folder.model.exists():
-        model = read_arrays(folder.model, "a model")
-        derived_fields["model_sha256"] = model_digest(model.values())
+        model = read_arrays(folder.model, "a model").values()
+        derived_fields["model_sha256"] = sha256 = model_digest(model)
+        derived_fields["variable_sizes"] = tuple(array.size for array in model)
+        scored = None if chain is None else chain.last(Scored)
+        if scored is not None and scored.model_sha256 != sha256:
+            verified.add(folder.chain, f"names another model than {folder.model.name}, {sha256}")
     derived = dataclasses.replace(record, **derived_fields)
     recorded = read_json(folder.record, dict[str, Any], "a run record")
     for difference in differences(recorded, _as_read(to_json(derived))):
         verified.add(folder.record, str(difference))
-    if record.variable_sizes and sum(record.variable_sizes) != record.dim:
-        verified.add(folder.record, f"`variable_sizes` do not add up to `dim`, {record.dim}")
     return derived
 
 
-def _live(of_logs: RunScores, design: RunDesign) -> dict[str, LiveRecord | int | None]:
-    """The live lower bound, and the round in which it ended the run."""
+def _live(
+    of_logs: RunScores, design: RunDesign
+) -> tuple[dict[str, LiveRecord | int | None], list[float | None]]:
+    """The live record and the round in which it ended the run; the lower bound of each round."""
     record, config, rounds = of_logs.record, of_logs.config, of_logs.rounds
     if rounds is None:
-        return {}
+        return {}, [None] * record.rounds_done
     live = LiveAudit.on(design, family_of(config.canaries), record.dim, lambda: rounds)
+    bounds, stopped_after = list[float | None](), None
     for index in range(record.rounds_done):
         live.see_round(index)
+        bounds.append(live.epsilon)
         if live.must_stop and index + 1 < record.rounds:
-            return {"live": live.record, "stopped_after": index + 1}
-    return {"live": live.record, "stopped_after": None}
+            stopped_after = index + 1
+            break
+    return {"live": live.record, "stopped_after": stopped_after}, bounds
 
 
 def _as_read(value: Any) -> Any:
@@ -280,59 +310,39 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
     derived = _as_read(report_to_json(report))
     sealed = None if chain is None else chain.last(Reported)
     has_words = not _has_plugins(run.config)
-    is_of_this_code = has_words and sealed is not None and sealed.code == code_digest()
+    code, version = sealed and sealed.code, recorded.get("fl_audit_version")
+    is_of_this_code = has_words and code == code_digest()
     let_pass = set[str]()
     if sealed is not None and sealed.files.get(path.name) == digest_of(path):
         let_pass.add("last digits")  # as on another processor
     if not is_of_this_code:
         let_pass |= {"words", "lacking"}
-        derived["fl_audit_version"] = recorded.get("fl_audit_version")
-    wrong = list(differences(recorded, derived))
-    found = [difference for difference in wrong if difference.kind not in let_pass]
-    _add(path.name, found, verified)
-    if rounded := sum(difference.kind == "last digits" for difference in wrong) * (
-        "last digits" in let_pass
-    ):
+        derived["fl_audit_version"] = version
+    passed, found = list[Difference](), defaultdict[str, list[Difference]](list)
+    for one in differences(recorded, derived):
+        part = ".".join(one.place.split(".")[:2])
+        (passed if one.kind in let_pass else found[part]).append(one)
+    for first, *others in found.values():
+        more = f" (and {len(others)} other keys there)" * bool(others)
+        verified.add(path, f"{first}{more}")
+    if rounded := sum(one.kind == "last digits" for one in passed):
         verified.note(
             f"report.json: {rounded} numbers differ from those made here in their last digits, as "
             "they may on another processor; the chain has the digest of the file"
         )
     if found:
         return
-    of_other_code = [path.name] * any(one.kind in ("words", "lacking") for one in wrong)
+    of_other_code = [path.name] * (len(passed) > rounded)
     if (different := _other_line(run, report, verified)) is not None:
-        if is_of_this_code and not wrong:
+        if is_of_this_code and not passed:
             verified.add(run.folder.report_html, different)
         else:
             of_other_code.append(run.folder.report_html.name)
     if of_other_code:
         verified.not_made_again += of_other_code
-        by = (
-            f"by {_other_code(recorded, sealed)}"
-            if has_words
-            else "with plugins, not imported here"
-        )
+        here = f"fl-audit {version}, code {code or 'unknown'}; here {__version__}, {code_digest()}"
+        by = f"by {here}" if has_words else "with plugins, not imported here"
         verified.note(f"the report was made {by}")
-
-
-def _other_code(recorded: Mapping[str, Any], sealed: Reported | None) -> str:
-    """Names the code that wrote a report, if it differs from this."""
-    version = recorded.get("fl_audit_version")
-    if version != __version__:
-        return f"fl-audit {version}; this is {__version__}"
-    if sealed is None or sealed.code == code_digest():
-        return "another machine or an unknown state of fl-audit"
-    return f"fl-audit whose code has the SHA-256 {sealed.code[:12]}…; here {code_digest()[:12]}…"
-
-
-def _add(name: str, wrong: list[Difference], verified: Verified) -> None:
-    """Adds a finding for each part of the report, with its first difference."""
-    parts: dict[str, list[Difference]] = {}
-    for difference in wrong:
-        parts.setdefault(".".join(difference.place.split(".")[:2]), []).append(difference)
-    for of_part in parts.values():
-        more = f" (and {len(of_part) - 1} other keys there)" if len(of_part) > 1 else ""
-        verified.add(name, f"{of_part[0]}{more}")
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")
@@ -350,5 +360,5 @@ def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | N
         verified.note(f"{path.name}: is of a folder of another name, {html.unescape(written[1])!r}")
         for before, after in ((", ", "</title>"), ("Run <b>", "</b>, finished ")):
             derived = derived.replace(before + name + after, before + written[1] + after, 1)
-    different = first_difference(recorded.splitlines(), derived.splitlines())
+    different = first_difference(recorded.split("\n"), derived.split("\n"))
     return None if different is None else f"line {different[0] + 1} is not what the report gives"

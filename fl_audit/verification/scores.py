@@ -27,15 +27,15 @@ from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_o
 from fl_audit.attacks.update_ratio import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
-from fl_audit.canaries.pool import pair_names
-from fl_audit.canaries.tables import Canaries, coin_probability, family_of
+from fl_audit.canaries.tables import Canaries, family_of, score_file_of
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
 from fl_audit.formats.run_record import RunRecord
-from fl_audit.formats.score_file import ScoreFile, read_score_file
+from fl_audit.formats.score_file import ScoreFile, read_score_file, score_text
+from fl_audit.formats.text_files import read_foreign
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.report.finished_run import read_scores_of
 from fl_audit.verification.findings import Verified, differences
@@ -126,10 +126,15 @@ class RunScores:
         if not folder.round_cosines.exists():
             return None
         log = CosineLog.read(folder.round_cosines, self.record.num_canaries)
-        path, kept = folder.round_concentrations, folder.kept_directions
+        path = folder.round_concentrations
         concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
-        directions = KeptSums.read(kept) if kept.exists() else None
-        return LoggedRounds(log, concentrations, None, directions)
+        return LoggedRounds(log, concentrations, None, self.kept)
+
+    @functools.cached_property
+    def kept(self) -> KeptSums | None:
+        """What the run kept of directions; raises InputError if it is damaged."""
+        path = self.folder.kept_directions
+        return KeptSums.read(path) if path.exists() else None
 
     @functools.cached_property
     def vectors(self) -> CanaryFamily | None:
@@ -173,6 +178,7 @@ class RunScores:
         with verified.reading(self.folder.round_cosines):
             derived |= self._with_sums(derived, verified)
             self._verify_kept_sums(verified)
+        self._verify_used(verified)
         scores = dict(self._files(derived, verified))
         return scores, self._compared(derived, verified)
 
@@ -183,22 +189,42 @@ class RunScores:
             path, made = self.folder.scores(statistic.name), derived.get(statistic.name)
             with verified.reading(path):
                 if made is None:
+                    source = self._source(statistic)
+                    if not source.exists():
+                        verified.add(source, f"is missing: {path.name} follows from it")
                     verified.not_made_again.append(path.name)
                     yield statistic.name, read_scores_of(path, self.pool)
                     continue
-                file = self._file(made.scores)
-                yield statistic.name, compare_scores(path, file, verified, made.error)
+                file = compare_scores(path, self._file(made.scores), verified, made.error)
+                is_named = path.name in {one.file for one in verified.findings}
+                if not is_named and read_foreign(path) != score_text(file).encode():
+                    verified.add(path, "has other columns or text than a run writes")
+                yield statistic.name, file
+
+    def _source(self, statistic: Statistic) -> Path:
+        """The file that the scores of a statistic follow from."""
+        folder = self.folder
+        of_steps = folder.round_products if self.vectors is None else folder.release_cosines
+        of_sight: dict[Sight, Path] = {
+            "uploads": folder.upload_cosines,
+            "round_cosines": folder.round_cosines,
+            "rounds": of_steps,
+        }
+        found = (path for sight, path in of_sight.items() if sight in statistic.needs)
+        return next(found, folder.model)
+
+    def _verify_used(self, verified: Verified) -> None:
+        """Finds scores and logs that no statistic of the config has."""
+        folder, used = self.folder, {self._source(one) for one in self.statistics}
+        used |= {folder.scores(one.name) for one in self.statistics}
+        logs = (folder.upload_cosines, folder.round_cosines, folder.round_products)
+        for path in (*logs, folder.release_cosines, *sorted(folder.path.glob("scores_*.csv"))):
+            if path.exists() and path not in used:
+                verified.add(path, "is of no statistic that the config asks for")
 
     def _file(self, scores: FloatArray) -> ScoreFile:
-        canaries = self.config.canaries
-        return ScoreFile(
-            tuple(self.pool),
-            np.array([row.included for row in self.pool.values()], bool),
-            scores,
-            canaries.inclusion,
-            coin_probability(canaries),
-            pair_names(canaries.inclusion, len(self.pool)),
-        )
+        included = np.array([row.included for row in self.pool.values()], bool)
+        return score_file_of(self.config.canaries, included, scores)
 
     def _compared(
         self, derived: Mapping[str, Derived], verified: Verified
@@ -240,7 +266,7 @@ class RunScores:
             return {}
         correlation = self.record.release.correlation
         needs_directions = correlation is not None or self.own.most > 1
-        has_directions = self.folder.kept_directions.exists()
+        has_directions = self.kept is not None
         statistics = [
             statistic
             for statistic in self._needing("round_cosines", "canary_rounds")
@@ -254,7 +280,11 @@ class RunScores:
             aggregate_lengths=functools.partial(lengths_in_metrics, self.folder.metrics),
         )
         error = _ROUNDING * 1e-6 if needs_directions else 0.0
-        return _derived(make_attackers(context, statistics), None, error)
+        of_sums = {one.name for one in statistics if "canary_rounds" in one.needs}
+        return {
+            name: dataclasses.replace(made, error=error if name in of_sums else 0.0)
+            for name, made in _derived(make_attackers(context, statistics)).items()
+        }
 
     def _from_models(self) -> dict[str, Derived]:
         """The scores by attackers who see the final model, and possibly the initial one."""
@@ -324,10 +354,9 @@ class RunScores:
 
     def _verify_kept_sums(self, verified: Verified) -> None:
         """Compares the kept sums over canaries' rounds with the logged cosines."""
-        path, family, rounds = self.folder.kept_directions, self.vectors, self.rounds
-        if family is None or rounds is None or not path.exists():
+        kept, family, rounds = self.kept, self.vectors, self.rounds
+        if family is None or rounds is None or kept is None:
             return
-        kept = KeptSums.read(path)
         scored, rows = zip(*rounds.numbered_rows(), strict=True)
         weights = RoundWeights.from_presences(self.own, np.array(scored))
         if (correlation := self.record.release.correlation) is not None:
@@ -341,7 +370,8 @@ class RunScores:
             products = family.inner_products(worst.astype(np.float32))
             errors = np.abs(sets @ np.stack(rows) - products)
             if not (errors <= self.rounding * max(1.0, norm)).all(axis=1).any():
-                verified.add(path, "has a sum of directions that is of no canary's logged rounds")
+                what = "has a sum of directions that is of no canary's logged rounds"
+                verified.add(self.folder.kept_directions, what)
 
 
 def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:

@@ -15,11 +15,16 @@ from fl_audit.verification.run import verify_run
 from fl_audit.verification.scores import compare_scores
 
 NOT_SHOWN = (
-    "not shown: that the folder was not written anew as a whole, with its chain, but for --link; "
-    "that logged rounds, losses, accuracies and a replay are those of a training; data, task, "
-    "versions and times in run.json; that there was no other run (docs/verify.md)"
+    "not shown: that rounds, losses, accuracies and a replay are those of a training on these "
+    "data; that there was no other run (docs/verify.md)"
 )
 """What no verification of a folder can show."""
+
+WITHOUT_LINK = (
+    "not covered without --link: a folder written anew as a whole, with its chain; losses, "
+    "accuracies, times, versions and runtime; a round's concentration and tests of its noise"
+)
+"""What else a verification does not show that is not given the last link of the chain."""
 
 
 def verify_folder(

@@ -17,6 +17,7 @@ from fl_audit.estimators import AuditSetting
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import RoundMetrics, metrics_text
 
 
 def noise_matrix(correlation):
@@ -24,6 +25,12 @@ def noise_matrix(correlation):
     if isinstance(correlation, Toeplitz):
         return np.linalg.inv(correlation.times(np.eye(correlation.num_rounds)).T)
     return np.linalg.cholesky(np.linalg.inv(correlation.weights(np.eye(correlation.num_rounds))))
+
+
+def metrics_of(lengths):
+    """The text of metrics.csv for aggregates of these lengths."""
+    rounds = enumerate(lengths, start=1)
+    return metrics_text(RoundMetrics(n, 9, 1, 1.0, 1.0, x, 0.0, None, 0.0, 0.0) for n, x in rounds)
 
 
 class SimulatedRun:
@@ -48,7 +55,7 @@ class SimulatedRun:
         folder.mkdir()
         run = RunFolder(folder)
         lengths = np.linalg.norm(sums.astype(np.float32).astype(np.float64), axis=1)
-        run.metrics.write_text("aggregate_norm\n" + "".join(f"{x!r}\n" for x in lengths.tolist()))
+        run.metrics.write_text(metrics_of(lengths))
         self.context = AttackContext(
             canaries=family_of,
             num_canaries=canaries,

@@ -46,7 +46,9 @@ def _config(seed=7, **audit):
     )
 
 
-INPUTS = Inputs({"mechanism.coefficients": "ab"}, {"my_task": "cd"}, 300, 1500, "ef")
+INPUTS = Inputs(
+    {"mechanism.coefficients": "ab"}, {"my_task": "cd"}, {"task": "digits"}, 300, 1500, "ef"
+)
 
 
 @pytest.fixture

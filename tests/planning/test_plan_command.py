@@ -1,11 +1,16 @@
 """`fl-audit plan` as a user calls it, on a small config of the digits."""
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from fl_audit import planning
+from fl_audit import load_config, planning
 from fl_audit.cli import main
+from fl_audit.planning.planned_run import plan_run
+from fl_audit.planning.text import head_lines
+from fl_audit.tasks.facts import load_task_facts
 
 CONFIG = """
 seed = 1
@@ -40,7 +45,7 @@ def test_prints_one_json_object(config, capsys):
     assert main(["plan", config, "--trials", "3", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["dim"] == 64 * 16 + 16 + 16 * 10 + 10
-    assert plan["coverage"] == 0.5
+    assert (plan["coverage"], plan["cohorts_of_seed"]) == (0.5, False)
     statistics = {"final", "final_minus_initial", "max", "sum", "own_rounds"}
     assert set(plan["statistics"]) == statistics
     for predicted in plan["statistics"].values():
@@ -87,6 +92,14 @@ def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
     assert len(answer) <= 9 and max(map(len, answer)) <= 100
     starts = [line.split()[0] for line in answer if line[0] != " "]
     assert starts[-5:] == ["lower", "estimate", "claim", "costs", "for"]
+
+
+def test_cohorts_that_a_run_draws_from_a_secret_are_said_to_be_the_seeds(config):
+    sampled = load_config(
+        Path(config), ['participation={kind="bernoulli",rounds=6,clients_per_round=10}']
+    )
+    run = plan_run(sampled, load_task_facts(sampled.task, sampled.seed))
+    assert "a run draws its own from a secret" in " ".join(head_lines(SimpleNamespace(run=run)))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ CONFIG = {
 
 METRICS = (
     "round,num_clients,num_canaries,clip_norm,noise_stddev,train_loss,accuracy,"
-    "aggregate_norm,seconds_training,seconds_scoring"
+    "aggregate_norm,seconds_training,seconds_scoring,epsilon_lower_bound"
 )
 
 
@@ -112,7 +112,9 @@ def metrics_csv() -> str:
     for number in range(1, ROUNDS + 1):
         loss = 2.3 * math.exp(-number / 12)
         accuracy = f"{0.95 - 0.8 * math.exp(-number / 8):.4f}" if number % 5 == 0 else ""
-        rows.append(f"{number},30,3,{clip_norm(number):.4f},0.03,{loss:.5f},{accuracy},3.1,2.1,0.1")
+        rows.append(
+            f"{number},30,3,{clip_norm(number):.4f},0.03,{loss:.5f},{accuracy},3.1,2.1,0.1,"
+        )
     return "\n".join(rows) + "\n"
 
 

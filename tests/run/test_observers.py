@@ -9,17 +9,15 @@ import pytest
 from fl_audit.accounting import Denominator
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import RoundMetrics, read_metrics
 from fl_audit.run.observers import (
     FaultLines,
     FinishedRound,
     MetricsCsv,
     ProgressDisplay,
-    RoundMetrics,
     RoundObserver,
     StartedRun,
     VerdictLine,
-    read_metrics,
-    read_rows,
 )
 from fl_audit.run.train import observing
 from fl_audit.tasks.learning_task import Examples
@@ -54,14 +52,14 @@ def test_rounds_behind_the_checkpoint_are_dropped(tmp_path):
     with folder.metrics.open("a") as file:
         file.write("5,10,2")  # the line that a kill has torn
     _write(folder, [3], completed=2)
-    assert [row["round"] for row in read_rows(folder.metrics)] == ["1", "2", "3"]
+    assert [row.round for row in read_metrics(folder.metrics)] == [1, 2, 3]
 
 
 def test_a_file_with_other_columns_is_refused(tmp_path):
     folder = RunFolder(tmp_path)
     folder.metrics.write_text("round,loss\n1,2\n")
     with pytest.raises(InputError, match="has no column 'num_clients'"):
-        read_rows(folder.metrics)
+        read_metrics(folder.metrics)
     with pytest.raises(InputError, match="columns must be round,num_clients"):
         _write(folder, [], completed=1)
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.run.observers import CanaryCosines, FinishedRound, RoundMetrics, StartedRun
+from fl_audit.formats.metrics_file import RoundMetrics
+from fl_audit.run.observers import CanaryCosines, FinishedRound, StartedRun
 from fl_audit.run.trackers import MlflowObserver, WandbObserver
 
 FINISHED = FinishedRound(

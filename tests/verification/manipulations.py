@@ -13,10 +13,13 @@ import json
 import shutil
 import sys
 import tempfile
+import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from fl_audit.formats.folders import RunFolder
@@ -126,9 +129,26 @@ def _first_bound(run):
     return next(n for n, one in enumerate(made) if one["method"] == "threshold_valid")
 
 
+_NOISE = ("release", "noise", "noise_multiplier")
+
+
 def _noise(run):
     for key in ("noise_multiplier", "sum_noise_multiplier"):
-        edit_json(run / "run.json", "release", "noise", key, value=lambda noise: 2 * noise)
+        edit_json(run / "run.json", *_NOISE[:2], key, value=lambda noise: 2 * noise)
+
+
+_LIKE = {"csv": "scores_max.csv", "npy": "round_cosines.npy", "json": None}
+
+
+def _added(name):
+    """Adds a file, like another of its kind if there is one."""
+
+    def attack(run):
+        like = _LIKE[name.rpartition(".")[2]]
+        content = b"[]\n" if like is None else (run / like).read_bytes()
+        (run / name).write_bytes(content)
+
+    return attack
 
 
 def _chain_lines(change):
@@ -149,8 +169,8 @@ CARELESS = {
         ("report.json", "`checks.results[0].p_value`"),
     ),
     "report_run": (
-        lambda run: edit_json(run / "report.json", "run", "noise_multiplier", value=lambda _: 0.6),
-        ("report.json", "`run.noise_multiplier` is 0.6, and 0.5 follows"),
+        lambda run: edit_json(run / "report.json", "run", *_NOISE, value=lambda _: 0.6),
+        ("report.json", f"`run.{'.'.join(_NOISE)}` is 0.6, and 0.5 follows"),
     ),
     "report_further_key": (
         lambda run: edit(run / "report.json", '"accuracy"', '"award": 1,\n  "accuracy"'),
@@ -191,7 +211,7 @@ CARELESS = {
         ("aggregates.npy", "round 3 has changed"),
     ),
     "metric": (
-        lambda run: edit_cell(run / "metrics.csv", 8, 7, another_digit),
+        lambda run: edit_cell(run / "metrics.csv", 8, 6, another_digit),
         ("metrics.csv", "round 8 has changed"),
     ),
     "metric_row_dropped": (
@@ -234,6 +254,10 @@ CARELESS = {
         ),
         ("chain.jsonl", "line 2 does not follow"),
     ),
+    **{
+        f"{name}_added": (_added(name), (name, "was added later"))
+        for name in ("scores_Max.csv", "scores_mine.csv", "replay.json", "upload_cosines.npy")
+    },
 }
 
 
@@ -307,7 +331,27 @@ def _without(name):
     return attack
 
 
+def _text(name, change):
+    """Changes the bytes of a file, which has the same values then."""
+
+    def attack(run):
+        (run / name).write_bytes(change((run / name).read_bytes()))
+        reseal(run)
+
+    return attack
+
+
+def _with_column(content):
+    return b"".join(line + b",approved\n" for line in content.splitlines())
+
+
 SCORES = {
+    "last_digit": (_one_score("max", 3, another_digit), "scores_max.csv"),
+    "column": (_text("scores_max.csv", _with_column), "scores_max.csv"),
+    "other_encoding": (
+        _text("scores_sum.csv", lambda content: content.decode().encode("utf-16")),
+        "scores_sum.csv",
+    ),
     **{
         f"scaled_{name}": (_scaled_scores(name, 0.6), f"scores_{name}.csv")
         for name in ("final", "final_minus_initial", "max", "sum", "own_rounds")
@@ -339,6 +383,10 @@ SCORES = {
     "directions_longer": (_arrays("kept_directions.npz", _longer), "kept_directions.npz"),
     "directions_with_a_spike": (
         _arrays("kept_directions.npz", _with_spike),
+        "kept_directions.npz",
+    ),
+    "directions_and_more": (
+        _arrays("kept_directions.npz", lambda arrays: {**arrays, "approved": np.ones(3)}, reseal),
         "kept_directions.npz",
     ),
     "directions_gone": (_without("kept_directions.npz"), "scores_own_rounds.csv"),
@@ -419,6 +467,59 @@ def _more_large(rows):
     return rows
 
 
+def _no_tests(rows):
+    rows = rows.copy()
+    rows[:, :3] = 0.0
+    return rows
+
+
+def _none_large(rows):
+    rows = rows.copy()
+    rows[:, 6:14] = 0.0  # all thresholds from half of the noise on
+    return rows
+
+
+def _in_two(arrays):
+    (model,) = arrays.values()
+    return {"variable_0000": model[:100], "variable_0001": model[100:]}
+
+
+def _twice(content):
+    """A model after one of zeros of the same name, which other readers may take."""
+    with np.load(io.BytesIO(content)) as file:
+        ((name, model),) = file.items()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as members:
+        for array in (0 * model, model):
+            with warnings.catch_warnings(action="ignore"):
+                member = members.open(f"{name}.npy", "w")
+            with member:
+                np.lib.format.write_array(member, array)
+    return archive.getvalue()
+
+
+_SWAPPED = {
+    "aggregates.npy": "aggregates.npy",
+    "direction_sum_sum_000018.npy": "direction_sum_sum_000018.npy",
+    "kept_directions.npz": "kept_directions.npz",
+    "metrics.csv": "metrics.csv",
+    "model.npz": "model.npz",
+    "round_cosines.npy": "model.npz",
+    "round_noise.npy": "round_noise.npy",
+    "run.json": "run.json",
+}
+"""Files that another run of the config may lend, and where that shows."""
+
+
+def _swapped(name):
+    def attack(run):
+        shutil.copy(run.parent / "other" / name, run)
+        scores_again(run)
+        report_again(run, rows=True)
+
+    return attack
+
+
 MODEL = {
     "aggregates_doubled": (_logs("aggregates.npy", lambda rows: 2 * rows), "aggregates.npy"),
     "aggregates_and_norms_doubled": (
@@ -433,7 +534,22 @@ MODEL = {
     "noise_doubled": (_logs("round_noise.npy", lambda rows: 2 * rows), "round_noise.npy"),
     "noise_halved": (_logs("round_noise.npy", lambda rows: rows / 2), "model.npz"),
     "noise_of_two_rounds_swapped": (_logs("round_noise.npy", _two_swapped), "round_noise.npy"),
-    "counts_of_coordinates": (_logs("round_noise.npy", _more_large), ""),
+    "noise_not_measured": (
+        _logs("round_noise.npy", lambda rows: np.full_like(rows, np.nan)),
+        "round_noise.npy",
+    ),
+    "no_failed_tests_of_noise": (_logs("round_noise.npy", _no_tests), ""),
+    "counts_of_coordinates": (_logs("round_noise.npy", _more_large), "round_noise.npy"),
+    "fewer_large_coordinates": (_logs("round_noise.npy", _none_large), "round_noise.npy"),
+    "products_forgotten": (
+        _logs("aggregates.npy", lambda rows: rows * np.array([1, 0])),
+        "aggregates.npy",
+    ),
+    "concentrations_of_rounds": (_logs("round_concentrations.npy", lambda rows: rows / 2), ""),
+    "variables": (_arrays("model.npz", _in_two), "run.json"),
+    "array_twice": (_text("model.npz", _twice), "model.npz"),
+    "before_a_model": (_text("model.npz", lambda content: b"#!/bin/sh\n" + content), "model.npz"),
+    **{f"{name}_of_other_run": (_swapped(name), file) for name, file in _SWAPPED.items()},
     "cosines_of_several_rounds": (_logs("round_cosines.npy", _other_signs), "model.npz"),
     "cosines_scaled": (_logs("round_cosines.npy", lambda rows: 0.5 * rows), "model.npz"),
     "cosines_of_two_rounds_swapped": (_logs("round_cosines.npy", _two_swapped), "model.npz"),
@@ -447,6 +563,9 @@ MODEL = {
     "more_clients": (_column("num_clients", lambda n: str(int(n) + 3)), "metrics.csv"),
     "fewer_canaries": (_column("num_canaries", lambda n: "0"), "metrics.csv"),
     "smaller_clip_norm": (_column("clip_norm", lambda _: "0.25"), "metrics.csv"),
+    "more_noise": (_column("noise_stddev", lambda _: "1.25"), "metrics.csv"),
+    "live_bound": (_column("epsilon_lower_bound", lambda _: "0.5"), "metrics.csv"),
+    "losses": (_column("train_loss", lambda _: "0.01"), ""),
     "initial_model": (_arrays("initial_model.npz", _other), "scores_final_minus_initial.csv"),
     "digest": (
         lambda run: (
@@ -542,7 +661,11 @@ RECORD = {
         ),
         "run.json",
     ),
-    "task": (_json("run.json", "task", value=lambda _: "digits"), ""),
+    "remark": (_text("config.toml", lambda content: b"# approved\n" + content), "config.toml"),
+    "task": (_json("run.json", "task", value=lambda _: "digits"), "run.json"),
+    "labels": (_json("run.json", "labels", value=lambda _: "numbers"), "run.json"),
+    "accuracy_of": (_json("run.json", "accuracy_description", value=lambda _: "a"), "run.json"),
+    "runtime": (_json("run.json", "runtime", value=lambda _: "jax, on 8 GPUs"), ""),
     "versions": (_json("run.json", "versions", value=lambda _: {"jax": "9.9"}), ""),
     "finished": (_json("run.json", "finished", value=lambda _: "2020-01-01T00:00:00"), ""),
     "accuracy_in_both": (
@@ -567,8 +690,49 @@ def _reported(*keys, value):
     return attack
 
 
-def _added(name, content="{}"):
-    return lambda run: (run / name).write_text(content)
+def _sealed(name):
+    """Adds a file, and its digest to the chain."""
+
+    def attack(run):
+        _added(name)(run)
+        relink(run, lambda lines: [_with_file(line, name) for line in lines])
+        report_again(run)
+
+    return attack
+
+
+def _with_file(line, name):
+    if not isinstance(line, Scored):
+        return line
+    return msgspec.structs.replace(line, files={**line.files, name: ""})
+
+
+def _scored(**changed):
+    def change(line):
+        return msgspec.structs.replace(line, **changed) if isinstance(line, Scored) else line
+
+    return lambda run: relink(run, lambda lines: list(map(change, lines)))
+
+
+def _key_twice(content):
+    """JSON whose first key is there once more, of which some readers take the first."""
+    key = content.split(b'"')[1]
+    return content.replace(b"{", b'{"%b":1,' % key, 1)
+
+
+def _without_log(name):
+    def change(line):
+        if not isinstance(line, Logged):
+            return line
+        rows = {log: row for log, row in line.rows.items() if log != name}
+        return msgspec.structs.replace(line, rows=rows)
+
+    def attack(run):
+        (run / name).unlink()
+        relink(run, lambda lines: list(map(change, lines)))
+        report_again(run)
+
+    return attack
 
 
 REPORT = {
@@ -580,12 +744,19 @@ REPORT = {
     "canary_check": (_reported("arrival", "state", value=lambda _: "arrived!"), "report.json"),
     "digest_reported": (_reported("model_sha256", value=lambda _: "0" * 64), "report.json"),
     "page": (lambda run: (edit(run / "report.html", "20", "21"), reseal(run)), "report.html"),
-    "scores_added": (
-        lambda run: shutil.copy(run / "scores_max.csv", run / "scores_mine.csv"),
-        "scores_mine.csv",
+    "page_line_ends": (
+        _text("report.html", lambda content: content.replace(b"\n", b"\r\n")),
+        "report.html",
     ),
-    "replay_added": (_added("replay.json"), "replay.json"),
-    "uploads_added": (_added("upload_cosines.npy"), "upload_cosines.npy"),
+    **{
+        f"{name}_added": (_sealed(name), name)
+        for name in ("scores_mine.csv", "replay.json", "upload_cosines.npy")
+    },
+    "key_twice": (_text("report.json", _key_twice), "report.json"),
+    "key_twice_in_vectors": (_text("concentrations.json", _key_twice), "concentrations.json"),
+    "cosines_gone": (_without_log("round_cosines.npy"), "round_cosines.npy"),
+    "model_of_the_chain": (_scored(model_sha256="0" * 64), "chain.jsonl"),
+    "record_left_out": (_scored(files={}), "run.json"),
     "round_twice": (_round_twice, "chain.jsonl"),
     "round_left_out": (
         lambda run: relink(run, lambda ls: [one for one in ls if getattr(one, "round", 0) != 4]),
@@ -652,8 +823,8 @@ FILES = {
 UNREAD = {".lock", "checkpoint.npz"}
 """Files on which no result depends, as also TensorBoard's."""
 
-WITHHELD = {"commitment.json.opening", "schedule_secret"}
-"""Files that may be missing; what they show is then not made again."""
+WITHHELD = {"commitment.json.opening": "commitment.json", "schedule_secret": "canaries.csv"}
+"""Files that may be missing, and what is then not made again."""
 
 
 def _removed(path, other):
@@ -705,10 +876,10 @@ def _damages() -> Iterator[tuple[str, Manipulation]]:
             name == "of_other_run" and file in _SAME_IN_BOTH
         ):
             continue
-        is_withheld = name == "removed" and file in WITHHELD
-        made = _damaged(file, name)
-        outcome = "partly" if is_withheld else "broken"
-        yield f"damage_{file}_{name}", Manipulation("sampled", made, file, "", outcome)
+        made, found = _damaged(file, name), (file, "", "broken")
+        if name == "removed" and file in WITHHELD:
+            found = (WITHHELD[file], file, "partly")
+        yield f"damage_{file}_{name}", Manipulation("sampled", made, *found)
 
 
 # Files that the run reads.

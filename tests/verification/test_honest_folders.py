@@ -19,7 +19,7 @@ from fl_audit.formats.round_chain import Scored, read_chain
 from fl_audit.participation import PATTERNS, ParticipationPattern
 from fl_audit.run.observers import RoundObserver
 from fl_audit.verification import verify_folder
-from fl_audit.version import code_digest
+from fl_audit.version import __version__, code_digest
 from tests.config_tables.test_toy_kinds import (
     OddAndEven,
     canary_rounds,
@@ -248,7 +248,7 @@ def test_words_of_a_report_of_other_code_are_covered_by_the_chain_alone(finished
     verified = of_other_code(run)
     assert (verified.outcome, verified.not_made_again) == ("partly", [name]), verified.findings
     (words,) = [note for note in verified.notes if "the report was made by" in note]
-    assert words.endswith(f"SHA-256 0a…; here {code_digest()[:12]}…")
+    assert words.endswith(f", code 0a; here {__version__}, {code_digest()}")
     sheet = tmp_path / "sheet.html"
     assert main(["release", str(run), "--out", str(sheet)]) == 0
     assert f"covered by the chain alone: {name}." in sheet.read_text()

@@ -55,6 +55,7 @@ def test_a_manipulation_is_found_and_named(bases, tmp_path, capsys, name):
         assert any(manipulation.words in what for what in found), alone.findings
     elif manipulation.outcome == "partly":
         assert manipulation.file in alone.not_made_again
+        assert manipulation.words in " ".join(alone.notes)
     by_link = Verified()
     verify_chain(RunFolder(run), link, by_link)
     if name.startswith("forged"):
@@ -67,13 +68,23 @@ def test_a_manipulation_is_found_and_named(bases, tmp_path, capsys, name):
 
 
 def test_there_are_enough_manipulations():
-    assert sum("damage" not in name for name in MANIPULATIONS) >= 100
+    assert sum("damage" not in name for name in MANIPULATIONS) >= 140
+
+
+def test_links_and_files_that_nothing_reads_are_named(bases, tmp_path):
+    run, _ = manipulated(bases, "careless_score", tmp_path)
+    (run / "scores_max.csv").rename(tmp_path / "elsewhere.csv")
+    (run / "scores_max.csv").symlink_to(tmp_path / "elsewhere.csv")
+    (run / "rep\u043ert.html").write_text("<p>approved</p>")
+    notes = " ".join(verified(run).notes)
+    assert "may change: scores_max.csv" in notes
+    assert r"'rep\u043ert.html'" in notes
 
 
 def test_the_files_are_those_of_a_run(bases):
     found = {path.name for path in (base_of(bases, "sampled") / "run").iterdir() if path.is_file()}
     assert found - UNREAD == FILES
-    assert WITHHELD <= FILES
+    assert WITHHELD.keys() <= FILES
 
 
 @pytest.mark.slow
