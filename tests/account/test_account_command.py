@@ -151,7 +151,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
             "--strategy sqrt --bands 4",
             "--mechanism matrix_factorisation: bands is not for strategy 'sqrt'",
         ),
-        ("{config} --rounds 9", "--rounds: {config} says it"),
+        ("{config} --rounds 9", "--rounds: does not go with {config}"),
         ("{folder}", "holds neither run.json (a run) nor pool.json (a log)"),
         ("{folder} --epsilon 1", "--epsilon: is about a config"),
         (

@@ -182,7 +182,9 @@ def test_lost_actors_are_replaced_and_their_work_is_done_again():
 
 
 def test_a_loss_may_stop_the_run():
-    with pytest.raises(InputError, match=r"^ray: an actor was lost: gone; once .* --resume goes"):
+    with pytest.raises(
+        InputError, match=r"^ray: an actor was lost: gone; once .* --resume continues"
+    ):
         _total(StandIn(_always_lost_first(1)), actors=4, lost_actors="stop")
 
 
