@@ -32,7 +32,7 @@ def source_of_path(
         return _of_config(path, overrides, delta, epsilon)
     if overrides or epsilon is not None:
         option = "--set" if overrides else "--epsilon"
-        raise InputError(f"{option}: is about a config; {path} has been trained with its noise")
+        raise InputError(f"{option}: needs a config; {path} is a folder, whose noise is fixed")
     return _of_log(path, delta) if LogFolder(path).pool.exists() else _of_run(path, delta)
 
 
@@ -53,8 +53,8 @@ def _of_config(
 
 
 _SIZES_OF_SEED = (
-    "Rounds have as many participants, each with its noise, as the seed draws. A run draws its "
-    "rounds from a secret: its own bound follows from its own numbers of participants."
+    "Each participant adds noise, and the seed draws how many a round has. A run draws its rounds "
+    "from a secret instead, so its cohort sizes and its bound differ."
 )
 
 
@@ -94,7 +94,7 @@ def _of_run(path: Path, delta: float | None) -> Source:
 
 def _of_log(path: Path, delta: float | None) -> Source:
     if delta is None:
-        raise InputError(f"--delta: is required, as {path} records none, such as --delta 1e-5")
+        raise InputError(f"--delta: is required (such as 1e-5), as {path} records none")
     check_delta_option(delta)
     log = read_log(LogFolder(path), iter)
     rounds, uploads = stated_rounds(log), stated_uploads(log)

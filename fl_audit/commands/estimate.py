@@ -157,7 +157,7 @@ def _recorded_delta(scores: Path) -> float:
     from fl_audit.report.folder import recorded_delta
 
     if (delta := recorded_delta(scores)) is None:
-        raise InputError(f"--delta: is required, as {scores} records none, such as --delta 1e-5")
+        raise InputError(f"--delta: is required (such as 1e-5), as {scores} records none")
     return delta
 
 

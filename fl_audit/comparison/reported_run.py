@@ -154,7 +154,7 @@ def _estimate(
     if requested is None and len(deltas) != 1:
         raise InputError(
             f"--delta: is needed for {folder}, which has no report of a run"
-            + (", and the runs have several" if deltas else "")
+            + (", and the runs' deltas differ" if deltas else "")
         )
     delta = next(iter(deltas)) if requested is None else requested
     report = report_on_folder(AuditedFolder(folder, progress), EstimateRequest(delta))

@@ -61,7 +61,7 @@ def recorded_words(table: RecordedTable) -> str:
     return f"as the kind {table.__struct_config__.tag!r} of a plugin decides"
 
 
-_OURS = ("path_keys",)
+_OURS = ("path_keys", "refused_keys")
 """Attributes of every table's class that are not keys."""
 
 _kinds: dict[type, "Kinds[Any]"] = {}

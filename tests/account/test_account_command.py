@@ -153,7 +153,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         ),
         ("{config} --rounds 9", "--rounds: does not go with {config}"),
         ("{folder}", "holds neither run.json (a run) nor pool.json (a log)"),
-        ("{folder} --epsilon 1", "--epsilon: is about a config"),
+        ("{folder} --epsilon 1", "--epsilon: needs a config"),
         (
             "{config} --epsilon 2 --set=mechanism={{kind='none',canary_norm=1.0}}",
             "--epsilon: mechanism 'none' has no noise to find",

@@ -129,6 +129,7 @@ def test_a_recorded_config_holds_what_was_written(path):
     ("kind", "message"),
     [
         ('{"kind": "odd", "path_keys": ["x"]}', r"section \[participation\]: unknown key 'path_ke"),
+        ('{"kind": "odd", "refused_keys": {}}', r"section \[participation\]: unknown key 'refused"),
         ('{"kind": "odd", "__init__": 1}', r"section \[participation\]: unknown key '__init__'"),
         ('{"kind": "odd", "a b": 1}', r"section \[participation\]: unknown key 'a b'"),
         ('{"kind": ["odd"]}', r"section \[participation\]: has no kind"),
