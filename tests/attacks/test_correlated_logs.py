@@ -12,6 +12,7 @@ from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log, write_listed
 from fl_audit.canaries.pool import write_pool
 from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.metrics_file import read_metrics
 from fl_audit.formats.noise_correlation import write_correlation
 from tests.attacks.test_correlated_noise import SimulatedRun, noise_matrix
 
@@ -111,9 +112,8 @@ def test_a_log_gives_what_a_run_gives(tmp_path):
     shutil.copy(run.context.run_folder.round_cosines, folder.round_cosines)
     shutil.copy(run.context.run_folder.round_directions, folder.round_directions)
     shutil.copy(run.context.run_folder.round_concentrations, folder.round_concentrations)
-    rows = run.context.run_folder.metrics.read_text().split()[1:]
-    lengths = np.stack([np.array(rows, np.float64), np.full(ROUNDS, np.nan)], axis=1)
-    np.save(folder.round_lengths, lengths)
+    norms = [row.aggregate_norm for row in read_metrics(run.context.run_folder.metrics)]
+    np.save(folder.round_lengths, np.stack([norms, np.full(ROUNDS, np.nan)], axis=1))
     scores, _ = own_rounds(folder.path)
     np.testing.assert_array_equal(scores, run.scores)
 
