@@ -55,9 +55,9 @@ class ExamplePool:
 def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningTask) -> ExamplePool:
     """Takes the canaries' data out of a task's population or a user's file, or draws it.
 
-    Steinke et al. draw canaries from the test set. Here those with real data are randomly sampled
-    training clients, which are then removed from the real clients. So an in-distribution canary is
-    like any other client, and held-out data, on which accuracy is measured, stays separate.
+    Steinke et al. draw canaries from the test set. Here those of the population are randomly
+    sampled training clients, which are then removed from the real clients. So an in-distribution
+    canary is like any other client, and held-out data, which measures accuracy, stays separate.
     """
     check_scored(canaries, config.audit)
     if canaries.source == "file":

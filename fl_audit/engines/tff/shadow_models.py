@@ -11,9 +11,9 @@ number, training it later gives the same result.
 
 The shadow models of clients are whole federated runs of one config, each with a part of the
 clients. Each run is the process that `fl-audit run` trains, compiled once for all of them, with its
-own seed for cohorts, orders and noise. A client that is left out keeps its place in the schedule
-and sends nothing, like an excluded canary: two runs that differ in one client are neighbours under
-the config's accounting.
+own seed for cohorts, orders and such noise as the first state does not fix. A client that is left
+out keeps its place in the schedule and sends nothing, like an excluded canary: two runs that differ
+in one client are neighbours under the config's accounting.
 
 Of each run, the margin and the loss of every client and the accuracy are cached.
 """
