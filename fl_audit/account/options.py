@@ -32,7 +32,7 @@ from fl_audit.mechanisms import (
 )
 
 _LARGEST_POPULATION = 10**6
-"""A rate of samples of fixed size is rounded to a fraction with at most this denominator."""
+"""Under `fixed_size` the rate is rounded to a fraction with at most this denominator."""
 
 
 SamplingOption = Literal["none", "poisson", "fixed_size", "shuffle"]
@@ -40,17 +40,17 @@ SamplingOption = Literal["none", "poisson", "fixed_size", "shuffle"]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """A release in options, whose canaries participate as clients do.
+    """The options that describe a release, whose canaries participate as clients do.
 
     Attributes:
       noise_multiplier: The noise multiplier; None if it follows from `epsilon`.
       epsilon: The target epsilon; None for the stated noise.
       rounds: The number of rounds.
       sampling: How rounds draw their clients.
-      rate: The probability of a round, for `poisson` and `fixed_size`.
+      rate: A client's probability of being in a round, for `poisson` and `fixed_size`.
       participations: The largest number of rounds of a client; under `shuffle`, the number of
         epochs.
-      separation: The least distance of two rounds of a client.
+      separation: The least distance between two rounds of a client.
       mechanism: The kind of mechanism: gaussian_fixed, tree_aggregation or matrix_factorisation.
       keys: Further keys of the mechanism's table, by name.
     """

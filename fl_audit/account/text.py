@@ -59,7 +59,7 @@ def _participations(record: AccountRecord) -> str:
 
 
 def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
-    """The bounds by attacker in words; a single one if the schedule makes no difference."""
+    """The bounds by column heading; those with and without the schedule as one if equal."""
     of_any = record.bounds[Attacker.DOES_NOT_KNOW_ROUNDS]
     bounds = {attacker.heading: both for attacker, both in record.bounds.items()}
     if of_any != record.bounds[Attacker.KNOWS_ROUNDS]:

@@ -33,7 +33,7 @@ class BlockShape:
 
     @classmethod
     def least(cls, clients: Sequence[Examples], batch_size: int) -> Self:
-        """The shape without padding for the largest of some clients, at least one."""
+        """The smallest shape that holds these clients, at least one."""
         longest = max(map(len, clients))
         return cls(len(clients), -(-longest // batch_size), min(batch_size, longest))
 
@@ -44,7 +44,7 @@ def pad_block(
     padding_label: int,
     shape: BlockShape | None = None,
 ) -> PaddedBlock:
-    """Cuts clients' examples into batches, padded to the largest or to a shape, inputs with 0."""
+    """Cuts clients' examples into batches, padded (inputs with 0) to `shape` or the least shape."""
     padded = shape or BlockShape.least(clients, batch_size)
     first = clients[0]
     whole = (padded.clients, padded.batches * padded.rows)

@@ -1,7 +1,7 @@
 """The participants of a round and their data, read ahead of time.
 
-`CohortData` reads the examples of a cohort's clients, in the order of training, and the vectors or
-examples of its canaries. `prefetched` reads the next cohort while a round trains.
+`CohortData` reads the examples of a cohort's clients, and of canaries that hold examples, in the
+order of training. `prefetched` reads the next cohort while a round trains.
 """
 
 import collections
@@ -71,7 +71,7 @@ class CohortData:
         return population.take(client, self._order(population.num_examples(client), random))
 
     def _order(self, num_examples: int, random: np.random.Generator) -> IndexArray:
-        """The positions of the examples, pass after pass."""
+        """The positions of the examples to train on, pass after pass."""
         passes = [
             random.permutation(num_examples)[: self.task.max_examples_per_client]
             for _ in range(self.config.epochs)

@@ -11,7 +11,7 @@ framework needs a subclass of `Engine` and one line that registers it:
         RuntimeKind("toy", lambda run, worker_log, why: Toy(run), takes_blocks=False)
     )
 
-`runtime = "toy"` in a config whose `plugins` name that module trains with it (docs/plugins.md).
+A config with `runtime = "toy"` and that module in `plugins` trains with it (docs/plugins.md).
 `tests/engines/toy_engine.py` is such an engine in NumPy: a mean of vectors with Gaussian noise.
 
 Rules for every engine:
@@ -98,7 +98,7 @@ class Engine(abc.ABC):
     first_round: str = ""  # for users: why the first round is slow; empty if it is not
     packages: tuple[str, ...] = ()  # packages whose versions the run's record states
     rounds_per_session: int | None = (
-        None  # the largest number of clients at once; None for any number
+        None  # the largest number of rounds in a session; None for any number
     )
 
     def session(self) -> contextlib.AbstractContextManager[None]:
@@ -116,7 +116,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def reader(self, run: PreparedRun) -> CohortReader:
-        """The reader of a round's data; `run` has the model and denominator of this engine."""
+        """The reader of a round's data, for a run with this engine's model and denominator."""
 
     @abc.abstractmethod
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:

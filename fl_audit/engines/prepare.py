@@ -53,11 +53,11 @@ class ExamplePool:
 
 
 def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningTask) -> ExamplePool:
-    """Takes the canaries' data out of a task's population, or from a user's file.
+    """Takes the canaries' data out of a task's population or a user's file, or draws it.
 
-    Steinke et al. draw canaries from the test set. Here they are randomly sampled training clients,
-    which are then removed from the real clients. So an in-distribution canary is like any other
-    client, and held-out data, on which accuracy is measured, stays separate.
+    Steinke et al. draw canaries from the test set. Here those of the population are randomly
+    sampled training clients, which are then removed from the real clients. So an in-distribution
+    canary is like any other client, and held-out data, which measures accuracy, stays separate.
     """
     check_scored(canaries, config.audit)
     if canaries.source == "file":
@@ -93,7 +93,7 @@ def _pool_from_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Exa
 def _pool_from_clients(
     config: ExampleCanaries, task: LearningTask, random: np.random.Generator
 ) -> ExamplePool:
-    """Removes random clients from the task until their data is that of `count` canaries."""
+    """Removes random clients from the task until their data suffices for `count` canaries."""
     population, count = task.population, config.count or 0
     is_real = np.ones(len(population.client_ids), bool)
     canaries: list[Examples] = []
@@ -139,7 +139,7 @@ _SIZES_ASKED = 101
 
 
 def usual_size(task: LearningTask) -> int:
-    """The median number of examples that a client trains on in a pass, of up to 101 clients."""
+    """The median number of examples that a client trains on in a pass, over up to 101 clients."""
     population = task.population
     sampled = np.linspace(0, len(population.client_ids) - 1, _SIZES_ASKED).astype(int)
     size = int(np.median([population.num_examples(int(client)) for client in np.unique(sampled)]))
@@ -172,7 +172,7 @@ def _random(
 def alike_canaries(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Held-out examples like those of canaries, `count` or as many as suffice; none if unknown."""
+    """Up to `count` further canaries, random or mislabelled held-out data; else none."""
     if canaries.source == "random":
         return _random(canaries, task, count, random)
     if canaries.source != "mislabelled":
@@ -192,8 +192,8 @@ def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
     A text task takes a CSV with the columns `client_id` and `text`, one sentence per row. Other
     tasks take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and
     optionally `client_id` (examples,), without which each example is a client; or a CSV with the
-    columns `client_id` and `label`, followed by a flattened input, one example per row. Inputs are
-    scaled like the task's.
+    columns `client_id` and `label`, followed by a flattened input, one example per row. Inputs must
+    be scaled like the task's.
     """
     if task.examples_of_sentences is not None:
         sentences: dict[str, list[Sequence[str]]] = {}
@@ -285,7 +285,7 @@ class PreparedRun(RunDesign):
 
     @property
     def cohort_data(self) -> CohortData:
-        """Reads all participants' data in this process."""
+        """The reader of all participants' data in this process."""
         config = self.config
         return CohortData(self.task, config.client, config.seed, self.canary_examples)
 

@@ -32,8 +32,8 @@ class DpSgd:
     With micro-batches each point belongs to a fixed one, by its index. A step clips the mean
     gradient of each micro-batch's sampled points instead of each example's, and divides the noised
     sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One more point may
-    reverse a clipped mean, which moves the sum by up to 2 clip_norm, so the guarantee is that of
-    half the noise multiplier without micro-batches.
+    reverse a clipped mean, which moves the sum by up to 2 clip_norm, so the guarantee is that
+    without micro-batches at half the noise multiplier.
     """
 
     clip_norm: float  # the largest L2 norm of an example's gradient, above 0
@@ -53,8 +53,8 @@ class Recipe:
 
     epochs: int  # over the training points; under DP-SGD over `public_size`
     batch_size: int  # under DP-SGD its expectation
-    learning_rate: float  # of the momentum's gradient
-    momentum: float = 0.0  # the share of the last step that is kept, in [0, 1)
+    learning_rate: float  # a step is minus this times the velocity
+    momentum: float = 0.0  # the share of the last velocity that is kept, in [0, 1)
     privacy: DpSgd | None = None  # None for plain SGD
     output_noise: float = 0.0  # stddev on every weight of the trained model before release
     initial_weights: InitialWeights = "random"

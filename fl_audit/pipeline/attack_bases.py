@@ -1,8 +1,8 @@
 """The models of an attack: their challenges, outputs and results.
 
-Models trained on random halves of the members show which members are easiest to distinguish. Then
-models are trained on bases with and without each of these. Their outputs become scores, error
-counts, losses and a report.
+Models trained on random halves of the members show which members are easiest to distinguish. Each
+of these gets a base, a fixed set of other members, on which models are then trained with the member
+and without it. Their outputs become scores, error counts, losses and a report.
 """
 
 import abc
@@ -64,7 +64,7 @@ class Target(abc.ABC):
 
     Attributes:
       attack: The numbers of models, and the parameters for judging them.
-      upper_bound: Accounting for a member.
+      upper_bound: The upper bound from accounting for a member.
       words: The report's nouns.
     """
 
@@ -131,7 +131,7 @@ def choose_members(target: Target) -> Chosen:
     """Trains models on random halves and chooses the most exposed members.
 
     Zanella-Béguelin et al. (2022), Algorithm 3. Models come in pairs with complementary training
-    sets, so every member is in exactly half of the training sets (Carlini et al. 2022, section IV).
+    sets, so every member is in half of the training sets (Carlini et al. 2022, section IV).
     """
     training = np.zeros((target.attack.num_shadow, target.num_members), np.bool_)
     for model, mask in enumerate(training):
@@ -191,7 +191,7 @@ def _by_population(
     shadow_outputs: MemberOutputs,
     challenge_outputs: MemberOutputs,
 ) -> Mapping[str, FloatArray]:
-    """Scores by RMIA and by calibrated margins; empty if all members are in the base."""
+    """Scores by RMIA and by calibrated margins; empty without features or members outside."""
     features = target.features()
     if features is None or not len(outside):
         return {}

@@ -103,7 +103,7 @@ class AttackedPoints(Target):
         return base
 
     def features(self) -> FloatArray:
-        """A point's inputs, and its label in one-hot encoding."""
+        """Every point's inputs, and its label in one-hot encoding."""
         inputs = self._points.inputs.reshape(len(self._points), -1).astype(np.float64)
         return np.concatenate(
             [inputs, np.eye(self._job.classifier.num_classes)[self._points.labels]], 1

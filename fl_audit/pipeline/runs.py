@@ -139,7 +139,7 @@ def continue_run(
         check_same_canaries(folder, canaries_csv(run), run.secret)
         check_same_inputs(folder, inputs)
         if commitment is not None and opened is not None and not folder.chain.exists():
-            # The process was killed before it wrote the record.
+            # The process was killed before the run's chain began.
             begin_try(commitment, opened, folder)
         runtime = make_runtime(run, folder.worker_log)
         train(run, runtime, folder, [*_listed(commitment), *observers])

@@ -1,9 +1,9 @@
 """Zeroing, clipping, the sum, Gaussian noise, and adaptive norms.
 
 It follows TFF's `DifferentiallyPrivateFactory` with tensorflow-privacy's queries step by step, and
-tests compare the two: without noise aggregates and norms are the same, with noise the distribution
-is. It is implemented again because those two packages do not install on current Python, where this
-engine runs too.
+tests compare the two: without noise, aggregates and norms are the same; with noise, their
+distribution is. It is implemented again because those two packages do not install on current
+Python, where this engine runs too.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
 
 
 class Norms(NamedTuple):
-    """The clip norm and the zeroing norm of a round, float32 scalars; infinite if unused."""
+    """The clip norm and the zeroing estimate of a round, float32 scalars; infinite if unused."""
 
     clip: Array
     zeroing_estimate: Array
@@ -49,9 +49,9 @@ class Aggregation:
 
     begin: Norms  # of the first round
     clip_quantile: float  # the target share of updates below the clip norm
-    clip_rate: float  # of its geometric update; 0 for a fixed clip norm
+    clip_rate: float  # of the clip norm's geometric update; 0 for a fixed clip norm
     zeroing: "AdaptiveZeroing | None"  # None if the zeroing norm is fixed, or infinite
-    noise: "Noise"  # on a round's sum; on an upload, if participants add it
+    noise: "Noise"  # on a round's sum; on an upload under `ClientNoise`
     denominator: float  # of sums
     process: NoiseProcess = field(default_factory=FreshNoise)
 
@@ -117,7 +117,7 @@ class Aggregation:
         return [stddev * part for part in normal_like(own, like)]
 
     def nothing(self, weights: Weights) -> Any:
-        """The sum over no participants, in arrays that share no memory: each is written on."""
+        """The sum over no participants; its arrays share no memory, as all are overwritten."""
         zeros = [jnp.zeros(shape, jnp.float32) for shape in ((), (), (), 2)]
         return Summed(self._no_sum(weights), *zeros)
 

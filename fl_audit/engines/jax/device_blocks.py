@@ -1,8 +1,8 @@
 """Blocks of clients, trained, clipped and summed on one device or on many.
 
 A block is the clients that train at once on one device. Its result depends only on its own clients,
-and blocks are added one after another in the cohort's order. So the sum is bit for bit the same on
-any number of devices of one kind.
+and blocks are added one after another, in an order that depends on the cohort alone. So the sum is
+bit for bit the same on any number of devices of one kind.
 """
 
 import math
@@ -25,7 +25,7 @@ from fl_audit.engines.jax.local_training import LocalTraining
 from fl_audit.tasks.jax.classifier import Array, Weights
 from fl_audit.tasks.learning_task import Examples
 
-# In 2025 the function moved and one of its arguments was renamed.
+# In 2025 `shard_map` moved and one of its arguments was renamed.
 if hasattr(jax, "shard_map"):
     _on_each_device = partial(jax.shard_map, check_vma=False)
 else:
@@ -34,7 +34,7 @@ else:
     _on_each_device = partial(shard_map, check_rep=False)
 
 _BATCHES_AT_ONCE = 4
-"""The largest number of a client's batches in one call of a compiled function."""
+"""The number of a client's batches, padding included, in one call of a compiled function."""
 
 CLIENTS_PER_BLOCK_ON_CPU = 4
 
@@ -44,14 +44,14 @@ NO_KEY = np.zeros(4, np.uint32)
 
 @dataclass(frozen=True)
 class Cohort:
-    """The clients of a round, by their numbers of examples; a padded batch has `rows` examples."""
+    """The clients of a round, fewest examples first; a padded batch has `rows` examples."""
 
     clients: Sequence[Examples]
     rows: int
 
     @classmethod
     def from_clients(cls, clients: Sequence[Examples], batch_size: int) -> "Cohort":
-        """The cohort; rows are rounded up to powers of two, as each shape is compiled once."""
+        """The cohort; rows are `batch_size` or a lower power of two, so that few shapes compile."""
         longest = max(map(len, clients), default=1)
         rows = min(batch_size, 1 << (longest - 1).bit_length())
         return cls(sorted(clients, key=len), rows)
@@ -84,7 +84,7 @@ class Blocks:
         self._over_clients = (
             _one_by_one if (is_cpu if side_by_side is None else not side_by_side) else jax.vmap
         )
-        # Donated buffers are overwritten; older JAX cannot on several CPU devices.
+        # Donated buffers are overwritten; older JAX cannot do so on several CPU devices.
         trained = () if is_cpu else (1,)
         mesh = Mesh(np.array(self._devices), ("block",))
         each, same = PartitionSpec("block"), PartitionSpec()
@@ -119,8 +119,8 @@ class Blocks:
     ) -> Any:
         """The `Summed` of all participants of a round, on the first device.
 
-        Participants are numbered in the order of summation: training ones by their numbers of
-        examples, then the vectors.
+        Participants are numbered in the order of summation: those that train, fewest examples
+        first, then the vectors.
         """
         first = self._devices[0]
         model = jax.device_put(list(weights), self._copied)
@@ -154,7 +154,7 @@ class Blocks:
             yield members, np.concatenate(flat, axis=1)[: len(members)]
 
     def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
-        """The device memory that XLA plans for a block like this one."""
+        """The device memory that XLA plans for the steps of a block of clients like this one."""
         model = jax.device_put(list(weights), self._copied)
         count = self._size * len(self._devices)
         shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)
@@ -242,7 +242,7 @@ def _one_by_one(function: Any) -> Any:
 
 
 def _first_of(function: Any) -> Any:
-    """Adapts a function of one block to a device's share: a leading axis for all but `same`."""
+    """Adapts a function of one block to a device's share, whose `parts` have one more axis."""
 
     def on_part(same: Any, *parts: Any) -> Any:
         result = function(same, *tree_map(lambda part: part[0], parts))

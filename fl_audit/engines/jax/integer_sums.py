@@ -43,7 +43,7 @@ _SMALL_VARIANCE = 64.0
 """Below it the distribution comes from a table; above, Debye's expansion is exact to float32."""
 
 _TABLE = 128
-"""The size of the table, beyond which the largest variance has 1e-30 of its distribution."""
+"""The table's size; at the largest variance, less than 1e-30 of the distribution is beyond."""
 
 _FARTHEST = 6.77
 """The largest value of `_normal`, rounded up."""
@@ -77,7 +77,7 @@ def tail_probabilities(variance: Array) -> Array:
 
 
 def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """Samples by inverting the tails, where small ones are the most exact, and a random sign."""
+    """Inverts tail probabilities, of which small ones are the most exact; the sign is random."""
     bits = random_bits(key, (2, *shape))
     uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     upwards = tail_probabilities(variance)[::-1]
@@ -103,7 +103,7 @@ def log_probability(number: Array, variance: Array) -> Array:
 
 
 def _normal(high: Array, turn: Array) -> Array:
-    """Normal numbers of two words each, whose radius has 32 bits."""
+    """Normal numbers from two random words each; the radius has 32 bits."""
     uniform = (high.astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     angle = turn.astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
     return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
@@ -115,7 +115,7 @@ def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
     A normal number v of variance s^2 is accepted as k = floor(v + 1/2) with probability p(k) / (M
     f(v)), for its density f. With s^2 = x / (1 - 4.2 / x) the fourth power of k in log p, k^4 / (24
     x^3), is compensated in the range of v, and p(k) / f(v) is below M = exp((|v| + 1/2) / (2 x) + 1
-    / (4 x)) s / x^(1/2): for the difference of up to 1/2 between k and v, for its square and for
+    / (4 x)) s / x^(1/2). M allows for the difference of up to 1/2 between k and v, its square and
     Debye's series. At a variance of 1e4, 97 % are accepted at once.
     """
     share = 4.2 / variance

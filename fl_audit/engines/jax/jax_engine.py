@@ -59,7 +59,7 @@ class Evaluator:
 
 
 def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
-    """The examples in batches, the last one padded to the same shape: one program."""
+    """The examples in batches of one shape, the last one padded, for one compiled program."""
     shape = BlockShape(1, 1, min(_AT_ONCE, len(examples)))
     for start in range(0, len(examples), _AT_ONCE):
         part = examples.take(np.arange(start, min(start + _AT_ONCE, len(examples))))
@@ -67,7 +67,7 @@ def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
 
 
 class MeanLosses:
-    """Computes a model's mean attacked losses on the examples of all owners."""
+    """Computes a model's mean attacked loss on each owner's examples."""
 
     def __init__(self, model: JaxModel, owners: Sequence[Examples], padding_label: int) -> None:
         everything = Examples.concatenate(owners)

@@ -83,7 +83,7 @@ def make(run: PreparedRun, worker_log: Path, why: str) -> JaxOnRay:
             "ray.engine 'tff', or runtime 'jax'"
         )
     check_for_ray(run)
-    # Actors on this machine's GPUs need their memory.
+    # Else JAX takes memory here that actors on this machine's GPUs need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     set_jax_defaults()
     return JaxOnRay(run)

@@ -7,8 +7,8 @@ fixes all future noise, after any restart, and anyone who sees it can subtract t
 production each device draws its own.
 
 Numbers come from Threefry4x32-20, a counter-based generator with keys of 128 bits (Salmon et al.
-2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11; the same words as the authors'
-Random123). Threefry passes the usual statistical tests, but is not cryptographic. JAX's own
+2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11), with the same words as the authors'
+Random123. Threefry passes the usual statistical tests, but is not cryptographic. JAX's own
 generators have keys of 64 bits, or draw other numbers inside `vmap` than outside.
 
 A key is four words, uint32 of shape (4,).
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
 _ROTATIONS = np.array(
     [[(10, 26), (11, 21), (13, 27), (23, 5)], [(6, 20), (17, 11), (25, 10), (18, 20)]], np.uint32
 )
-"""The rotations of words: two alternating groups of four rounds, two pairs in each."""
+"""The rotations in bits: two alternating groups of four rounds, two words in each round."""
 
 _GROUPS = 5
 """The groups of four rounds; the key is added after each."""
@@ -292,7 +292,7 @@ class TreeNoise(CorrelatedNoise):
     def _with_leaf(
         self, leaf: Array, key: Array, past: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
-        """The left children after a new leaf, by height in `past`, and the prefix sum's noise."""
+        """The left children after a new leaf, by height, and the prefix sum's noise."""
         shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in past]
 
         def is_right(merged: tuple[Array, list[Array]]) -> Array:

@@ -46,7 +46,7 @@ _STRETCHES = PIECE // 2 // _STRETCH
 
 
 def scored_on(family: CanaryFamily, device: Any) -> "ScoredFamily | None":
-    """A family scored on an accelerator; None on a CPU, where NumPy is faster and exact."""
+    """A family scored on an accelerator; None on a CPU (NumPy is faster) or for other families."""
     if device.platform == "cpu":
         return None
     if isinstance(family, HadamardFamily):
@@ -57,7 +57,7 @@ def scored_on(family: CanaryFamily, device: Any) -> "ScoredFamily | None":
 
 
 def _canaries_at_once(device: Any) -> int:
-    """The number of canaries whose pieces fill an eighth of a device's memory, at least 1."""
+    """The number of canaries whose pieces fill an eighth of a device's memory, 1 to 4,096."""
     room = int(device.memory_stats()["bytes_limit"]) // 8
     return max(1, min(_MOST_AT_ONCE, room // (PIECE * _BYTES_PER_NUMBER)))
 

@@ -84,7 +84,7 @@ class Actors:
         worker: type[Any],
         lost: Callable[[], str | None] = lost_part,
     ) -> None:
-        """Starts `cluster.actors` actors, or all that fit; `lost` is as `cluster.lost_part`."""
+        """Starts `cluster.actors` actors, or all that fit; `lost` does what `lost_part` does."""
         self._ray = ray
         self._cluster = cluster
         self._setup = ray.put(setup)
@@ -210,7 +210,7 @@ class Actors:
                 raise InputError(self._why_none())
 
     def _result(self, call: Any) -> Any:
-        """The result of a call, or the error by which its actor was lost."""
+        """The result of a call, or the error by which its actor or an input was lost."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call)
@@ -276,7 +276,7 @@ class UnreadRound:
 
 
 class RaySession:
-    """The actors of a run and their Ray, from the first round that needs them to `close`."""
+    """The actors of a run and their Ray, from the first round that needs them until `close`."""
 
     def __init__(
         self, run: PreparedRun, clients_per_block: int, worker: type[ClientWorker]
@@ -305,7 +305,7 @@ class RaySession:
         merge: Merge,
         parts: Mapping[str, bytes] | None = None,
     ) -> Any:
-        """The sum over a round's participants; None if it is empty. `parts` never change."""
+        """The sum over a round's participants; None without any. `parts` never change."""
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
             return None

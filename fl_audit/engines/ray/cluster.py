@@ -105,7 +105,7 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def ray_at(address: str) -> Iterator[Any]:
-    """Connects to a running cluster (docs/runtimes.md says how to close it); yields the module."""
+    """Connects to a running cluster (docs/runtimes.md says how to secure it); yields the module."""
     ray = quiet_ray()
     try:
         with silent(), own_signals():
@@ -160,7 +160,7 @@ def lost_part() -> str | None:
 
 @contextlib.contextmanager
 def _guarded(folder: str) -> Iterator[None]:
-    """Starts the guard, and waits for its end."""
+    """Starts the guard; after the block, ends it and waits."""
     command = [sys.executable, "-I", "-S", "-c", _GUARD, folder]
     # In a new session, because Ctrl-C must not end it before Ray.
     guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)

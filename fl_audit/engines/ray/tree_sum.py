@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from fl_audit.participation import Cohort
 
 CLIENTS_IN_SHARD = 4
-"""Participants of a shard. Each shard costs one more pass over the model's weights."""
+"""The least size of a full shard. Each shard costs one more pass over the model's weights."""
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class Region:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it is summed."""
+        """Whether no work of it is open or under way."""
         return not (self.work.is_open or self.at_work)
 
     def add(self, new: RemoteSum, merge_there: MergeThere) -> None:

@@ -63,7 +63,7 @@ def functional_model(classifier: Classifier) -> tff.learning.models.FunctionalMo
 def build_process(
     classifier: Classifier, config: tables.Config, expected_cohort: float, num_rounds: int
 ) -> tff.learning.templates.LearningProcess:
-    """A run's process over `OrderedDict(canary, examples)`; the cohort counts canaries too."""
+    """A run's process over `OrderedDict(canary, examples)`; the cohort includes canaries."""
     model, server = functional_model(classifier), server_optimizer(config.server)
     factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
     if isinstance(config.client, tables.FedSgd):
@@ -266,7 +266,7 @@ def client_optimizer(config: tables.LocalSteps) -> tff.learning.optimizers.Optim
 
 
 def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer:
-    """The optimizer of aggregates; squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
+    """The server's optimizer; squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
     match config:
         case tables.ServerSgd():
             return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)

@@ -64,7 +64,7 @@ def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:
-    """A data set of slices of arrays, without threads and rewriting, to save overhead."""
+    """A data set of slices of arrays, without threads or graph rewriting, to save overhead."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.inject_prefetch = False
@@ -117,9 +117,9 @@ class CanaryClients:
           process: A process of `compose_audited_process`.
           pool: A pool of canaries whose `dim` is `canary_dim(process)`.
           num_rounds: The number of rounds of training.
-          norm: The norm of a canary's update before clipping. By default it is read from the state
-            in each round: just large enough to be clipped, and not zeroed. It must be given if the
-            state of the process has no clip norm.
+          norm: The norm of a canary's update before clipping. By default it follows from the state
+            in each round: large enough to be clipped and, if possible, not zeroed. It must be given
+            if the state of the process has no clip norm.
           repeats: The number of rounds of each canary, at least 1.
 
         Raises:
@@ -310,7 +310,7 @@ def _number(owner: Any, name: str) -> float | None:
 
 
 def norm_to_clip(state: Any) -> float:
-    """A norm just above the clip norm and, if possible, below the zeroing norm."""
+    """A norm of 1.001 to 2 times the clip norm, if possible within the zeroing norm."""
     clip = read_clip(state)
     if clip.norm is None:
         raise InputError(
@@ -353,7 +353,7 @@ class ProbedCanary:
       arrived: Its norm in the aggregate, along its own direction.
       promised: The expected norm: clip norm over denominator. Without a denominator it is the clip
         norm, as the mean of identical canaries equals each of them. If the state has no clip norm,
-        it is the measured norm of the longest canary tried.
+        it is the largest norm measured, or `norm` if nothing limits it.
       error: The standard error of `arrived`, from the noise on the aggregate.
       zeroed: The number of canaries that TFF counted as zeroed; None if it does not count.
     """
@@ -436,7 +436,7 @@ def _longest(
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
-    """The first of doubled norms that is clipped, and not zeroed."""
+    """The first of doubled norms that is clipped, or the last one before zeroing."""
     last: ProbedCanary | None = None
     for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
         if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":

@@ -97,7 +97,7 @@ def with_canary_clients(
     canary_weight: float = 1.0,
     uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.learning.templates.ClientWorkProcess:
-    """Client work that also accepts canaries, and `noise_key` with uploads; others as before."""
+    """Client work that also accepts canaries and, with `uploads`, a `noise_key` in the data."""
     if not 0 < canary_weight < math.inf:
         raise InputError(f"canary_weight: must be positive and finite, got {canary_weight}")
     state_type, weights_type, examples_type = client_work.next.type_signature.parameter
@@ -301,7 +301,7 @@ def run_round(
     state: Any,
     client_data: Iterable[Any],
 ) -> RoundResult:
-    """Runs a round on TFF's default context, whose own runtime requires `client_data` as a list."""
+    """Runs a round in TFF's default context; TFF's own runtime requires `client_data` as a list."""
     noise = clip_and_noise(mechanism, state.aggregator)
     output = process.next(state, client_data)
     return RoundResult(

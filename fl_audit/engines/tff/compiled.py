@@ -37,7 +37,7 @@ class ImportedComputation:
     """A TFF computation whose body is TensorFlow, as a function of flat lists of tensors."""
 
     def __init__(self, computation: tff.Computation, seed: int | None = None) -> None:
-        """Imports the graph; a positive seed makes it repeat on a CPU, call by call."""
+        """Imports the graph; with a positive seed, successive calls are reproducible on a CPU."""
         proto = tff.framework.serialize_computation(computation)
         if proto.WhichOneof("computation") != "tensorflow":
             raise TypeError(f"must be a TensorFlow computation: {computation.type_signature}")
@@ -263,7 +263,7 @@ class NotCompilableError(CannotRunError):
 
 
 class LocalContext(tff.framework.SyncContext):
-    """A context that runs clients one by one, with memory independent of the cohort."""
+    """A context that runs clients as they are read, with memory independent of the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
         """`num_threads` clients work at once; the order of their sum does not depend on it."""
@@ -356,7 +356,7 @@ class SeededRounds:
         self._without_randomness: dict[str, ImportedComputation] = {}
 
     def begun(self, seed: int) -> Callable[[Any, Any], Any]:
-        """Successive rounds from a positive seed: (state, data) to the result of `next`."""
+        """A function like `next` that runs successive rounds from a positive seed."""
 
         def part(name: str) -> ImportedComputation:
             return self._part(name, seed)
@@ -369,7 +369,7 @@ class SeededRounds:
         return self.begun(seed)(state, client_data)
 
     def _part(self, name: str, seed: int) -> ImportedComputation:
-        """A part; a random one is imported again, which alone resets its randomness."""
+        """A part; a random one is imported anew, as only this resets its randomness."""
         if name in self._without_randomness:
             return self._without_randomness[name]
         part = ImportedComputation(getattr(self._form, name), seed)

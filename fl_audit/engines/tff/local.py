@@ -46,7 +46,7 @@ class InThisProcess(TffEngine):
 
     @contextlib.contextmanager
     def seen_uploads(self, state: Any, data: RoundData) -> Iterator[dict[int, Float32Array]]:
-        """A block in which a round records the uploads as the server receives them."""
+        """A block in which a round records canaries' uploads as the server receives them."""
         uploads: dict[int, Float32Array] = {}
         if not self.shows_uploads:
             yield uploads
@@ -64,7 +64,7 @@ class InThisProcess(TffEngine):
 
 
 def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Float32Array]:
-    """The indices of a client's update among its results."""
+    """The arrays of a client's update, found among its results by their shapes."""
     part_shapes = [tuple(part.shape) for part in work]
     for start in range(len(part_shapes) - len(shapes) + 1):
         if part_shapes[start : start + len(shapes)] == list(shapes):
@@ -74,7 +74,7 @@ def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> lis
 
 @dataclass(frozen=True)
 class Local(InThisProcess):
-    """The runtime that trains one client after another."""
+    """The runtime `local` with clients trained one by one."""
 
     data_sets: DataSets
 

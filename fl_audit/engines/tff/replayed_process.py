@@ -40,7 +40,7 @@ def replay_process(
 ) -> Replay:
     """Replays a round of an audited process, as `replay_round` does.
 
-    A promise of correlated noise is about the rounds from the first one on.
+    Correlated noise is replayed from the first round on, for any `state`.
 
     Args:
       process: A process of `compose_audited_process` or of a `build_audited_…` function; the local

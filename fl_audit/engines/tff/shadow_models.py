@@ -11,11 +11,11 @@ number, training it later gives the same result.
 
 The shadow models of clients are whole federated runs of one config, each with a part of the
 clients. Each run is the process that `fl-audit run` trains, compiled once for all of them, with its
-own seed for cohorts, orders and noise. A client that is left out keeps its place in the schedule
-and sends nothing, like an excluded canary: two runs that differ in one client are neighbours under
-the config's accounting.
+own seed for cohorts, orders and such noise as the first state does not fix. A client that is left
+out keeps its place in the schedule and sends nothing, like an excluded canary: two runs that differ
+in one client are neighbours under the config's accounting.
 
-Of each run, the losses on each client's examples and the accuracy are cached.
+Of each run, the margin and the loss of every client and the accuracy are cached.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ from fl_audit.tasks.tf.networks import as_classifier
 Weights = list[tf.Tensor]
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""The largest number of input values of models whose logits are computed at once: 600 colour images
+"""The largest number of input values, over all models, for logits at once: 682 colour images
 of 32 x 32, whose convolutions take some gigabytes.
 """
 
@@ -96,7 +96,7 @@ class ModelBlockTrainer:
     def train(
         self, initial: Sequence[Float32Array], batches: Batches, noise_keys: npt.NDArray[np.int64]
     ) -> Weights:
-        """Trains a block of models by batches (models, steps, rows), with output noise."""
+        """Trains a block of models by batches (models, steps, rows), with a noise key for each."""
         trained: Weights = self._train(list(initial), batches, noise_keys)
         return trained
 
@@ -111,7 +111,7 @@ class ModelBlockTrainer:
         return np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1)
 
     def _train_block(self, weights: Weights, batches: tf.Tensor, keys: tf.Tensor) -> Weights:
-        """All steps of all models, then output noise; a step without points changes nothing."""
+        """All steps of all models, then output noise; only DP-SGD takes a step without points."""
         recipe = self._recipe
         velocity = [tf.zeros_like(w) for w in weights]
         for step in tf.range(tf.shape(batches)[1]):
@@ -249,7 +249,7 @@ def train_models(
     models_per_block: int,
     after_block: AfterBlock,
 ) -> ModelOutputs:
-    """Trains models on points (models, points), from number `first`, or reads trained ones."""
+    """Trains models, numbered from `first`, on their points (models, points), or reads them."""
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
     common = digest_of(
@@ -364,7 +364,7 @@ class FederatedRuns:
     def train(
         self, training: BoolArray, first: int, folder: Path, after_run: AfterBlock
     ) -> RunOutputs:
-        """Trains runs of clients (runs, clients) from number `first`, or reads trained ones."""
+        """Trains runs, numbered from `first`, of their clients (runs, clients), or reads them."""
         clients = training.shape[1:]
         shapes = {"margins": clients, "losses": clients, "accuracy": ()}
         outputs = []

@@ -84,12 +84,12 @@ _LOSSES_AT_ONCE = 256
 class OwnersLosses:
     """Means over each owner's tokens (or examples), in nats, float64 of shape (owners,)."""
 
-    attacked: FloatArray  # minus the labels' log-odds; a custom task's loss without
+    attacked: FloatArray  # minus the labels' log-odds; the loss of a task without them
     label: FloatArray  # minus the labels' log probabilities; the loss of such a task
 
 
 class MeanLosses:
-    """Computes a model's mean losses on the examples of all owners at once."""
+    """Computes a model's mean losses on each owner's examples."""
 
     def __init__(self, classifier: Classifier, owners: Sequence[Examples]) -> None:
         everything = Examples.concatenate(owners)
@@ -160,7 +160,7 @@ class BlockUpdates:
 
 
 class TffEngine(Engine):
-    """A learning process of a mechanism's table, and a runtime that runs it."""
+    """A learning process under a mechanism, and a runtime that runs it."""
 
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
@@ -241,6 +241,6 @@ def refuse_uploads(run: PreparedRun, runtime: str) -> None:
 
 
 def data_sets_of(run: PreparedRun) -> DataSets:
-    """A function that makes a run's participants, for clients that train one by one."""
+    """The data sets of a run's participants, for clients that train one by one."""
     none = run.task.held_out.take(np.zeros(0, np.int64))
     return DataSets(run.config.client.batch_size, run.family, none)

@@ -30,7 +30,7 @@ from fl_audit.mechanisms import canary_norm
 
 @dataclass(frozen=True, eq=False)
 class _RoundOnActors:
-    """The participants for this process: the data that actors need of them."""
+    """The participants as this process passes them on: the data that actors need."""
 
     unread: UnreadRound
     weights: Arrays

@@ -60,7 +60,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The update of a client, and its metrics; zero if they are not finite."""
+        """The update of a client, zeros if not finite, and its metrics."""
 
 
 class OptimizerSteps(LocalTraining):
@@ -244,7 +244,7 @@ class TrainedBlocks:
     def results(
         self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
-        """The results of real clients, then of canaries, computed as they are consumed."""
+        """The results of those that train, then of vectors, computed as they are consumed."""
         tensors = [tf.constant(array) for array in weights]
         # Clients with similar numbers of batches share a block, so that little of it is padding.
         clients = sorted(data.trained, key=len)
@@ -278,8 +278,8 @@ def as_leaves(
 
 # The number of clients, or of shadow models, that train at once unless the config sets it.
 
-# On two cores a dense model of 167,178 parameters trained twice as fast in blocks of 8, an LSTM
-# of 4.05 million and a CNN of 1.2 million two and five times as fast one by one.
+# On two cores a dense model of 167,178 parameters trained twice as fast in blocks of 8; one by one,
+# an LSTM of 4.05 million trained twice and a CNN of 1.2 million five times as fast.
 _LARGEST_BLOCK_MODEL_ON_CPU = 500_000
 _CLIENTS_PER_BLOCK_ON_CPU = 8
 _MODELS_PER_BLOCK_ON_CPU = 32
@@ -296,7 +296,7 @@ def default_clients_per_block(dim: int) -> int:
 
 
 def default_models_per_block(dim: int) -> int:
-    """Shadow models that train at once: as clients, but 32 small ones on a CPU, as cheap as 8."""
+    """Shadow models that train at once: as many as clients, but 32 small ones on a CPU, not 8."""
     return _default_block(dim, _MODELS_PER_BLOCK_ON_CPU)
 
 
