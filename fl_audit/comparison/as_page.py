@@ -75,7 +75,7 @@ def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
 
 
 def _sees(comparison: Comparison, statistic: str | None) -> str:
-    """The view of a statistic's attacker, in words that follow "an attacker who sees"."""
+    """The view of a statistic's attacker, in words that follow "it has"."""
     for run in comparison.runs:
         result = run.report.statistics.get(statistic or "")
         if result is not None and result.threat_model in run.report.threat_models:
@@ -99,7 +99,7 @@ def _setting_heads(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _setting_cells(comparison: Comparison, setting: Setting) -> tuple[str, ...]:
-    """A setting's cells below `_setting_heads`."""
+    """A setting's cells, one for each of `_setting_heads`."""
     return (
         setting.label,
         str(len(setting.runs)),

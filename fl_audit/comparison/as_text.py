@@ -119,7 +119,7 @@ def title(comparison: Comparison) -> str:
 
 
 def brief_lines(comparison: Comparison) -> list[str]:
-    """Significant differences, and the settings with accuracy and upper bounds."""
+    """All but the estimates: title, answers, warnings, and the settings."""
     attackers = attackers_of(comparison)
     sentences = answers_of(comparison, attackers) or [beyond_noise(comparison)]
     return [
@@ -172,7 +172,7 @@ def _settings_table(comparison: Comparison) -> list[str]:
 
 
 def _column(comparison: Comparison, head: str, cell: Callable[[Setting], str] | None) -> list[str]:
-    """A table of one column; empty without a cell."""
+    """A table of one column; empty if `cell` is None."""
     if cell is None:
         return []
     rows = [(cell(setting),) for setting in comparison.settings]

@@ -166,7 +166,7 @@ def compare(
 
     Raises:
       InputError: Fewer than two folders, a folder given twice or without a finished run or scores,
-        or no `delta` for runs with several deltas.
+        or scores without a `delta`, where the runs do not have one in common.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
@@ -311,7 +311,7 @@ _MUST_AGREE = (
 
 
 def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
-    """A sentence for each fact that should be common to the runs but is not."""
+    """Reasons why the runs may not be comparable, a sentence each."""
     audited = [run for run in runs if run.report.num_canaries]
     return [
         *_other_systems(runs),
@@ -382,7 +382,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    """A sentence for each run with the numbers of another: a copy, or repeated without noise."""
+    """A sentence for each run with an earlier one's numbers: a copy, or repeated without noise."""
     seen: list[ReportedRun] = []
     for run in runs:
         twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)

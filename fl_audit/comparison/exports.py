@@ -38,7 +38,7 @@ def csv_text(rows: Sequence[Record]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """The text of a cell, without control characters, and safe in a spreadsheet."""
+    """A value; if text, with control characters escaped, and safe in a spreadsheet."""
     if not isinstance(value, str):
         return value
     text = visible(value)

@@ -1,8 +1,8 @@
 """Whether a new run leaks significantly more than an old one: a gate against the last release.
 
 Both runs have an estimate of epsilon with an interval, on the first statistic of the strongest
-attacker; scores do not decide which one that is. The two estimates are independent, so their
-difference has the interval
+attacker, a choice that does not depend on scores. The two estimates are independent, so their
+difference d has the interval
 
     d - sqrt((new - new lower)^2 + (old upper - old)^2)  to
     d + sqrt((new upper - new)^2 + (old - old lower)^2)
@@ -99,7 +99,7 @@ def difference_to_last(comparison: Comparison) -> Difference:
 
 
 def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
-    """Raises InputError if the runs differ in more than their leakage."""
+    """Raises InputError if delta, confidence or participations of canaries differ."""
     for name, of_new, of_old in (
         ("delta", new.report.delta, old.report.delta),
         ("confidence", new.report.confidence, old.report.confidence),
@@ -128,7 +128,7 @@ def _leakage(run: ReportedRun, statistic: str) -> Leakage | None:
 
 
 def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
-    """The ends of the difference's interval; differences of ends if a centre is unknown."""
+    """The difference's interval; from opposite ends if an estimate or `old.upper` is not finite."""
     centres = (new.epsilon, old.epsilon)
     known = [centre for centre in centres if centre is not None and math.isfinite(centre)]
     if len(known) < 2 or math.isinf(old.upper):
@@ -140,5 +140,5 @@ def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
 
 
 def _minus(first: float, second: float) -> float:
-    """The difference; minus infinity, in favour of the new run, if both ends are infinite."""
+    """The difference; minus infinity, in favour of the new run, if `second` is infinite."""
     return -math.inf if math.isinf(second) else first - second

@@ -62,10 +62,10 @@ class Group:
 
 
 def compared_statistic(comparison: Comparison) -> str | None:
-    """The statistic by which settings are compared; None if no two have an interval on it.
+    """The statistic by which settings are compared; None if no two have an interval on one.
 
-    It is the first one of the strongest attacker, which does not depend on the scores. If clients
-    are sampled in any of the runs, the attacker does not know the sampled cohort.
+    Statistics of stronger attackers come first, whatever the scores. If clients are sampled in any
+    of the runs, the attacker does not know the sampled cohort.
     """
     reports = {
         name: run.report.statistics[name]
@@ -83,8 +83,8 @@ def compared_statistic(comparison: Comparison) -> str | None:
 def span(headline: Headline | None) -> tuple[float, float] | None:
     """The interval of a setting's epsilon, if any.
 
-    It is the interval of the estimate; if the lower bound contradicts the estimate, from the lower
-    to the upper bound.
+    It is the estimate's; if the lower bound contradicts that, it runs from the lower to the upper
+    bound.
     """
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:
@@ -96,7 +96,7 @@ def span(headline: Headline | None) -> tuple[float, float] | None:
 
 
 def beyond_noise(comparison: Comparison) -> str:
-    """Sentences on which settings leak significantly more.
+    """Which settings leak significantly more, in sentences.
 
     Only settings with equal participations of canaries are compared. Empty if no two settings have
     an interval on one statistic.
@@ -226,7 +226,7 @@ def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:
 
 
 def detection_of(setting: Setting, statistic: str) -> Detection | None:
-    """The detection by one statistic; None if a run lacks it."""
+    """The detection by one statistic; None if a run has no ROC of it."""
     results = [run.report.statistics.get(statistic) for run in setting.runs]
     rocs = [result.roc for result in results if result is not None and result.roc is not None]
     headline = setting.headline(statistic)

@@ -62,8 +62,8 @@ class ReportedRun:
     def participations(self) -> float | None:
         """The mean number of rounds of an included canary, if known.
 
-        It is counted in canaries.csv. If that lists no rounds, it is the record's number for all
-        canaries, or the expectation of a random number.
+        It is counted in canaries.csv. If that lists no rounds, it is the largest number that
+        the record allows, or the expectation of a random number.
         """
         path = RunFolder(self.folder).canaries
         included = (

@@ -21,7 +21,7 @@ from fl_audit.report.patterns import rounds_words
 
 @dataclass(frozen=True)
 class Spread:
-    """The values of one number over runs: at least one, possibly infinite.
+    """The values of a quantity over runs: at least one value, possibly infinite.
 
     With few runs, the smallest and the largest value describe the spread better than a standard
     deviation (Negoescu et al. 2024 draw them too).
@@ -121,7 +121,7 @@ class Setting:
     Attributes:
       pattern: What distinguishes the setting from others, except for its noise multiplier.
       noise_multiplier: The effective noise multiplier of a round, to six digits, if known.
-      label: The pattern, and the noise multiplier if that differs between settings.
+      label: The pattern, with the noise multiplier if it differs; or the folder's name.
       keys: The config keys that differ between settings, with this setting's values.
       runs: The runs that repeat the setting, at least one.
     """
@@ -174,7 +174,7 @@ class Setting:
     def headline(self, statistic: str) -> Headline | None:
         """The combined result of all runs on one statistic; None if all left it out.
 
-        The smallest of the bounds is valid at the confidence of one. Estimates are averaged, within
+        The smallest bound is valid at the confidence of one run. Estimates are averaged, within
         an interval that covers the intervals of all runs.
         """
         headlines = [
@@ -218,9 +218,9 @@ def _combined_headline(headlines: Sequence[Headline]) -> Headline:
 def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
     """The settings of some runs, sorted by pattern and then by noise multiplier.
 
-    They are named by the keys that differ, or by their folders if that is long.
+    They are named by the keys that differ, or by their folders if such names are long.
 
-    Patterns are sorted by number; names, such as kinds, keep the order of the runs. Scores of
+    In a pattern, numbers ascend; names, such as kinds, keep the order of the runs. Scores of
     another system come last, each a setting named by its folder.
     """
     runs = [run for run in audits if run.record is not None]
@@ -244,7 +244,7 @@ _LONGEST_LABEL = 40
 
 
 def _briefly_named(settings: Sequence[Setting]) -> Sequence[Setting]:
-    """The settings, named by their folders if keys are long and each has one run."""
+    """The settings, named by their folders if a label is long and each has one run."""
     names = [run.folder.resolve().name for setting in settings for run in setting.runs]
     is_brief = all(len(setting.label) <= _LONGEST_LABEL for setting in settings)
     if is_brief or len(set(names)) < len(names) or len(names) > len(settings):

@@ -10,6 +10,6 @@
 A model's output for a point is its loss or its margin (`outputs`). Shadow models with known
 training points give the expected outputs (`ShadowOutputs`). Attacks turn outputs into scores,
 larger for likelier members (`lira`, `population`), or into counts of errors (`measure_mia`).
-`games` draws the training points of each model, and `select_worst` finds the points with the
-strongest attacks. The models are trained elsewhere (`fl_audit.engines.tff.shadow_models`).
+`games` draws the training points of each model, and `select_worst` finds the points that are
+easiest to attack. The models are trained elsewhere (`fl_audit.engines.tff.shadow_models`).
 """

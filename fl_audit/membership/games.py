@@ -35,7 +35,7 @@ def fair_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
     """Coins, half of them true (rounded down), in random order.
 
-    Each coin is fair, but they are not independent.
+    Each coin is fair if num is even, but they are not independent.
     """
     return np.asarray(rng.permutation(np.arange(num) < num // 2))
 
@@ -45,8 +45,8 @@ def membership_game(
 ) -> Challenges:
     """Experiment 1 (MIA): the model is trained on n - 1 random points and one of two others.
 
-    With bit b the model is trained on S and z_b, and the adversary's point is z_0, a member if b is
-    0. All n + 1 points are drawn from the population without replacement.
+    Bit b picks z_b of the two, z_0 and z_1. The adversary's point is z_0, a member if b is 0. All
+    n + 1 points are drawn from the population without replacement.
 
     Args:
       population: Number of points to draw from, at least n + 1.
@@ -55,7 +55,7 @@ def membership_game(
       rng: Source of the points.
 
     Raises:
-      InputError: There are too few points.
+      InputError: n is out of range.
     """
     second = np.asarray(bits, dtype=np.bool_)
     if not 1 <= n < population:
@@ -69,7 +69,7 @@ def membership_game(
 
 
 def indistinguishability_game(base: npt.ArrayLike, point: int, bits: npt.ArrayLike) -> Challenges:
-    """Experiment 2 (IND-MIA): a base that the adversary chose, with or without its point."""
+    """Experiment 2 (IND-MIA): the adversary's `base`, with `point` added where the bit is 1."""
     chosen = np.asarray(base, dtype=np.bool_)
     added = np.asarray(bits, dtype=np.bool_)
     if not 0 <= point < len(chosen):

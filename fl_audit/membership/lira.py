@@ -2,7 +2,7 @@
 
 `member_p_values` is the test between two normal distributions of the loss (Yıldırım et al. 2025,
 Algorithm 3), `online_lira` and `offline_lira` are the attack, and `select_worst` finds the points
-with the strongest attacks. Scores are logarithms and never saturate: probabilities would round to 0
+that are easiest to attack. Scores are logarithms and never saturate: probabilities would round to 0
 or 1 where an attack is strongest, so that an audit's best scores would tie.
 """
 
@@ -24,7 +24,7 @@ class NormalFit:
 
     Attributes:
       mean: Means, float64 of any shape.
-      stddev: Standard deviations with divisor M - 1, above 0, float64 of the same shape.
+      stddev: Sample standard deviations, above 0, float64 of the same shape.
     """
 
     mean: FloatArray
@@ -36,8 +36,8 @@ def decide_member(
 ) -> BoolArray:
     """Whether the likelihood ratio test assigns a loss to a model trained with the point.
 
-    With standard deviations s0 of `without` and s1 of `having`, the log likelihood ratio is a
-    multiple of (loss + R)^2 plus a constant, where
+    With means m0, m1 and standard deviations s0, s1 of `without` and `having`, the log likelihood
+    ratio is a multiple of (loss + R)^2 plus a constant, where
 
         R = (m0 / s0^2 - m1 / s1^2) / (1 / s1^2 - 1 / s0^2),
 
@@ -95,7 +95,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
     by_shift = np.where(shift == 0, 1.0, special.ndtr(np.where(shift < 0, z, -z)))
     equal = ratio == 1
     vertex = shift / np.where(equal, 1.0, (1 - ratio) * (1 + ratio))
-    # The two losses with this likelihood ratio: this one, and its mirror image at the vertex.
+    # The two losses with this likelihood ratio: this one, and its mirror image about the vertex.
     low, high = np.minimum(z, 2 * vertex - z), np.maximum(z, 2 * vertex - z)
     upper_tail = special.ndtr(-low) - special.ndtr(-high)
     nearer = np.where(low > 0, upper_tail, special.ndtr(high) - special.ndtr(low))
@@ -154,7 +154,7 @@ class ShadowOutputs:
 
 
 def _fit(values: FloatArray, selected: BoolArray, spread: Spread, what: str) -> NormalFit:
-    """Means and standard deviations (divisor M - 1) over the models selected at each point."""
+    """Means and sample standard deviations (own or shared) over each point's selected models."""
     count = np.sum(selected, axis=0)
     few = np.flatnonzero(count < 2)
     if len(few):
@@ -254,7 +254,7 @@ class WorstPoints:
     Attributes:
       points: Indices of the points, int64 of shape (k,).
       accuracy: LiRA's accuracy on held-out models at each, float64 of shape (k,).
-      separation: Distance of the means of models with and without the point, in units of the
+      separation: Distance between the mean outputs with and without the point, in units of the
         root mean square of both standard deviations, float64 of shape (k,).
     """
 
@@ -264,11 +264,12 @@ class WorstPoints:
 
 
 def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> WorstPoints:
-    """The k points with the largest aggregate weight.
+    """The k points with the largest weight.
 
     The weight is LiRA's accuracy (a log likelihood ratio above 0 means member) on models to which
-    its distributions were not fitted: section 4.1 fits to 80 % of the shadow models and tests on
-    the rest. Ties in accuracy, common with few models, are broken by separation, and then by index.
+    its distributions were not fitted: Zanella-Béguelin et al. (2022), section 4.1, fit to 80 % of
+    the shadow models and test on the rest. Ties, common with few models, are broken by separation,
+    and then by index.
 
     Args:
       shadow: Outputs of models, each trained on a random part of the points.

@@ -141,8 +141,8 @@ def _check_bases(sides: list[FloatArray]) -> None:
 def _warn_if_skewed(sides: list[FloatArray]) -> None:
     """Warns if losses to which normal distributions are fitted are far from normal.
 
-    The skewness of 30 normal losses exceeds 2 with probability 1e-5. Raw cross-entropy, at least 0
-    and near it for a trained model, often exceeds it, and the test then misses its target false
+    The skewness of 30 normal losses exceeds 2 with probability 1e-5. That of raw cross-entropy, at
+    least 0 and near 0 for a trained model, often does, and the test then misses its target false
     positive rate.
     """
     for losses in sides:

@@ -1,4 +1,4 @@
-"""The outputs of a model for attacks, the loss and margin of a label, and Epsilon* of the model."""
+"""Outputs of a model that attacks use (a label's loss and margin), and Epsilon* of the model."""
 
 from dataclasses import dataclass
 
@@ -99,8 +99,8 @@ def epsilon_star_of_model(
 ) -> ModelPrivacy:
     """Epsilon* of a model from its margins, which are near normal where losses are not.
 
-    Section 3.1 with the margin instead of the four steps of appendix B, 8.1. It is a point estimate
-    for this model, not a bound on the epsilon of the training.
+    Negoescu et al. (2024), section 3.1, with the margin instead of the four steps of appendix B,
+    8.1. A point estimate for this model, not a bound on the epsilon of the training.
 
     Args:
       member_margins: Margins of all training points, float of shape (n1,).

@@ -28,7 +28,7 @@ def rmia(
     """RMIA's score of one point: the share of population points that it beats.
 
     It is the share of z with LR(x, z) >= gamma, where LR(x, z) is the ratio of p(x) / P(x) to
-    p(z) / P(z): p the probability that the attacked model gives a label, P its mean over reference
+    p(z) / P(z): p the attacked model's probability of the label, P its mean over reference
     models. P(x) is the mean of the means over models with x and without it (online).
 
     Args:
@@ -79,8 +79,8 @@ def calibrated_margins(
     """The margin of a point minus its expectation from features, in standard deviations.
 
     For each attacked model a ridge regression on population points gives the mean of margins by
-    features; around it margins are normal, with one standard deviation for all points (section 3
-    there). The score ranks the outputs of one point by quantile, for any model.
+    features; around it margins are normal, with one standard deviation for all points (Bertran et
+    al., section 3). Scores rank the point's outputs by quantile, whichever model gave them.
 
     Args:
       targets: Margins of the point under the attacked models, of shape (models,).

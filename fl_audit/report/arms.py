@@ -1,7 +1,7 @@
 """Arms of canaries in a report: detection by attacker, and the shift of each arm.
 
 Arms with about equal numbers of rounds are compared like patterns (`report.patterns`). The shifts
-of scores by known rounds, and the differences of these shifts, are reported for all arms.
+of `own_rounds` scores, and the differences of these shifts, are reported for all arms.
 """
 
 import math
@@ -69,7 +69,7 @@ class ReportedArms:
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
-    """The arms of a run; None without arms, without own-round scores, or if it was stopped."""
+    """The arms of a run; None without own-round scores of two arms, or if it was stopped."""
     if not run.arms or STATISTIC not in run.scores or run.record.stopped_after is not None:
         return None
     scores, confidence = run.scores[STATISTIC], run.config.audit.confidence
@@ -192,7 +192,7 @@ def arms_of_log(
     delta: float,
     confidence: float,
 ) -> ReportedArms | None:
-    """The arms of a log; None if its canaries.csv names none."""
+    """The arms of a log; None without own-round scores of two arms."""
     own = scores.get(STATISTIC)
     if own is None or facts.dim is None:
         return None
@@ -233,7 +233,7 @@ def _left_out(
 def _compared(
     scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float, left_out: Sequence[str]
 ) -> ArmComparison | None:
-    """The comparison; None without two arms, or if any has too few included canaries."""
+    """The comparison; None without two arms that are not left out."""
     deviates = math.sqrt(dim) * scores.score
     arm_of_canary = np.array(arms)
     included = {

@@ -72,7 +72,7 @@ class AttackReport:
     results: Mapping[str, AuditResult]
     counts: ChallengeCounts  # errors of the loss-based attack on each base
     posterior: GridPosterior  # posterior of epsilon given `counts`
-    privacy: ModelPrivacy  # epsilon* of one model: its training set against all other members
+    privacy: ModelPrivacy  # epsilon* of one model: its training set against the rest
     members: tuple[AttackedMember, ...]
     accuracy: float  # mean accuracy of the attacked models, in [0, 1]
     upper_bound: AccountedBound
@@ -223,7 +223,7 @@ def _plot_roc(axes: Axes, report: AttackReport) -> None:
 
 
 def _plot_density(axes: Axes, report: AttackReport) -> None:
-    """The posterior density of epsilon at LiRA's best threshold (appendix A.2 of its paper)."""
+    """The density of epsilon at LiRA's best threshold (Zanella-Béguelin et al. 2022, A.2)."""
     bayes = next(e for e in report.results["lira"].estimates if e.method == "bayes")
     details = bayes.details
     counts = ConfusionCounts(
@@ -242,7 +242,7 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
 
 
 def _picture(member: AttackedMember) -> Markup | None:
-    """Draws a point whose inputs are a square of pixels or rows of coloured pixels, else None."""
+    """Draws a point whose inputs are a picture (`_pixels`); None for others."""
     pixels = None if member.features is None else _pixels(member.features)
     if pixels is None:
         return None

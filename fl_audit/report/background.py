@@ -52,7 +52,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
 
 
 def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatArray | None:
-    """The norms of the sums over canaries' rounds, from scores; None if rounds differ."""
+    """The norms of the sums over canaries' rounds, from scores; None if scores use more rounds."""
     own = run.scores.get(OWN_ROUNDS.name)
     if own is None or len(own.score) != len(run.included):
         return None
@@ -94,7 +94,7 @@ def background_of_log(log: SeenLog) -> Background | None:
 
 
 def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> Background | None:
-    """The background with the rounds of known norms; None if there are none."""
+    """The background with the rounds of known norms; None without rounds or included canaries."""
     of_aggregate, of_client = lengths.at(scored)
     known = np.isfinite(of_aggregate) & np.isfinite(of_client) & (of_aggregate > 0)
     rounds = scored[known & (of_client > 0)]
@@ -115,7 +115,7 @@ def _with_common(
 
     It is estimated from the norms of the sums over canaries' rounds, or else from excluded
     canaries, whose vectors are independent of all rounds: the sum of an excluded canary's cosines
-    with T aggregates has the variance (T + sum of the cosines of all pairs of rounds) / dim.
+    with T aggregates has variance (T + sum of the cosines of ordered pairs of rounds) / dim.
     """
     rounds, excluded = set(found.rounds.tolist()), ~found.included
     number, total = len(rounds), np.zeros(int(excluded.sum()))
@@ -156,7 +156,7 @@ def _as_canaries(release: Release) -> Release:
 
 
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
-    """The stated number of rounds of a client; else the largest of a canary."""
+    """A client's stated rounds, else a canary's most; a squared sensitivity if correlated."""
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds
     most = found.most_rounds

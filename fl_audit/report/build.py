@@ -94,7 +94,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """The report of a run; by default with estimates and verdict as configured."""
+    """The report of a run, with the estimates and verdict of `estimated`, else as configured."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -284,7 +284,7 @@ class EstimateRequest:
     delta: float  # the delta of differential privacy, in [0, 1)
     confidence: float = 0.95  # confidence of every bound, in (0, 1)
     methods: Sequence[str] | None = None  # names of methods; None for all that the scores allow
-    claim: Claim | CurveClaim | None = None  # None tests a run's configured noise
+    claim: Claim | CurveClaim | None = None  # None tests configured or logged noise
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -310,7 +310,7 @@ def _seen_by(threat_model: str, audit: Audit) -> SeenByAttacker:
 def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequest) -> Report:
     """The report of a file of scores.
 
-    `scores_NAME.csv` names a statistic on the page.
+    A known statistic in `scores_NAME.csv` is named on the page.
     """
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"

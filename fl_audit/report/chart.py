@@ -95,7 +95,7 @@ def has_range(scores: CanaryScores) -> bool:
 def score_histogram(
     name: str, scores: CanaryScores, null: Gaussian | None, counted: str = "canaries"
 ) -> Markup:
-    """The histogram of a statistic's scores, of finite range; `null` None fits a distribution."""
+    """The histogram of a statistic's scores, of finite range; without `null`, it is fitted."""
     edges = _edges(scores)
     null_distribution, included_fit = null or _fitted(scores.excluded), _fitted(scores.included)
 
@@ -120,7 +120,7 @@ def score_histogram(
 
 
 def _edges(scores: CanaryScores) -> FloatArray:
-    """Common bin edges; the group that varies less sets the width."""
+    """Common bin edges; the smaller of both groups' Scott bins sets the width."""
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
@@ -158,7 +158,7 @@ _MOST_MARKERS = 30
 
 
 def training_curves(rounds: Rounds, *, are_secret: bool) -> dict[str, Markup]:
-    """The figures by title, one per curve that has any value; no loss of secret participants."""
+    """The figures by title, one per curve with any value; no loss if participants are secret."""
     loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
     curves = loss | {
         "Held-out accuracy": rounds.accuracy,
@@ -187,7 +187,7 @@ _FIRST, _LAST = 5.0, 93.0
 
 _MOST_DECADES = 5
 _FIRST_POWER = 1e6
-"""Numbers on an axis from here on are written as powers of ten."""
+"""At or above this, an axis writes numbers as powers of ten."""
 
 _STEPS = ((1, 2, 5), (1, 3), (1,))
 """Labelled multiples of powers of ten, finest first."""

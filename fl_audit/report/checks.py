@@ -67,7 +67,7 @@ def _at(words: str) -> Callable[[Check], str]:
 
 
 def _detectable(noise: float, checks: str) -> str:
-    """Describes the smallest detectable deficit of noise, rounded down."""
+    """Describes the smallest detectable deficit of noise, rounded up."""
     deficit = 100 - math.floor(100 * noise)  # in percent
     if deficit == 100:
         return f"with no noise at all, {checks} would pass too"
@@ -234,7 +234,7 @@ def _clip_norm_moves(log: SeenLog) -> bool:
     of_client = logged_lengths(log.folder, np.zeros(0)).of_client[: len(stated)]
     bounds = stated[: len(of_client), 1]
     known = np.isfinite(of_client) & np.isfinite(bounds)
-    # With a fixed clip norm over each round's participants, norm bounds are equal.
+    # A fixed clip norm divided by each round's participants gives equal norm bounds.
     parts = (of_client[known], bounds[known])
     return known.any() and all(np.ptp(part) > _SAME_NORM * part.max() for part in parts)
 
@@ -437,7 +437,7 @@ def _unscored(canary_check: CanaryCheck) -> str:
 
 
 def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
-    """The canary check from scores alone, which never shows that all canaries passed."""
+    """The canary check from scores alone, which never shows that all canaries arrived."""
     lacks = f"the folder of the run, or of a log with {_CANARY_ROUNDS_AND_NORMS}"
     return dataclasses.replace(separation(statistics), lacks=lacks)
 

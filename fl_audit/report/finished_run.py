@@ -42,7 +42,7 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A run that training has completed.
+    """A run whose training has finished.
 
     Attributes:
       canary_rounds: Rounds in which each included canary participated, from 0; fewer than assigned
@@ -51,7 +51,7 @@ class FinishedRun:
       aggregates: Inputs of the mechanism checks; None if the mechanism is not checked.
       compared: The compared vectors, by statistic.
       included: Whether each canary was included, bool of shape (num_canaries,).
-      rounds_of_canaries: Assigned rounds of every canary from 0, also of excluded ones.
+      rounds_of_canaries: Assigned rounds, from 0, of every canary, excluded ones too.
       arms: The arm of every canary; empty without arms.
     """
 

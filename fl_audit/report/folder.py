@@ -33,7 +33,7 @@ from fl_audit.verdict import ScoredStatistic
 
 @dataclass(frozen=True, eq=False)
 class AuditedFolder:
-    """A folder written by an audit."""
+    """A folder of scores, a log or a run."""
 
     path: Path  # the folder of a log (docs/logs.md), of a run of `fl-audit run`, or of scores alone
     progress: Progress = iter  # wraps the iteration over files of aggregates
@@ -111,7 +111,7 @@ def folder_statistics(
     null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
-    """Reads a folder's score files, or scores a log without any; None for the folder's value."""
+    """Reads a folder's score files, or scores its log; None takes the folder's value."""
     path = folder.path
     scored = _scores_of(folder)
     for option, given, recorded in (
@@ -146,7 +146,7 @@ def _facts(
 
 
 def _upload_shift(folder: AuditedFolder) -> float | None:
-    """The shift of uploads by a canary, from the run's config or the log's statement."""
+    """The shift of uploads by a canary, from the run's record or the log's statement."""
     run = RunFolder(folder.path)
     release = None
     if folder.log is not None:
@@ -159,7 +159,7 @@ def _upload_shift(folder: AuditedFolder) -> float | None:
 
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:
-    """The arms of a folder's canaries; None if its canaries.csv names none."""
+    """The arms of a folder's canaries; None without two that can be compared."""
     path = ScoredFolder(folder.path).canaries
     pool = read_canaries(path) if path.exists() else {}
     if not any(row.arm for row in pool.values()):
@@ -178,7 +178,7 @@ def folder_unlike(folder: AuditedFolder) -> str | None:
 
 
 def check_statistic(path: Path, name: str | None) -> None:
-    """Refuses, before a log is scored, a statistic without a score file or an attacker."""
+    """Refuses, before a log is scored, a statistic with neither a score file nor an attacker."""
     if name is not None:
         is_log = LogFolder(path).pool.exists()
         of_log = statistics_of_logs() if is_log else ()

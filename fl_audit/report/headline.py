@@ -87,7 +87,7 @@ class Headline:
       to_canary: The upper bound's party and source, in words that follow the number.
       to_client: The upper bound for a client, if it differs.
       why_unknown: Why the upper bound is unknown.
-      lower_bound: A lower bound that holds for any mechanism at its confidence.
+      lower_bound: A lower bound that is valid at its confidence.
       estimated: The estimate of the epsilon that the attack attains.
       sees: The attacker's view, in words that follow "the attacker has".
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
@@ -228,7 +228,7 @@ class Headline:
     def estimate_within(self) -> float | None:
         """The estimate, truncated at an upper bound within its interval.
 
-        An excess over the upper bound is then chance, as the mechanism may be as configured. None
+        An excess over the upper bound may then be chance, with a mechanism as configured. None
         without an estimate, and if the lower bound exceeds its interval: canaries' shifts then
         differ so much that fitting one shift to all does not estimate epsilon.
         """
@@ -422,7 +422,7 @@ def _hidden_from(
 def _place(statistic: StatisticReport) -> int:
     """Sort key of a statistic's attacker, strongest first; unknown attackers last.
 
-    It must not depend on scores, or the headline's bound would be selected and not hold.
+    It must not depend on scores: a bound selected by its value would not hold.
     """
     model = THREAT_MODELS.get(statistic.threat_model)
     return -(statistic.knows or 0) if model is None else -model.knows

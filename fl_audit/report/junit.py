@@ -1,4 +1,4 @@
-"""A report as JUnit XML, for CI systems: the claim, the canary check and the checks as tests.
+"""A report as JUnit XML, for CI systems: the claim, the canary check and mechanism checks as tests.
 
 SARIF would not fit: it is about locations in source code. GitLab, Jenkins and Azure Pipelines
 display JUnit XML, and GitHub does with an action.
@@ -31,7 +31,7 @@ def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
     """The claim, the canary check, and each mechanism check.
 
     `required` are the values of --require: with "consistent" a claim that is not consistent fails,
-    with "checks" a check that could not be made.
+    with "checks" so does a check that could not be made.
     """
     yield _claim(report, required)
     if report.canary_check is not None:

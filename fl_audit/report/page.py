@@ -257,7 +257,7 @@ def render_estimates(
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
-    """Renders a template that is installed with a package, control characters as escapes."""
+    """Renders a template installed with a package; control characters become escapes."""
     style = Markup(_text(__package__, "page.css"))
     return lines_visible(_environment(package).get_template(name).render(context, style=style))
 

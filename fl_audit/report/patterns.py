@@ -34,7 +34,7 @@ BOUND = "threshold_valid"
 
 _AS_OFTEN = 1.1
 """Mean participations that differ by at most this factor count as equal: by chance alone the mean
-of 200 canaries with seven rounds each moves by 3 %.
+of 200 canaries with about seven rounds each moves by 3 %.
 """
 
 _EDGE = 1e-6
@@ -93,7 +93,7 @@ class Difference:
 def pattern_attackers(
     patterns: int, detection_of: Callable[[int, str], Detection | None]
 ) -> tuple[PatternAttacker, ...]:
-    """The attackers common to all patterns, each with its best statistic.
+    """The attackers common to all patterns, each with the best statistic that all have.
 
     `detection_of` gives the detection of a pattern, from 0, by a statistic; None if the pattern
     does not have it.

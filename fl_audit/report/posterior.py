@@ -232,7 +232,7 @@ def _range_of_epsilon(posterior: Posterior) -> tuple[float, float]:
 
 
 def _masses_of_strength(posterior: GridPosterior, edges: FloatArray) -> FloatArray:
-    """The mass of s between edges given each epsilon of the grid, of shape (i, edges - 1)."""
+    """The mass of s between edges given each epsilon of the grid, of shape (grid, edges - 1)."""
     assert not isinstance(posterior.strength, FixedStrength)
     return np.diff(np.stack([posterior.strength.cdf(float(s)) for s in edges], axis=1), axis=1)
 

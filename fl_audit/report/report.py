@@ -109,7 +109,7 @@ class SeenByAttacker:
 
     Attributes:
       title: A few words for a heading.
-      sees: The attacker's view, in words that follow "an attacker who sees".
+      sees: The attacker's view, in words that follow "the attacker has".
       first_round: First attacked round, from 1; this and the following are None if canaries' rounds
         are unknown.
       last_round: Last attacked round, from 1.
@@ -167,7 +167,7 @@ class GaussianEfficiency:
 
     Attributes:
       lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
-      reachable: The median of the largest bound that such a test could give.
+      reachable: The median of the largest such bound within reach.
     """
 
     lower_bound: float | None = field(metadata=json_key("proven"))
@@ -180,8 +180,8 @@ class Efficiency:
     """The lower bound on a statistic, the largest within reach, and the upper bound.
 
     Attributes:
-      lower_bound: The largest lower bound that holds for any mechanism, at the run's confidence;
-        None without any.
+      lower_bound: The largest lower bound that assumes no distribution of scores, at the run's
+        confidence; None without any.
       reachable: The median bound of the best single threshold, chosen in advance, with these
         included canaries at this confidence; None if unknown.
       upper_bound: The accounted epsilon of a canary against the statistic's attacker, possibly
@@ -189,7 +189,7 @@ class Efficiency:
       upper_bound_by: The accountant of the upper bound.
       knows_rounds: Whether the attacker knows the rounds of a canary.
       gaussian: The same for bounds that assume a Gaussian mechanism; None if the attacker's view is
-        not one.
+        not Gaussian.
       sees_uploads: True if the attacker sees single uploads, else None.
     """
 
@@ -234,7 +234,7 @@ class Report:
       canary_check: Result of the canary check; None for a file of scores.
       checks: Mechanism checks; None for scores alone.
       faults: Faults of the training itself.
-      analytical: Accounting at the run's delta; None for scores alone.
+      analytical: Accounting at `delta`; None for scores alone.
       attackers: Upper bounds for client and canary, by attacker: "knows_rounds",
         "does_not_know_rounds", and "sees_uploads" if clients add the noise; empty for scores alone.
       efficiency: Lower, reachable and upper bound by statistic.
@@ -276,7 +276,7 @@ class Report:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the rounds of a canary are sampled."""
+        """Whether the rounds of a canary are sampled; False for a log."""
         if self.is_stated_by_log or self.analytical is None:
             return False
         return self.analytical.canary.participations is None
@@ -379,7 +379,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
-    """The estimates as of score files, with the folder's canary check, checks and accounting."""
+    """The estimates as for score files, with the folder's canary check, checks and accounting."""
     records = {
         "arrival": report.canary_check,
         "checks": report.checks,

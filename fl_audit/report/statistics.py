@@ -41,7 +41,7 @@ _STOPPED = (
 def estimates_on(
     scored: ScoredStatistic, delta: float, confidence: float, methods: Sequence[str] | None = None
 ) -> AuditResult:
-    """The estimates on one statistic, by its null distribution."""
+    """The estimates on one statistic, with its null distribution."""
     return estimate(
         scored.scores, delta=delta, confidence=confidence, methods=methods, null=scored.null
     )
@@ -124,7 +124,7 @@ def _turned_round(result: AuditResult, scored: ScoredStatistic) -> float | None:
 
 
 def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[DetectionRate, ...]:
-    """True positive rates at known false positive rates; empty without a null by design."""
+    """True positive rates at known false positive rates; empty if no null is known by design."""
     null, included = scored.null.known_tail(), scored.scores.included
     if null is None or scored.null.source != "design" or not len(included):
         return ()
@@ -171,7 +171,7 @@ def efficiency_of(
 
 
 def knows_rounds(threat_model: str) -> bool:
-    """Whether a threat model's attacker knows a canary's rounds; True for an unknown one."""
+    """Whether a threat model's attacker knows a canary's rounds; True for an unknown model."""
     model = THREAT_MODELS.get(threat_model)
     return model is None or not model.is_about_sampling
 
@@ -206,7 +206,7 @@ def _efficiency(
 def _largest_lower_bound(
     statistic: StatisticReport, valid_for: Collection[str]
 ) -> tuple[float | None, str | None]:
-    """The largest lower bound valid for some mechanisms, and its method."""
+    """The largest lower bound with one of these `valid_for`, and its method."""
     lower_bound = [
         (estimate.epsilon, estimate.method)
         for estimate in statistic.estimates

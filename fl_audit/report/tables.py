@@ -108,7 +108,7 @@ def _notes(label: str, text_by_statistic: Mapping[str, str], num_statistics: int
 
 
 class ThreatModelRow(NamedTuple):
-    """The view of one attacker, with the included canaries that participated in these rounds."""
+    """The view of one attacker, with the included canaries that participated in its rounds."""
 
     title: str
     sees: str
@@ -247,7 +247,7 @@ def _accounted_lower_bound(guarantee: Guarantee, epsilon: float | None) -> str:
 def _by_attacker(
     attackers: Mapping[str, Guarantees], plain: Guarantees
 ) -> Iterator[tuple[str, Guarantee]]:
-    """Upper bounds that depend on whether the attacker knows the rounds."""
+    """Upper bounds against single attackers that differ from the plain ones."""
     for name, words in ATTACKERS.items():
         if (attacker := attackers.get(name)) is None:
             continue
@@ -313,7 +313,7 @@ class AttackerRisk:
 
 
 def attacker_risks(report: Report) -> list[AttackerRisk]:
-    """The privacy curves by attacker; one entry if both attackers face the same curves."""
+    """The privacy curves by attacker; one entry for attackers who face the same curves."""
     distinct: dict[str, FullGuarantees] = {}
     for name, against in report.attackers.items():
         if against.in_full is not None and against.in_full not in distinct.values():
@@ -344,7 +344,7 @@ def _risk(report: Report, name: str, in_full: FullGuarantees, is_alone: bool) ->
 
 
 def _leading_of(report: Report, attackers: tuple[str, ...]) -> str | None:
-    """The first statistic of the strongest such attacker, chosen without the scores, if any."""
+    """The first statistic of the strongest of `attackers`, chosen without the scores, if any."""
     efficiency = report.efficiency
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in attackers), None)

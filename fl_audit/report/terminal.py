@@ -194,7 +194,7 @@ def _analytical(analytical: Accounting | None) -> list[str]:
 
 
 def _absences(report: Report) -> list[str]:
-    """A line per threat model whose attacker does not see the rounds of every canary."""
+    """A line per threat model in whose rounds some included canaries are absent."""
     return [
         f"{name}: {num_participants} of {report.num_included} included canaries participated "
         f"in {_rounds(model.first_round, model.last_round)}"

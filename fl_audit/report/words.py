@@ -81,7 +81,7 @@ def _schedule_words(run: FinishedRun) -> str:
 
 
 def canary_cost(run: FinishedRun) -> dict[str, str]:
-    """Estimated cost of canaries in model quality; empty without vector canaries."""
+    """The vector canaries' share of participations, a cost in accuracy; empty without any."""
     participations = int(run.rounds.participants.sum())
     canaries = sum(map(len, run.canary_rounds))
     if not isinstance(run.config.canaries, Canaries) or not canaries or not participations:
