@@ -2,11 +2,13 @@
 
 A server that trains with any system passes each round's noised aggregate to a `MechanismWatch`:
 
->>> import numpy as np >>> from fl_audit.checks import MechanismWatch >>> watch =
-MechanismWatch(sizes=[900, 100]) >>> rng = np.random.default_rng(1) >>> for _ in range(5):  # the
-server adds noise of 0.5 although 1.0 is configured ...     aggregate = 0.5 *
-rng.standard_normal(1000, np.float32) ...     watch.see_round(aggregate, noise_stddev=1.0,
-norm_bound=2.0)
+>>> import numpy as np
+>>> from fl_audit.checks import MechanismWatch
+>>> watch = MechanismWatch(sizes=[900, 100])
+>>> rng = np.random.default_rng(1)
+>>> for _ in range(5):  # the server adds noise of 0.5 although 1.0 is configured
+...     aggregate = 0.5 * rng.standard_normal(1000, np.float32)
+...     watch.see_round(aggregate, noise_stddev=1.0, norm_bound=2.0)
 >>> [check.name for check in watch.checks() if not check.passed]
 ['enough_noise', 'fresh_noise', 'noise_distribution']
 
