@@ -78,8 +78,8 @@ def are_sampled_alike(
     """Whether canaries are sampled like clients, as stated or as their rounds show.
 
     Rounds that are sampled by that distribution are rejected with probability at most 1e-6: the
-    shares of canaries in each round, and with each number of rounds, are compared with
-    Chernoff's bound, which also holds if canaries' rounds are negatively associated.
+    shares of canaries in each round, and with each number of rounds, are compared with Chernoff's
+    bound, which also holds if canaries' rounds are negatively associated.
     """
     if participation.canaries is not None:
         return participation.canaries == "like_clients"
