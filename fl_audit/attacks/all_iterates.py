@@ -68,8 +68,8 @@ class LargestAndSumAttacker(AggregateAttacker):
     """Scores by the maximum and the sum of a canary's cosines with aggregates.
 
     A subclass has two statistics: the maximum, then the sum. In a run that trains, the attacker
-    keeps the sum of the aggregates' directions, from which the null distribution of the sum
-    follows.
+    keeps the sum of the aggregates' directions, which gives the null distribution of the sum of
+    cosines.
     """
 
     def __init__(

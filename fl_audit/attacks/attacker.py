@@ -35,8 +35,8 @@ class SeenRound:
       after: The model when the round ended, float32 of shape (dim,).
       clip_norm: The norm that updates were clipped to; infinite without clipping.
       uploads: The noised uploads of the round's canaries, by canary, each float32 of shape (dim,)
-        with the sign of the model's movement; for an excluded canary, the upload of its client
-        without it. Empty if uploads are not seen.
+        with the sign of the model's movement; for an excluded canary, what its client sends
+        instead, if anything. Empty if uploads are not seen.
     """
 
     index: int
@@ -57,17 +57,17 @@ class AttackContext:
       num_rounds: The number of rounds of the run or of the log.
       audit: The table [audit] of the config.
       initial: The model before the first round, float32 of shape (dim,); None if not known.
-      folder: The run's folder, in which attackers keep their state; None for a log.
-      completed: The number of rounds after which the folder holds the state.
-      given_cosines: The cosines of a log; None for a run, which logs its own.
+      folder: The folder of a run that trains, for the attackers' state; otherwise None.
+      completed: The number of rounds that the state in the folder includes.
+      given_cosines: Logged cosines; None for a run that trains, which logs its own.
       family: The canaries' family, as in `canaries.family`; None if they belong to none, and their
         null distribution is unknown.
       canary_rounds: The rounds of every canary; None if not known.
       seed: The seed of the run or of the pool.
       correlation: The correlation of the noise over rounds; None if independent or not known.
-      aggregate_lengths: For a log, a function from rounds (from 0) to the norms of their
-        aggregates, NaN where not known; called after all were read. None for a run.
-      given_uploads: The uploads of a log that has some; None for a run, which logs its own.
+      aggregate_lengths: A function from rounds (from 0) to the norms of their aggregates, NaN where
+        not known, called after all were read; needed with `correlation` and no `folder`.
+      given_uploads: Logged uploads, if any; None for a run that trains, which logs its own.
       release: The release of the run or log, as far as known.
     """
 
@@ -104,9 +104,7 @@ class AttackContext:
 
     @functools.cached_property
     def cosines_and_directions(self) -> RoundCosines:
-        """`round_cosines`, which in a run also log the directions of aggregates, in one shared
-        file.
-        """
+        """`round_cosines`; a run also logs the directions of aggregates, in one shared file."""
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
             path, kept = self.run_folder.round_directions, self.run_folder.kept_directions
@@ -168,7 +166,7 @@ class Attacker(abc.ABC):
     def see_round(self, seen: SeenRound) -> None:  # noqa: B027 - some attackers see no round
         """Processes a round; after a crash the rounds since the last checkpoint come again."""
 
-    def flush(self) -> None:  # noqa: B027 - and so have no state
+    def flush(self) -> None:  # noqa: B027 - some have no state
         """Writes the attacker's state to the disk, right before each checkpoint is saved.
 
         A crash in between leaves the previous checkpoint, so its state must be kept.
@@ -179,8 +177,8 @@ class Attacker(abc.ABC):
         """Scores by statistic, each float64 of shape (num_canaries,), after the last round.
 
         Args:
-          final: The trained model, float32 of shape (dim,); None for a log without one; only
-            statistics without need of a model are then computed.
+          final: The trained model, float32 of shape (dim,); None for a log without one, of
+            which only statistics that need no model are computed.
         """
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:

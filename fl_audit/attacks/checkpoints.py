@@ -47,7 +47,7 @@ class CheckpointAttacker(LargestAndSumAttacker):
     It scores canaries by the differences of consecutive models; the last difference may span fewer
     than n rounds. Memory is one model, and a second one while two are compared.
 
-    The state on disk is as for rounds, with differences instead of aggregates; if the run's
+    The state on disk is the base class's, with differences instead of aggregates; if the run's
     checkpoint is between two released models, it includes the earlier one.
     """
 

@@ -32,8 +32,8 @@ is itself a few percent of the tail; groups keep bounds fast with thousands of r
 class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`count` vectors with the same null distribution.
 
-    `concentration` bounds both sums of each of them from above; None if they are not known, or the
-    canaries' null distribution does not depend on them.
+    `concentration` bounds each one's sums of cubes and of fourth powers; None if these are unknown,
+    or the canaries' null distribution does not depend on them.
     """
 
     count: int
@@ -44,8 +44,8 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The vectors of a score that is `scale` times the largest cosine with any of them.
 
     With `is_limit` that product is only an upper bound on the size of the score. A log likelihood
-    ratio is no such product: it has no vectors, and one null for each arm (named "" if there are
-    none).
+    ratio is no such product: it has no vectors, and one null for each arm, or one named ""
+    without arms.
     """
 
     vectors: tuple[Vectors, ...]
@@ -94,7 +94,7 @@ def unknown_rows(num_rounds: int) -> FloatArray:
 
 
 def one_vector(family: str | None, vector: FloatArray | Float32Array) -> ComparedVectors | None:
-    """The vector of a single cosine; None for zero, which has no direction."""
+    """The vector of a single cosine; None for a zero vector."""
     if not np.any(vector):
         return None
     concentration = concentration_of(vector) if depends_on_vectors(family) else None
@@ -102,7 +102,7 @@ def one_vector(family: str | None, vector: FloatArray | Float32Array) -> Compare
 
 
 def any_one_of(rows: FloatArray) -> ComparedVectors | None:
-    """Null of each round's vector, from rows of `ConcentrationLog`; None if one has zero norm."""
+    """A vector at least as concentrated as each row (`ConcentrationLog`); None if one is zero."""
     if len(rows) == 0 or (rows[:, 1] == 0).any():
         return None
     if np.isnan(rows).any():
@@ -115,7 +115,7 @@ def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
 
     A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
     rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a
-    zero vector is left out if there are two others, and otherwise counted like any vector.
+    zero vector is left out if there are two others, and otherwise counts as unknown.
     """
     is_zero = rows[:, 1] == 0
     others = rows[~is_zero]
@@ -128,7 +128,7 @@ def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
 
 
 def _grouped(rows: FloatArray) -> tuple[Vectors, ...]:
-    """Groups vectors of about the same concentration, each with its largest sums."""
+    """Groups vectors of similar concentration; a group has its vectors' largest sums."""
     numbers = np.ceil(_GROUPS_PER_OCTAVE * np.log2(rows[:, 0]))
     return tuple(
         Vectors(len(members), Concentration(*(float(largest) for largest in members.max(axis=0))))

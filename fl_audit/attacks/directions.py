@@ -12,7 +12,7 @@ round: whole if all of them fit into `_MOST_BYTES`, else as its image under one 
 `width` numbers. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
 Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves lengths and flattens every
 vector. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton
-2002). `own_rounds` bounds |U| by the length of its image.
+2002). `own_sums` bounds |U| by the length of its image.
 """
 
 import functools
@@ -125,7 +125,7 @@ _MOST_BYTES = 1 << 29
 
 
 def width_of(dim: int, num_rounds: int) -> int:
-    """The length of a kept direction: `dim`, without loss of confidence, if whole directions fit.
+    """The length of a kept direction: `dim` if whole directions fit, else that of an image.
 
     >>> width_of(167_178, 100), width_of(4_050_748, 2048)
     (167178, 65535)
@@ -224,7 +224,7 @@ class RoundDirections:
         self._log.flush()
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
-        """The kept sums; None if the direction of a round is unknown or undefined."""
+        """What is kept of rows `at`; None if the direction of one is unknown or undefined."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
             return None

@@ -1,6 +1,6 @@
 """Statistics of canaries that hold examples; their attackers are in `fl_audit.run`.
 
-Their loss is minus the log-odds of the labels, which ranks single examples as cross-entropy does.
+The loss is minus the log-odds of the labels, which ranks single examples as cross-entropy does.
 """
 
 from fl_audit.attacks.statistics import Statistic

@@ -32,7 +32,7 @@ _LOG = logging.getLogger("fl_audit")
 
 
 class AdapterAudit:
-    """The names of the audited arrays, the state of an adapter besides its scorer."""
+    """The state of an adapter apart from its scorer: the names of the audited arrays."""
 
     def __init__(self) -> None:
         self._names: tuple[str, ...] | None = None
@@ -87,7 +87,7 @@ def widened(array: Any) -> Any:
 def moved_along(
     vector: Float32Array, arrays: Mapping[str, Any], names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The named arrays moved along a vector of shape (dim,), in their own dtypes.
+    """The named arrays plus a vector of shape (dim,), in their own dtypes.
 
     Raises InputError if their number of values is not dim, or a sum overflows its dtype.
     """

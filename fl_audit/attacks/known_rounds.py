@@ -105,8 +105,8 @@ class KnownRoundsAttacker(AggregateAttacker):
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The cosine with the canary's own round, or with the sum of its rounds' directions.
 
-        If the norms of these sums are not known, sums are divided by the root of the number of
-        rounds, which is their norm if the directions are orthogonal.
+        If the norms of these sums are not known, summed cosines are divided by the root of the
+        number of rounds, which is the norm if the directions are orthogonal.
 
         Under noise that is correlated over rounds it is the cosine with a weighted sum of the
         aggregates of all rounds. Its weights depend on what was released and on the canary's

@@ -4,7 +4,7 @@ The attacker knows the pattern but not a canary's rounds. The standardized score
 round t is N(m, 1) in a round of an included canary and N(0, 1) otherwise, independently over
 rounds. With w_t = m z_t - m^2 / 2 the likelihood ratio of inclusion is the mean of exp(sum of w_t
 over S) over the pattern's distribution of the canary's rounds S. By Neyman and Pearson no score is
-better. The mean is `Sampling.log_ratio`.
+better. Its log is `Sampling.log_ratio`.
 
 The null distribution is simulated, with a bound on the error. Let L be the log ratio of
 `Sampling.log_ratio` at z. If z is N(0, I) (an excluded canary, distribution Q) then E e^L = 1, and
@@ -20,7 +20,7 @@ probability `FAILURE`. Thresholds are quantiles of other samples. At every x, al
 beyond the last threshold, Q(L >= x) <= e^-x by Markov's inequality.
 
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
-where directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2),
+if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2),
 which is largest against that of N(0, I) where |z|^2 = T + 2. That ratio, `sphere_factor`,
 multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If it is large, another factor holds for
 x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is N(0, I). L
@@ -49,7 +49,7 @@ _OF_POSITIVE = math.log(3.178)
 
 _SAMPLES = 1_000_000
 _MOST_STEPS = 150_000_000
-"""The largest number of rounds times samples; many rounds reduce the number of samples."""
+"""The most samples times steps of `log_ratio`; there are never fewer than 10,000 samples."""
 
 _CHUNK = 4_000_000
 """The number of scores that are simulated at once: 32 MB."""
@@ -63,8 +63,8 @@ class KnownPattern:
     """The attacker's knowledge of a canary's rounds.
 
     Attributes:
-      sampling: The distribution of its rounds, with `has_likelihood`.
-      shift: The shift m of its score in such a round, in standard deviations, above 0.
+      sampling: The distribution of those rounds, with `has_likelihood`.
+      shift: The shift m of its score in its own round, in standard deviations, above 0.
     """
 
     sampling: Sampling

@@ -21,7 +21,7 @@ _NO_CANARIES = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class ScoredRound:
-    """Every canary's cosine with an aggregate; `compared` is None if that is zero."""
+    """Every canary's cosine with an aggregate; `compared` is None if that aggregate is zero."""
 
     cosines: Float32Array
     compared: ComparedVectors | None

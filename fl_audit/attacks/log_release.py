@@ -75,11 +75,11 @@ def rounds_of_training(
 def are_sampled_alike(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> bool:
-    """True unless canaries' rounds contradict the stated sampling.
+    """Whether canaries are sampled like clients, as stated or as their rounds show.
 
     Rounds that are sampled by that distribution are rejected with probability at most 1e-6: the
-    share of canaries in a round, and of canaries with a number of rounds, are compared with
-    Chernoff's bound, which also holds if canaries' rounds are negatively associated.
+    shares of canaries in each round, and with each number of rounds, are compared with Chernoff's
+    bound, which also holds if canaries' rounds are negatively associated.
     """
     if participation.canaries is not None:
         return participation.canaries == "like_clients"
@@ -116,8 +116,8 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
 def stated_shifts(log: SeenLog) -> FloatArray | None:
     """The norm of a canary in an aggregate, in standard deviations of the stated noise.
 
-    One for each round with canaries. None if one of these rounds has no stated noise, or canaries'
-    rounds are unknown. Under correlated noise, the noise before it is correlated.
+    One for each scored round with canaries. None if one of these states no noise or norm, or
+    canaries' rounds are unknown. Correlated noise counts before it is correlated.
     """
     own = log.listed.own_rounds
     if own is None:
@@ -132,10 +132,10 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
 
 
 def _noise_range(log: SeenLog) -> tuple[float, float]:
-    """The least and the largest noise multiplier of any scored round with known canary rounds.
+    """The least and the largest noise multiplier of any scored round.
 
-    0 and infinity if a round does not state its noise. A round that does not state the length of a
-    client can have the length of any other round.
+    0 and infinity if a round does not state its noise. A round that does not state a client's norm
+    may have that of any other round.
     """
     indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
     clients, stddevs = _lengths_and_stddevs(log, indices)
@@ -169,10 +169,10 @@ class StatedRounds:
     """The release that a log states.
 
     Attributes:
-      release: The release to canaries, and to clients if the log states how often they participate,
-        they weigh no more than a canary, and every round states its noise. Its noise multiplier is
-        the smallest of any round, or of any round with canaries if other rounds do not state their
-        noise.
+      release: The release, for canaries, and for clients if the log states how often they
+        participate, they weigh no more than a canary, and every round states its noise. Its noise
+        multiplier is the smallest of any round, or of any round with canaries if other rounds do
+        not state their noise.
       most_noise: The largest noise multiplier of any scored round; infinite if a round does not
         state it.
       says_all_rounds: Whether the log states the sampling of clients or the correlation of noise;
@@ -250,7 +250,7 @@ def _release(
 
 
 def _client_of(participation: Participation | None) -> Party:
-    """A non-sampled client, by its logged number of participations."""
+    """A client who is not sampled, with its logged number of rounds."""
     if (
         participation is None
         or participation.client_rounds is None

@@ -110,7 +110,7 @@ def statistics_of_logs() -> tuple[Statistic, ...]:
 
 
 def _pattern_stated(log: SeenLog) -> Release | None:
-    """The release of a log of `gaussian` canaries with stated pattern and noise."""
+    """A log's release if it has `gaussian` canaries and states pattern and noise."""
     own = log.listed.own_rounds
     arms = () if own is None else own.arms
     if not log.num_rounds or not (arms or log.folder.participation.exists()):

@@ -180,7 +180,7 @@ class SeenLog:
 
     @property
     def missing_rounds(self) -> list[int]:
-        """The rounds, from 1, that the log of cosines covers without scores."""
+        """The rounds, from 1, without scores in the log of cosines."""
         path = self.folder.round_cosines
         if not path.exists():
             return []
@@ -226,7 +226,7 @@ def read_uploads(
 def _rounds(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
-    """The cosines that are logged, else those of logged aggregates, and the number of rounds."""
+    """The cosines with logged aggregates, else logged cosines, and the number of rounds."""
     log = None
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)

@@ -112,7 +112,7 @@ def canary_check_in_rounds(
 def _with_unscored_rounds(
     canary_check: CanaryCheck, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
 ) -> CanaryCheck:
-    """Canary check when some rounds were not scored.
+    """The check, with its signal reduced for unscored rounds.
 
     A sum over a share of a canary's rounds has the full signal times the root of that share.
     """
@@ -142,7 +142,7 @@ def _with_unscored_rounds(
 def _collect(
     rows: Iterable[NumberedRow], own: OwnRounds, included: npt.NDArray[np.bool_]
 ) -> tuple[Mapping[tuple[bool, int], _Participations], IndexArray]:
-    """The participations by inclusion and by the shift from a canary's own round; the rounds."""
+    """The participations by inclusion and by the shift from a canary's own round; scored rounds."""
     collected: dict[tuple[bool, int], _Participations] = {
         key: [] for key in ((False, 0), *((True, shift) for shift in (0, *_SHIFTS)))
     }
@@ -176,7 +176,7 @@ def log_canary_check(log: SeenLog) -> CanaryCheck | None:
 
 
 def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
-    """The stated norms; of aggregates the measured norms, if available."""
+    """The stated norms; for aggregates the measured ones, where known."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
     stated = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))

@@ -22,13 +22,13 @@ from fl_audit.progress import bar
 from fl_audit.seeds import Stream, generator
 
 # The number of shares in which canaries are summed. It does not depend on the number of cores, so
-# that neither does rounding.
+# neither does rounding.
 _SHARES = 8
 
 _MOST_DIM = 10**9
 _MOST_VECTORS = 10**8
 _MOST_NUMBERS = 10**12
-"""The most random numbers that one audit draws: at 10^8 a second on each core, hours."""
+"""The most random numbers that one audit draws: hours at 10^8 a second."""
 
 
 @dataclass(frozen=True)

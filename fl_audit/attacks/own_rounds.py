@@ -81,8 +81,8 @@ class RoundWeights:
         """The weights of directions for these presences under noise that is correlated over rounds.
 
         Generalised least squares weighs the aggregates by the inverse of their noise's covariance
-        over rounds, times the presences. A direction represents an aggregate divided by its norm.
-        Norms are positive; they affect the power, but not the validity of the null distribution.
+        over rounds, times the presences. A direction is an aggregate over its norm, so its
+        weight is multiplied by that norm, which is positive. Norms affect power but not validity.
         """
         until = int(rounds[-1]) + 1
         presences = np.zeros((len(self.of_set), until))

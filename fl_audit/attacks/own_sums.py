@@ -1,8 +1,8 @@
 """Sums of directions over each canary's own rounds: their lengths, and the file that keeps them.
 
-A bound on N = |U| from y, the squared length of the image of U. Let u be the coordinates of the
-rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there, so that y is the sum of
-x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
+A bound on N = |U| from y, the squared length of U's image (`directions` defines the map). Let u be
+the coordinates of the rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there,
+so that y is the sum of x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
 
 1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
    as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and exp(-v x_b^2 / w_b) falls with v. The buckets are
@@ -47,7 +47,7 @@ CANCELLED = 0.1
 """Below this length a sum of directions that cancel is mostly rounding error."""
 
 FAILURE = 1e-9
-"""The probability that any canary's length is above its bound, negligible next to a bound's 5 %."""
+"""The probability that any canary's length exceeds its bound; negligible next to 1 - confidence."""
 
 MOST_KEPT = 1 << 12
 """The largest number of rounds whose inner products are kept: 128 MB."""

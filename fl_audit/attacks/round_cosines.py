@@ -70,7 +70,7 @@ class RoundCosines(abc.ABC):
         """The indices of the scored rounds in the log of directions."""
 
     def any_one(self) -> ComparedVectors | None:
-        """The null of a cosine with any one scored aggregate; None if one of these is zero."""
+        """The null of a cosine with any one scored aggregate; None if one is zero."""
         return any_one_of(self._concentrations_of(None))
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:

@@ -181,8 +181,8 @@ class RoundScorer:
             each round (`canary_length`).
 
         Raises:
-          InputError: The folder is not empty, all coins are the same, the number of rounds is below
-            1, or the variable sizes do not fit the model.
+          InputError: The folder is not empty, all coins are the same, or an argument is out of
+            range or does not fit the pool.
         """
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -294,7 +294,7 @@ class RoundScorer:
             which canary clients split their vectors; float32 or float64.
           canary_length: The largest norm of a client in the aggregate: clip norm over denominator
             for a mean of clipped updates, even if canaries send shorter vectors. With it and
-            `canary_rounds`, the canary check measures at which share of this norm canaries reach
+            `canary_rounds`, the canary check measures at what share of this norm canaries reach
             the aggregate (docs/canary_check.md). None if not known.
           noise_stddev: The intended standard deviation of the noise on each coordinate of this
             aggregate; under correlated noise, that of the independent noise before it is
@@ -476,9 +476,9 @@ class RoundScorer:
           final: The model after the last round; with it, the statistic `final` is scored.
 
         Returns:
-          The path of `scores_STATISTIC.csv` by statistic: `max` and `sum` over the scored rounds,
-          `one_upload` if uploads are scored, and those of the models. The concentrations of the
-          compared vectors, which null distributions need, are in `concentrations.json`.
+          The path of `scores_STATISTIC.csv` by statistic, for all that the folder and the models
+          allow. The concentrations of the compared vectors, which null distributions need, are in
+          `concentrations.json`.
 
         Raises:
           InputError: A model has another size or dtype or is not finite, there is only an initial

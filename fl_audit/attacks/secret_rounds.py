@@ -1,15 +1,14 @@
 """Threat model `secret_rounds`: the attacker sees every aggregate and knows only the pattern.
 
-Sampling protects against this attacker. Its score is the log likelihood ratio of inclusion,
-averaged over the rounds that the pattern allows (`likelihood_null`), from the cosines of every
-round.
+Sampling protects against this attacker. Its score is the log of the likelihood ratio of inclusion,
+averaged over the rounds that the pattern allows (`likelihood_null`), from every round's cosines.
 
 Aggregates have a common part, the training signal, so that a canary's cosines are dependent over
 rounds. The attacker knows the directions of the aggregates, hence the covariance G of an excluded
 canary's standardized scores: their inner products. With G = L L^T the scores L^-1 z are those with
 orthonormal directions, for which the null distribution is known (`likelihood_null`) for `gaussian`
 canaries. For canaries of signs only Markov's inequality holds, P(score >= x) <= e^-x, so the
-empirical null is used for them; also if the inner products are not known.
+empirical null is used for them, and if the inner products are not known.
 
 The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
 power but not validity: the null is that of the computed score.
@@ -65,7 +64,7 @@ _CHUNK = 4_000_000
 def known_patterns(release: Release | None, arms: Collection[str] = ()) -> dict[str, KnownPattern]:
     """The pattern of a release's canaries by arm, "" without arms.
 
-    Raises InputError if their rounds have no likelihood.
+    Raises InputError if rounds have no likelihood, or noise is correlated.
     """
     if release is None:
         raise InputError(_NEEDS_DISTRIBUTION)
@@ -135,7 +134,7 @@ class SecretRoundsAttacker(AggregateAttacker):
         return cls(context, known_patterns(context.release, context.own_rounds.arms))
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The log likelihood ratios; scores are whitened where directions are known."""
+        """The log likelihood ratios; cosines are whitened if directions are known."""
         rows = list(self._cosines.numbered_rows())
         rounds = np.array([index for index, _ in rows], np.int64)
         num_canaries = len(self._own.of_canary)

@@ -1,6 +1,6 @@
 """Statistics: ways to score canaries, each with the null distribution of its scores.
 
-An attacker's score is a multiple of the largest cosine of a canary with one or several vectors: a
+Most scores are a multiple of the largest cosine of a canary with one or several vectors: a
 model, every round's aggregate, or the sum of their directions. Excluded canaries are independent of
 all of these, so the null distribution follows from the canaries' family and, for canaries of signs,
 from how much of a vector is on few coordinates. `compared_vectors` describes the vectors;
@@ -74,7 +74,7 @@ def null_of_one_vector(facts: RunFacts) -> Null:
 
 
 def null_of_one_cosine(statistic: str, facts: RunFacts) -> Null:
-    """The closed form if every canary's score is known to be one cosine, else a fit."""
+    """The closed form if every canary's score is known to be one cosine, else `EMPIRICAL`."""
     compared = facts.compared.get(statistic)
     return EMPIRICAL if compared is None or compared.is_limit else ONE_VECTOR
 
@@ -107,7 +107,7 @@ class Statistic:
         return bool(self.needs & {"canary_rounds", "uploads"})
 
     def null(self, facts: RunFacts) -> Null:
-        """The null distribution in a run or log; "empirical" if the dimension is not known."""
+        """The null in a run or log; "empirical" without a dim, or for a family of unknown null."""
         null_of = self.null_of(facts)
         kind = null_of.kind
         if facts.dim is None or facts.family not in (None, *WITH_KNOWN_NULL):

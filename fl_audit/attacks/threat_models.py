@@ -140,7 +140,7 @@ def remove_threat_model(model: ThreatModel) -> None:
 
 
 def threat_models_of(audit: Audit) -> tuple[ThreatModel, ...]:
-    """The threat models that a run is audited under, from the weakest attacker on."""
+    """The threat models that a run is audited under, in the order of registration."""
     return tuple(model for model in THREAT_MODELS.values() if model.name in audit.threat_models)
 
 
@@ -189,14 +189,14 @@ def _check_keys(audit: Audit, model: ThreatModel) -> None:
 
 
 def statistics_of(canaries: Table, audit: Audit) -> tuple[Statistic, ...]:
-    """The statistics that a run logs, from the weakest attacker on; none without canaries."""
+    """The statistics that a run logs, by threat model; none without canaries."""
     if getattr(canaries, "count", None) == 0:
         return ()
     return statistics_for(_kind(canaries), audit)
 
 
 def statistics_for(kind: str, audit: Audit) -> tuple[Statistic, ...]:
-    """The statistics of canaries of a kind, from the weakest attacker on."""
+    """The statistics of canaries of a kind, by threat model as registered."""
     return tuple(
         statistic
         for model in threat_models_of(audit)

@@ -36,7 +36,7 @@ from fl_audit.formats.round_logs import CosineLog
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
-"""The largest number of directions in which other participants vary, by variance."""
+"""Other participants vary in this many directions at most, those of most variance."""
 
 
 def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
@@ -111,7 +111,7 @@ class RoundFilter:
 
 
 def log_likelihood_ratios(signals: Signals, probability: float) -> FloatArray:
-    """The log likelihood ratio, in nats, of participation in a round with probability q.
+    """The log likelihood ratio, in nats, of participation with this probability in a round.
 
     >>> round_signals = Signals(np.array([0.0, 3.0]), np.array([0.0, 2.0]))
     >>> log_likelihood_ratios(round_signals, 1.0).tolist()

@@ -43,7 +43,7 @@ class ScoredCanaries(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class UploadScores:
-    """Scores from single uploads, and the compared vectors."""
+    """Scores from uploads, and the compared vectors."""
 
     values: FloatArray
     compared: ComparedVectors

@@ -31,7 +31,7 @@ _ROUNDING = 1 + 1e-5
 """The factor by which clipping in float32 may exceed a norm."""
 
 _EXPLAINED = 0.4
-"""An earlier round is named if it explains this part of a round's squared norm."""
+"""An earlier round is named if it explains at least this part of a round's squared norm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def _checks(run: RunAggregates) -> Iterator[Check]:
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """The measurements, with the whole model without frozen variables as a last variable."""
+    """The measurements; a last variable is the whole model without frozen variables."""
 
     sizes: FloatArray  # the sizes, of shape (variables + 1,)
     # squared norms, of shape (rounds, variables + 1); NaN in frozen variables
@@ -152,7 +152,7 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
     """The part not explained by earlier aggregates is at least as long as its noise.
 
-    Variables are compared with the last round, sketches of the whole model with all rounds.
+    Variables are compared with the last round, sketches of the whole model with all earlier ones.
     """
     squared, stddev = rounds.squared, rounds.noise
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -268,7 +268,7 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
 
 
 def _noise_everywhere(noise: _Noise) -> Check:
-    """Tests whether more coordinates lack noise for some rounds than chance explains."""
+    """Tests whether, for some rounds, more coordinates lack noise than chance explains."""
     log_p, ratio = noise.measured.silent.T[:, :, None]
     return _worst("noise_everywhere", log_p, ratio, badness=ratio, numbers=noise.numbers)
 

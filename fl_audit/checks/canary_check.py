@@ -30,7 +30,7 @@ CANARY_CHECK_FALSE_ALARM = 1e-6
 """The largest probability that a correct mechanism fails the check, or that a fault is named."""
 
 ARRIVED_LEVEL = 1e-4
-"""Without expected norms: the largest probability that lost canaries pass for present, and that
+"""The largest probability that lost canaries pass for present, without expected norms, and that
 excluded canaries, which sent nothing, raise a doubt.
 """
 
@@ -43,7 +43,7 @@ ALARM = math.log(_ALARMS / CANARY_CHECK_FALSE_ALARM)
 """Nats of evidence for one of the alarms."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
-"""Nats that correspond to this level for a Gaussian distribution."""
+"""Nats that correspond to `ARRIVED_LEVEL` for a Gaussian."""
 
 LOST = "dropped, zeroed, late, or out of memory"
 """Likely causes if a part of the canaries is lost."""
@@ -67,8 +67,8 @@ class CanaryCheck:
       fault: A significant shortfall or excess with its likely causes, as a clause; None without
         one. The first line of a verdict names it.
       signal: The average signal of scored included canaries as a share of a client's, at the lower
-        end of its one-sided 99.9 % confidence interval; None if not known. A verdict's power is
-        simulated with it.
+        end of its one-sided 99.9 % confidence interval; None if not known.
+      length: Their norm over a client's with which a verdict's power is simulated; None if unknown.
       is_longer: Whether the fault is canaries longer than the largest norm of a client.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
@@ -95,8 +95,8 @@ SIGNAL_LEVEL = 1e-3
 """The probability that the stated signal of canaries exceeds the true one."""
 
 LEAST_SIGNAL = 0.5
-"""The least share of a client's signal, at that level, with which the check passes. A verdict uses
-the measured share, so a smaller minimum would be valid too, but then most canaries may be lost.
+"""The least share of a client's signal, at `SIGNAL_LEVEL`, with which the check passes. A smaller
+one would be valid too, as a verdict uses the measured share, but then most canaries may be lost.
 """
 
 REACTION = 0.5
@@ -217,7 +217,7 @@ def _length(ratio: float, mixture: Mixture | None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _FirstRounds:
-    """Included canaries in their first rounds, with the expected norm up to chance."""
+    """Whether included canaries have the expected norm, up to chance, in their first rounds."""
 
     participations: CanaryParticipations
     measured: Coefficient  # their share in aggregates

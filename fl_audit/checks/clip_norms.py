@@ -1,9 +1,9 @@
 """The check of adaptive clip norms: whether the count that moves them is noised as configured.
 
-Clip norm, learning rate and quantile determine the noised count of each round
-(`mechanisms.kind.AdaptiveClip`). Without noise it is a whole number of clients. Its distance from
-whole numbers is therefore the noise modulo one client, for any count: a wrapped normal number
-(Mardia and Jupp, Directional Statistics, section 3.5.7).
+Successive clip norms reveal each round's noised count of unclipped updates
+(`mechanisms.kind.AdaptiveClip`). Without noise it is a whole number. Its remainder is therefore the
+noise modulo one client, for any count: a wrapped normal number (Mardia and Jupp, Directional
+Statistics, section 3.5.7).
 """
 
 import json
@@ -23,7 +23,7 @@ from fl_audit.mechanisms.kind import AdaptiveClip
 NAME = "count_noise"
 
 _UNIFORM = 2.0
-"""From this standard deviation on a wrapped normal number is uniform, up to 1e-34."""
+"""At or above this standard deviation, the remainder is uniform to within 1e-34."""
 
 
 def check_clip_norms(
@@ -31,10 +31,10 @@ def check_clip_norms(
 ) -> Check:
     """Tests the noise of the counts that move a sequence of clip norms.
 
-    Given the past, three p-values are uniform under that noise for any clients: of a remainder as
-    near to 0, as near to the last round's remainder, and as far from 0. Each product over rounds
-    has an exact distribution (Fisher's method); the smallest of the three p-values is multiplied by
-    three. A count at the end of its range is not tested.
+    Given the past, three p-values per round are uniform under that noise, whatever the clients: for
+    a remainder this near 0, this near the last one, or this far from 0. Fisher's method combines
+    each of the three over rounds; the smallest combined p-value is multiplied by three. A count at
+    an end of its range is not tested.
 
     Args:
       clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).
@@ -42,8 +42,8 @@ def check_clip_norms(
       promise: The update rule of the clip norm.
 
     Returns:
-      The check `count_noise`; its ratio is the mean distance of the counts from whole numbers over
-      the expected one. It has no tests if counts cannot be determined.
+      The check `count_noise`; its ratio is the counts' mean distance from whole numbers over the
+      expected one. It has no tests without noise, or if counts cannot be determined.
 
     Raises:
       InputError: The arrays differ in length, or a clip norm is not positive.
@@ -84,8 +84,8 @@ def write_adaptive_clip(folder: LogFolder, promise: AdaptiveClip) -> None:
 def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check | None:
     """The check of a log; None if it does not state how its clip norm moves.
 
-    Arguments are the norms of a client and of the aggregate without noise, of shape (rounds,).
-    Their ratios have to be whole numbers. The longest sequence of rounds with known norms is
+    `norm_bound` is the largest norm of each noiseless aggregate, of shape (rounds,). Its ratios to
+    a client's norm have to be whole numbers. The longest sequence of rounds with known norms is
     checked.
     """
     if not folder.adaptive_clip.exists():
@@ -135,7 +135,7 @@ class _Remainder:
     stddev: float
 
     def within(self, centre: FloatArray, distance: FloatArray) -> FloatArray:
-        """The probability of a distance on the circle from `centre` of at most `distance`."""
+        """The probability of lying within `distance` of `centre` on the circle."""
         from scipy import special
 
         half = np.clip(distance, 0.0, 0.5)

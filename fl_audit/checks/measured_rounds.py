@@ -66,7 +66,7 @@ class _Measurer:
         last: Float32Array | None,
         noise: tuple[float, float],
     ) -> tuple[WhitenedRound, FloatArray, Float32Array]:
-        """The whitened round, and its rows of `measure` and `NoiseWatch`; `noise` is as stated."""
+        """Whitened round, rows of `measure` and `NoiseWatch`; `noise` is stddev and norm bound."""
         seen = self._rounds.see_round(index, aggregate, *noise)
         stddev, norm_bound = seen.expected.stddev, seen.expected.norm_bound
         row = self._noise.row(index, seen.vector, stddev, norm_bound)
@@ -139,7 +139,7 @@ class AggregateLog:
 
 
 class MechanismWatch:
-    """Measures every round's aggregate in order; it keeps the last one and some norms."""
+    """Measures every round's aggregate, in order."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ def log_p_autocorrelation(
 
     The sum of x_i x_(i + lag) is at most |s|^2, plus N(0, 4 |s|^2 stddev^2) or less, plus a
     quadratic form of the noise with Frobenius norm sqrt(pairs / 2) and eigenvalues up to 1, for
-    which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs / 2 y) + 2 y up to probability e^-y.
+    which Laurent and Massart 2000 (lemma 1) give 2 sqrt(pairs y / 2) + 2 y up to probability e^-y.
 
     The product is in units of the variance of a coordinate's noise, and the norm bound of s in
     units of its standard deviation.
@@ -143,7 +143,7 @@ EVERY_ROUND = 1 << 20
 class Autocorrelation:
     """The strongest autocorrelation of an aggregate."""
 
-    correlation: float  # the mean product of these pairs over the noise's variance
+    correlation: float  # the mean product of its pairs over the noise's variance
     # the logarithm of a bound on the probability of a mean product this large, of either sign, at
     # any lag or under any reversal
     log_p: float

@@ -14,8 +14,8 @@ falls in |y|, so it is at most that of g, which has mean 1. The Shiryaev-Roberts
 supermartingale), coordinate by coordinate as if all g were independent: the number of coordinates
 above is at most binomial. M is large if a coordinate has had little noise for a while, whenever
 that began: if a tenth of the coordinates has no noise from round 11 on, they are found. Values that
-are rounded to a grid of r leave the mean of L at 1, up to 1e-8 (Poisson's summation formula). On a
-coarser grid, half of its step is added to |y|, so that L is no more than before rounding.
+are rounded to a grid of step r leave the mean of L at 1, up to 1e-8 (Poisson's summation formula).
+On a coarser grid, half of its step is added to |y|, so that L is no more than before rounding.
 
 **Spread.** Likewise |s + g| exceeds a threshold at least as often as |g|, for any s chosen before
 g. Uniform noise and random signs of the right variance never exceed two standard deviations.
@@ -50,7 +50,7 @@ MOST_NUMBERS = 1024
 """The length of a sketch of a large model."""
 
 _WINDOW = 128
-"""The least number of most recent rounds in the span."""
+"""The least number of most recent rounds in the span, for long sketches."""
 
 _BLOCK = 256
 """Rounds per step, each compared with all earlier rounds."""
@@ -122,7 +122,7 @@ def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
 
 @dataclass(frozen=True, eq=False)
 class NearestRounds:
-    """For each round, the earlier round with the most similar sketch, up to sign and length.
+    """For each round, the earlier round of most similar sketch, up to sign, length and reversal.
 
     Attributes:
       rounds: The index of the earlier round, int64 of shape (rounds,); -1 for the first one.
@@ -295,7 +295,7 @@ EXPECTED = 2 * special.ndtr(-(THRESHOLDS + _ROUNDED) / (1 - OFF))
 def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
     """The divergence D of two coins in Chernoff's bound on binomial tails: P(X >= n q) <= e^(-n D).
 
-    It is the Kullback-Leibler divergence D(q || p) of shares q, in nats.
+    It is the Kullback-Leibler divergence D(q || p) of shares q from chances p.
     """
     return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))
 
@@ -356,8 +356,7 @@ class NoiseWatch:
     ) -> Float32Array:
         """The row of a round, from 0; NaN without noise.
 
-        If the round is not the next one, an earlier one was repeated, and coordinates are followed
-        anew.
+        From a round that is not later than the last one, coordinates are followed anew.
         """
         if index <= self._last:
             self._silent = SilentCoordinates()

@@ -3,8 +3,8 @@
 Under Poisson sampling every client is in every round with one probability, independently. The sizes
 of rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds of
 equal size, and epochs in which every client participates once, vary too little. Participation is
-also independent of earlier participation; only this test finds clients that participate in blocks
-of rounds, or in every tenth round.
+also independent of earlier participation; only a test of this finds clients that participate in
+blocks of rounds, or in every tenth round.
 """
 
 import math
@@ -37,7 +37,7 @@ def check_poisson(
       `clients_return`; a correct sampler fails each with probability at most 1e-6.
 
     Raises:
-      InputError: There are no rounds, a client's number or the probability is out of range.
+      InputError: There are no rounds, or a client's number or the probability is out of range.
     """
     if not len(cohorts) or num_clients < 1 or not 0 < probability < 1:
         raise InputError(

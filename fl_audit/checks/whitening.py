@@ -13,10 +13,10 @@ weight a node's own noise, of variance 1, and the sum of its halves' estimates b
 variances; w_h = 1 / (2 - 2^-h) is the weight of a node's own noise at height h. The round that
 completes a node of height h completes those of all lower heights at its end, and
 
-    x_t + sum over j from 1 to h of (1 - product over i from j to h of (1 - w_i)) L_(j-1)
+    a_t + sum over j from 1 to h of (1 - product over i from j to h of (1 - w_i)) L_(j-1)
 
-(with L_j the sum of aggregates over the left half of the node of height j + 1) contains no noise of
-earlier rounds. Its noise has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
+(a_t is round t's aggregate, L_j their sum over the left half of the node of height j + 1) contains
+no noise of earlier rounds. Its noise has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
 
 Whitening is the inverse of the mechanism's own recursion for noise, so it takes as much memory: b -
 1 vectors for b bands, the buffers of a BLT, or log2 of a tree's rounds.
@@ -70,7 +70,7 @@ class ExpectedRounds:
         """The noise and norm bound of a round's whitened aggregate; NaN if not known.
 
         Rounds count from 0. Rounds skipped since the last one count as unseen; if this round was
-        seen before, so do the rounds from it on. `stddev` is that of the rows of z, or of a tree's
+        seen before, so do all earlier ones. `stddev` is that of the rows of z, or of a tree's
         nodes.
         """
         if self._correlation is None or not stddev > 0:

@@ -150,7 +150,7 @@ def at_most(
 
 
 def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Finding:
-    """The finding: first failure, else first inconclusive, else the summary."""
+    """The finding on the worst failure, else the worst unclear trial, else all."""
     for outcome in ("failed", "could not tell", "held"):
         of_kind = [pair for pair in judged if pair[1].outcome == outcome]
         if of_kind:
@@ -188,7 +188,7 @@ def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[Floa
 def _by_variable(
     change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
 ) -> tuple[FloatArray, float, str]:
-    """The norms of the clients' parts by variable, the residual, and too small variables."""
+    """Each client's norm, fitted by variable; the residual; words on small variables."""
     squared, rests, small = np.zeros(len(clients)), [], []
     of_clients = [ruler.parts(client) for client in clients]
     for variable, part in enumerate(ruler.parts(change)):
@@ -207,8 +207,8 @@ def _by_variable(
 def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Finding:
     """Whether each client of a round counts at most once, by decomposing the round's sum.
 
-    Each variable is a sum of the clients' variables, if it has at least twice as many numbers as
-    there are clients; otherwise only the whole is tested. `change` is the release of the round less
+    If the whole is no sum of the clients' updates, each variable is fitted by itself, except those
+    with fewer than two numbers per client. `change` is the release of the round less
     that of a round without its clients.
     """
     name, expected = "every_client", "every client counts at most once, within the clip norm"
@@ -333,7 +333,7 @@ class _Later:
     def excess(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
     ) -> tuple[FloatArray, FloatArray]:
-        """Excess over an idle round, and the same for earlier rounds.
+        """Its excess over an idle round, and that of the round before.
 
         Noise may be a multiple of the idle round's, if the clip norm follows the updates. The
         growth of the noise between two seeds is subtracted from both. `quiet` follows the idle

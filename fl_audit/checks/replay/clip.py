@@ -169,7 +169,7 @@ class ClipQuestions:
         return np.asarray(update * (length * self._start / float(np.linalg.norm(update))))
 
     def _cohorts(self) -> Iterator[tuple[str, list[FloatArray]]]:
-        """The smallest cohort; the same with one client, and with two; large cohorts."""
+        """The smallest cohort; the same with one client; large cohorts."""
         yield "the smallest cohort", []
         for trial in self.trials.alone():
             yield trial.words, [trial.cohort[trial.left]]
@@ -183,7 +183,7 @@ class ClipQuestions:
 
     def _counted(self, words: str, clients: list[FloatArray], seed: int) -> _Counted:
         promise = self.trials.promise
-        # The others are zeroed.
+        # The mechanism zeroes others.
         within_bound = [client for client in clients if most_of(client, promise)]
         cohort = self._few(within_bound)
         answer = self.rounds.run(cohort, seed)
@@ -207,7 +207,7 @@ class ClipQuestions:
     ) -> Finding:
         """Whether cohorts move the clip norm as promised, and noise does not bias it.
 
-        The mean of noise that is not at a limit is normal.
+        The mean of noise from `_normal` is normal.
         """
         from scipy import stats  # imported here: it takes half a second
 

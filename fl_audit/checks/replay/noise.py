@@ -1,7 +1,7 @@
 """The noise of a replayed round, from releases that differ only in noise.
 
-Clients' updates cancel in the differences, so the tests are exact, whereas checks of aggregates can
-only use bounds: the squared norm of a variable is chi-square.
+Clients' updates cancel in the differences. The squared norm of a variable is chi-square, so the
+tests are exact, whereas checks of aggregates can only use bounds.
 
 Correlated noise should be the accounted matrix applied to independent noise z. The rounds from one
 state on are computed twice, with different randomness. Updates and the state's record of earlier
@@ -37,7 +37,7 @@ from fl_audit.checks.replay.trial_rounds import (
 from fl_audit.checks.whitening import Whitening, fresh_share
 
 _FEWEST, _MOST = 8, 32
-"""The least and largest number of tested rounds: twice a matrix's bands, within this range."""
+"""The least and largest number of tested rounds (`num_stream_rounds`)."""
 
 _MOST_OF_STREAMS = 1 << 25
 """The largest number of values in all differences of rounds."""
@@ -55,7 +55,7 @@ EXPECTED = "whitened by the accounted matrix, noise is independent from round to
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
     """The number of rounds whose noise is compared.
 
-    Twice the bands, or a tree's rounds, as far as training and memory allow; 0 for none.
+    Twice the bands or a tree's rounds, from 8 to 32, as training and memory allow.
     """
     bands = correlation.bands if isinstance(correlation, Toeplitz) else correlation.period
     wanted = min(max(_FEWEST, 2 * bands), _MOST, correlation.num_rounds - rounds_before)
@@ -207,7 +207,7 @@ def length_finding(
     """Whether noise has the expected norm in every variable, by the chi-square distribution.
 
     The squared distance of n releases from their mean is chi-square with (n - 1) dim degrees of
-    freedom. A variable without noise and clients is left out. With `may_be_longer` only noise that
+    freedom. `sizes` lacks variables without noise and clients. With `may_be_longer` only noise that
     is too short fails.
     """
     from scipy import stats  # imported here: it takes half a second

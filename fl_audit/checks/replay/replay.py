@@ -200,7 +200,7 @@ class _Replayed:
         self._is_silenced = self._draws_for_clients()
 
     def _draws_for_clients(self) -> bool:
-        """Whether leaving out clients changes the noise, but zeros instead of updates do not.
+        """Whether leaving out a client changes the noise.
 
         This holds for a server that draws numbers for each client before the noise. Its clients
         then send zeros instead of being left out.
