@@ -1,11 +1,11 @@
 """The random walk of correct guesses, and the probability that it reaches a boundary.
 
 Guess about the canaries in an order that may depend on all scores but on no coin, and let W_r be
-the number right among the first r. Under epsilon-DP, given the scores, each guess is right with
-probability at most p = e^epsilon / (1 + e^epsilon), given all earlier ones (Steinke et al. 2023,
+the number right among the first r. Under epsilon-DP each guess, given the scores and all earlier
+guesses, is right with probability at most p = e^epsilon / (1 + e^epsilon) (Steinke et al. 2023,
 proof of Proposition 5.1). So the walk W is dominated, in all its steps at once, by one with
-independent steps of probability p, and so is the probability that W_r >= b_r for some r of a
-boundary b. One test covers all r without a union bound.
+independent steps of probability p; so is the probability that W_r >= b_r for some r of a boundary
+b. One test covers all r without a union bound.
 """
 
 import functools
@@ -34,11 +34,11 @@ class Boundary:
     heights: IntArray  # correct guesses b_r in [1, r]
 
     def crossing(self, epsilon: float, negligible: float = 1e-20) -> float:
-        """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).
+        """The event's chance if each guess is right with chance p = e^epsilon / (1 + e^epsilon).
 
         A path with k correct guesses out of r has the chance p^k (1 - p)^(r - k), so the paths that
         cross are the same for all epsilons, and only their weights differ, by the ratio of these
-        chances. The walk is thus simulated at one epsilon of each range, and the chances at the
+        chances. The walk is thus computed at one epsilon of each range, and the chances at the
         others take a sum. At each r, paths less likely than `negligible` are dropped and count as
         crossed, so that the chance errs upwards.
 
