@@ -54,7 +54,7 @@ _ABOVE_ONE = 1 + 1e-9
 def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     """Log of an upper bound on P(cosine of a random canary >= `cosine`), for any model.
 
-    The canary's entries are independent fair signs over sqrt(dim), and the model is any vector that
+    The canary's entries are independent fair signs / sqrt(dim), and the model is any vector that
     does not depend on them; a Hadamard canary by itself has the same distribution. Its cosine is S
     / sqrt(dim), with S a sum of signs whose weights have squares summing to 1. The distribution of
     S depends on the weights, and its tail can exceed the Gaussian one: with two equal weights P(S
@@ -65,9 +65,9 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     - 1/2 for y > 0 by symmetry;
     - 1/4 for y > 1, since P(|S| <= 1) >= 1/2 (Keller & Klein 2022, "Proof of Tomaszewski's
       conjecture on randomly signed sums", Advances in Mathematics 407, 108558);
-    - c P(Z >= y) with c = 1 / (4 P(Z >= sqrt(2))) = 3.178, for a Gaussian Z: the least from
-      sqrt(2) on, where two equal weights attain it (Bentkus & Dzindzalieta 2015, "A tight Gaussian
-      bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
+    - c P(Z >= y) with c = 1 / (4 P(Z >= sqrt(2))) = 3.178, for a Gaussian Z: the least of these
+      from y = sqrt(2) on, where two equal weights attain it (Bentkus & Dzindzalieta 2015, "A tight
+      Gaussian bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
 
     and 1 for y <= 0. Each is attained: by one weight up to 1 and by two equal ones up to sqrt(2).
     Hoeffding's exp(-y^2 / 2), for y > 0, is nowhere smaller.
