@@ -206,8 +206,8 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
 }
 """The paper's priors of the error rates given epsilon and delta, by their names in commands.
 
-`strength` is equation 2 with s ~ Beta(1, 1), `uniform` its start, uniform on R(epsilon, delta), and
-`strongest` the special case s = 1 of Remark 2.
+`strength` is equation 2 with s ~ Beta(1, 1), `uniform` its case s = 0 (uniform on R(epsilon,
+delta)), and `strongest` the case s = 1 of Remark 2.
 """
 
 
@@ -275,7 +275,7 @@ class CountModel(Protocol):
         """Auxiliary error rates, `points` of them for each chain and base."""
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
-        """Log of likelihood over density up to a constant per base, (c, n, k) or (1, 1, 1)."""
+        """Log of likelihood / draws' density, plus a constant per base: (c, n, k) or (1, 1, 1)."""
 
 
 class IndependentCounts:
