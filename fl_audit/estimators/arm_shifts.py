@@ -24,7 +24,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 LEAST_CANARIES = 10
-"""From this number of included canaries on an arm's mean is nearly normal."""
+"""With this many included canaries or more, an arm's mean is nearly normal."""
 
 
 @dataclass(frozen=True)

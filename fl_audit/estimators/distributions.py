@@ -19,10 +19,10 @@ from fl_audit.estimators.scores import check_dim
 
 
 def supremum(holds: Callable[[float], bool]) -> float:
-    """The supremum of the numbers >= 0 for which `holds`, to the last bit.
+    """The supremum of the numbers >= 0 for which `holds` is true, to the last bit.
 
-    `holds` is true up to some number and false from there on. Returns 0 if it does not hold at 0,
-    and infinity if it holds for every finite number.
+    It is true up to some number and false from there on. Returns 0 if it is false at 0, and
+    infinity if it is true for every finite number.
 
     >>> supremum(lambda x: x < 3.5)
     3.5

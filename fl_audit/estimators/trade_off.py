@@ -3,7 +3,7 @@
 A mechanism is f-DP (Dong, Roth & Su 2022, "Gaussian differential privacy", arXiv:1905.02383,
 definition 2.3) if an event of probability q on one input has probability at most T(q) = 1 - f(q) on
 a neighbouring one. T is increasing and concave. Conversely, an event of probability x on one input
-has at least the probability L(x) on the other.
+has probability at least L(x) = f(1 - x) on the other.
 
 Curves are upper bounds here: a T larger than the mechanism's makes a test weaker, but not invalid.
 So a curve known only at points is replaced by a step function above it.
@@ -125,7 +125,7 @@ class TabulatedTradeOff:
         return np.asarray(np.append(self.log_tpr, 0.0)[at])
 
     def least(self, probability: float) -> float:
-        """The convex hull of the points in both directions."""
+        """L, on the lower convex hull of the points in both directions."""
         events, bounds = self._hull
         return float(np.interp(probability, events, bounds))
 
