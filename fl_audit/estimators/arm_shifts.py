@@ -4,7 +4,7 @@ Each included canary has a deviate: its score in standard deviations of the null
 mean of an arm is the shift mu of its canaries, as in Gaussian differential privacy. All arms went
 through the same training, so their differences are free of the variation between runs. All
 intervals for differences hold simultaneously: each is Welch's (1947), at the confidence after
-Bonferroni's correction. So do the intervals for the shifts themselves.
+Bonferroni's correction. The intervals for the shifts hold simultaneously too.
 
 >>> import numpy as np
 >>> random = np.random.default_rng(1)

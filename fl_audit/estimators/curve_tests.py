@@ -2,7 +2,7 @@
 
 The sum of scores. Let u be the p-value of an included canary's score under its known null, and
 z = -Phi^-1(u). An excluded canary's z exceeds t with probability at most Phi(-t), so under a
-mechanism of the claimed curve T an included canary's z exceeds t with probability at most
+mechanism with the claimed curve T an included canary's z exceeds t with probability at most
 
     S(t) = T(Phi(-t)),                                                                        (1)
 
@@ -20,7 +20,7 @@ The right side is computed exactly: g has values on a grid, so the sum has finit
 the distribution of n of them is the n-th power of a polynomial.
 
 By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log of the ratio of
-that density and the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
+that density to the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
 rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in 80
 % of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so a few
 canaries without a trace cost little power.
@@ -64,7 +64,7 @@ _EXACT_UP_TO = 300_000
 """Power is computed exactly for sums with at most this many values."""
 
 _LOST = 0.02
-"""The quantile of the alternative below which scores are not distinguished."""
+"""Scores below this quantile of the alternative are not distinguished."""
 
 _ALIKE = 1e-9
 """If g varies by less than this, the alternative nowhere exceeds the claim."""

@@ -171,7 +171,7 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""The series is used up to this many standard deviations and this cosine, the fraction beyond."""
+"""In standard deviations, and a cosine: the series is used up to the smaller, then the fraction."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40

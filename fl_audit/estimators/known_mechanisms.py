@@ -1,4 +1,4 @@
-"""Mechanisms with known epsilon, and the share of bounds that exceed it.
+"""Mechanisms with known epsilon, and lower bounds on it from many releases.
 
 `bounds_on` runs methods on many releases: a lower bound at 95 % confidence may exceed the
 mechanism's epsilon in at most 5 % of them.

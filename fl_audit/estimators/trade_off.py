@@ -28,7 +28,7 @@ from fl_audit.estimators.distributions import narrowed
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
-"""Logs of the false positive rates of a curve's points, rising from about e^-1017."""
+"""Logs of the false positive rates of a curve's points, rising from about -1017."""
 
 _ORDERS = (1.01, 1.3, 2.0, 4.0, 10.0, 40.0)
 _NEAR_BEST = (0.9, 1.0, 1.12)

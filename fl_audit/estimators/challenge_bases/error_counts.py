@@ -246,10 +246,10 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
 """Multiples of tau's prior standard deviation, one for each component of the auxiliary
-distribution: its width is that of the likelihood under such a tau.
+distribution. A component's width is that of the likelihood under such a tau.
 """
 _NARROW = 6.0
-"""For a negative tau, another component is as narrow as with the counts times this."""
+"""One more component, for negative tau, is as narrow as with this many times the counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +301,7 @@ class CorrelatedCounts:
     X has mean N0 alpha and variance N0^2 alpha (1 - alpha) a0^2 with a0^2 = 1/N0 + (1 - 1/N0) tau;
     Y likewise; their correlation is rho / (a0 a1). With N0 = N1 = N this is equation 7.
 
-    The auxiliary distribution is a mixture of Beta distributions, of counts reduced as by tau, so
+    The auxiliary distribution is a mixture of Beta distributions for counts reduced as by tau, so
     that it is never much narrower than the likelihood; its shapes of 1/2 match the likelihood's
     poles at rates of 0 and 1.
     """

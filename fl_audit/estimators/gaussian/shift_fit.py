@@ -361,7 +361,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     largest of K such values, one of them shifted. Only m is fitted, and epsilon follows from the
     exact trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so no tail is
     extrapolated from a fitted standard deviation. The interval is from the profile likelihood
-    ratio, with the critical value that makes it Student's for one mean.
+    ratio, with the critical value that makes it Student's interval for a mean.
 
     If shifts differ between canaries, m is their mean, and their spread only widens the interval.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.

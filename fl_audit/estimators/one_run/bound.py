@@ -235,9 +235,9 @@ def sharp_p_values(m: int, r: IntArray, v: IntArray, epsilon: float, delta: floa
 
     It is f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for p
     = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The module's docstring proves the
-    bound. It is attained: on r canaries drawn at random use randomised response, conditional on v
-    or more correct answers with probability min(1, m delta g / (1 - f(v))). That satisfies
-    (epsilon, delta)-DP.
+    bound. It is attained: on r canaries drawn at random use randomised response, and with
+    probability min(1, m delta g / (1 - f(v))) condition it on v or more correct answers. That
+    satisfies (epsilon, delta)-DP.
 
     Args:
       m: Number of canaries, each included with probability 1/2.

@@ -41,7 +41,7 @@ follows.
 
 For epsilon-DP (2) is solved by B / (B + P(N < v)), N ~ Binomial(r, e^epsilon / (1 + e^epsilon)), B
 = P(N = v) / (1 - e^epsilon (r - v) / v): the exact worst case P(N >= v) with the probabilities
-beyond v replaced by the geometric series that bounds them. This is the loss of (2).
+beyond v replaced by the geometric series that bounds them. That is what (2) loses.
 """
 
 import math

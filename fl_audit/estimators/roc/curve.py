@@ -133,8 +133,8 @@ def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> in
 def balanced_accuracy(scores: CanaryScores) -> float:
     """The best mean of true positive and true negative rate over all thresholds.
 
-    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on the same scores, so it
-    is worse on fresh ones, and even uninformative scores give a value above 1/2.
+    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on the same scores, so its
+    accuracy on fresh ones is lower, and even uninformative scores give a value above 1/2.
 
     Raises:
       NotApplicableError: There are no included or no excluded scores.
