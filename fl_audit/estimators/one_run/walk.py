@@ -80,9 +80,9 @@ class Boundary:
         decides at least one of them, so single events W_r >= b_r add up. Second, consider all r >=
         r0 together: each contains the first r0 guesses. Of r0 - 1 of these other than j, the number
         N of resampled ones is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1]. Given all else,
-        guess j decides only at one value of their sum, so with probability at most the mode of
-        Binomial(N, p). The events below r0 are added one by one, the others taken together, for the
-        best r0.
+        guess j decides only at one value of their sum, so with at most the probability of the mode
+        of Binomial(N, p). The events below r0 are added one by one, the others taken together, for
+        the best r0.
         """
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)
