@@ -22,8 +22,8 @@ At h = z:
    than D = C A3 / w^(3/2), C = 0.5600 (Shevtsova 2010, "An improvement of convergence rate
    estimates in the Lyapunov theorem", Doklady Mathematics 82, 862-864); the same for P_z(S < x).
 4. Integrate (1) by parts: exp(-z x) falls from x = z on and P_z(z <= S <= x) is at most its
-   Gaussian value plus 2 D, so E_z[exp(-z S); S >= z] <= E[exp(-z G); G >= z] + 2 D exp(-z^2), with G that
-   Gaussian.
+   Gaussian value plus 2 D, so E_z[exp(-z S); S >= z] <= E[exp(-z G); G >= z] + 2 D exp(-z^2), with
+   G that Gaussian.
 5. E[exp(-z G); G >= z] grows with the mean of G as long as that is at most z, and at mean z it is
    exp(-z^2) M(z sqrt v), M(c) = exp(c^2 / 2) P(Z >= c), which falls with v. So by 2 it is at most
    exp(-z^2) M(z sqrt w).
