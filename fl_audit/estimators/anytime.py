@@ -22,7 +22,7 @@ The bound. The wealth of a stake of 1 against one claim is the mixture of the pr
 factors over all canaries so far. Under the claim it is a nonnegative supermartingale over rounds
 that starts at 1 (docs/live_verdict.md), so that it ever reaches 1 / alpha with probability at most
 alpha (Ville 1939). A claim whose wealth has reached 1 / alpha is rejected for good. Claims on a
-grid are tested; the bound is the largest one below which all are rejected. It is valid at all
+grid are tested; the bound is the largest one up to which all are rejected. It is valid at all
 rounds at once: it exceeds the true epsilon only if the smallest claim at or above that, which is
 true, is rejected.
 
@@ -56,7 +56,7 @@ _NUM_SHIFTS = 6
 """The number of shifts m of the alternatives, evenly spaced in their logs."""
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1.15, 5.0
-"""Ends of the shifts, in units of the shift at which a Gaussian release has epsilon."""
+"""Ends of the shifts, in units of the largest shift of a Gaussian release within the claim."""
 
 _PLAIN_SHIFT = 3.0
 """The least value of the largest shift, which finds an obvious leak at tiny epsilon and delta."""
@@ -116,7 +116,7 @@ def censored_bets(claims: FloatArray, delta: float) -> Bets:
 
 
 def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
-    """The shift at which a Gaussian release is (epsilon, delta)-private, to 1e-9.
+    """The largest shift at which a Gaussian release is (epsilon, delta)-private, to 1e-9.
 
     Balle & Wang (2018), theorem 8, solved for the shift m of unit noise.
     """
@@ -133,9 +133,10 @@ def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
 def _censoring(
     shift: FloatArray, share: FloatArray, epsilon: FloatArray, delta: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Logs of the ends of the likelihood ratio of the least favourable distribution.
+    """Logs of the floor and the ceiling at which the likelihood ratio is censored.
 
-    Between the two it is e^epsilon times the null, and beyond them proportional to the alternative.
+    Between them the least favourable distribution is e^epsilon times the null, beyond them
+    proportional to the alternative.
     Above, it has delta more mass than e^epsilon times the null; its total mass is 1.
     """
     censored = max(delta, _LEAST_CENSORING)
@@ -229,7 +230,7 @@ class AnytimeBound:
 
 
 def log_factors(bets: Bets, z: FloatArray) -> FloatArray:
-    """The logs of each bet's factors, summed over the canaries of deviates z; (claims, bets)."""
+    """The logs of each bet's factors, summed over canaries with deviates z; (claims, bets)."""
     ordered = np.sort(z)
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     end = bets.start + bets.log_cap / bets.shift

@@ -4,7 +4,7 @@ Each included canary has a deviate: its score in standard deviations of the null
 mean of an arm is the shift mu of its canaries, as in Gaussian differential privacy. All arms went
 through the same training, so their differences are free of the variation between runs. All
 intervals for differences hold simultaneously: each is Welch's (1947), at the confidence after
-Bonferroni's correction. So do the intervals for the shifts themselves.
+Bonferroni's correction. The intervals for the shifts hold simultaneously too.
 
 >>> import numpy as np
 >>> random = np.random.default_rng(1)
@@ -24,7 +24,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 LEAST_CANARIES = 10
-"""From this number of included canaries on an arm's mean is nearly normal."""
+"""With this many included canaries or more, an arm's mean is nearly normal."""
 
 
 @dataclass(frozen=True)

@@ -2,30 +2,30 @@
 
 The sum of scores. Let u be the p-value of an included canary's score under its known null, and
 z = -Phi^-1(u). An excluded canary's z exceeds t with probability at most Phi(-t), so under a
-mechanism of the claimed curve T an included canary's z exceeds t with probability at most
+mechanism with the claimed curve T an included canary's z exceeds t with probability at most
 
     S(t) = T(Phi(-t)),                                                                        (1)
 
-for any mechanism: z is stochastically at most Z*, with P(Z* >= t) = S(t). Let g be a non-decreasing
-function that is fixed before scores are seen. Then
+that is, z is stochastically at most Z*, with P(Z* >= t) = S(t). Let g be a non-decreasing function
+that is fixed before scores are seen. Then
 
     P(sum over canaries of g(z) >= s) <= P(sum of as many independent g(Z*) >= s),            (2)
 
 if (1) holds for each canary given the scores of those before it, as it does for scores that are
 independent given inclusion. Proof: by induction. Given the previous scores, g(z) of the last canary
 is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
-lower the probability on the left, which is then one for one canary fewer, at s - g(Z*). QED
+lower the probability on the left, which then is that of one canary fewer, at s - g(Z*). QED
 
 The right side is computed exactly: g has values on a grid, so the sum has finitely many values, and
 the distribution of n of them is the n-th power of a polynomial.
 
 By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log of the ratio of
-that density and the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
+that density to the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
 rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in 80
 % of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so a few
 canaries without a trace cost little power.
 
-Canary by canary. Under the claim e^g(z) over E e^g(Z*) has a mean of at most 1, given the scores
+Canary by canary. Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
 before it. So the product over canaries, started at 1, is a nonnegative supermartingale, and ever
 reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected after
 every round (`CurveWealth`). Each g is optimal against one shift; several of them share the stake.
@@ -50,7 +50,7 @@ _STEP = 0.01
 """Width of the cells of z in which g is constant."""
 
 _LOWEST, _BEYOND = -6.0, 12.0
-"""The lowest cell, and the distance of the highest from the start of the claim's flat part."""
+"""The lowest edge, and the distance of the highest from the start of the claim's flat part."""
 
 _NEGLIGIBLE = 1e-12
 
@@ -64,7 +64,7 @@ _EXACT_UP_TO = 300_000
 """Power is computed exactly for sums with at most this many values."""
 
 _LOST = 0.02
-"""The quantile of the alternative below which scores are not distinguished."""
+"""Scores below this quantile of the alternative are not distinguished."""
 
 _ALIKE = 1e-9
 """If g varies by less than this, the alternative nowhere exceeds the claim."""
@@ -72,7 +72,7 @@ _ALIKE = 1e-9
 _POWER = 0.8
 _NEARLY_ALL = 0.999
 _HIGHEST = 60.0
-"""The highest z at which a curve may still fall; scores beyond are not distinguished."""
+"""The search for the flat part of a curve ends at this z."""
 
 ROUNDING = 1e-12
 """Added to p-values, once and for every 1,000 canaries: covers rounding of the transform."""
@@ -97,7 +97,7 @@ class SumTest:
         return float(self.tail[self.statistic(z)])
 
     def critical_value(self, level: float) -> int:
-        """The least sum with a p-value of at most `level`; the largest plus one without any."""
+        """The least sum with a p-value of at most `level`; if none, the largest plus one."""
         return int(np.searchsorted(-self.tail, -level, side="left"))
 
     def under(self, curve: TradeOff) -> "SumTest":
@@ -145,14 +145,14 @@ def _tail_of_sum(distributions: Sequence[FloatArray], numbers: Sequence[int]) ->
 
 
 def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
-    """The test of a curve by a number of canaries, valid at any level and optimal near this one."""
+    """The test of a curve by a number of canaries, valid at any level and optimal near `level`."""
     edges, log_tail = _cells(curve)
     shift = likely_shift(edges, log_tail, num_included, level)
     return _test_against(edges, log_tail, num_included, shift)
 
 
 _FEWEST, _MOST, _STAKES = 2, 4_000, 6
-"""Bets are on the shifts that these numbers of canaries detect, evenly spaced in their logs."""
+"""One bet for each of 6 numbers of canaries, geometric from 2 to 4,000: on the shift detected."""
 
 _BET_LEVEL = 0.05
 _SLACK = 1e-9
@@ -160,7 +160,7 @@ _SLACK = 1e-9
 
 
 class CurveWealth:
-    """The wealth of bets against a claimed curve; `largest` is its log maximum so far."""
+    """The wealth of bets against a claimed curve; `largest` is the log of its maximum so far."""
 
     def __init__(self, curve: TradeOff) -> None:
         """Starts with a stake of 1, split equally between the bets."""
@@ -250,7 +250,7 @@ def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, lev
 
 
 def _detecting_number(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
-    """The number of canaries, from means and variances of g under claim and shift."""
+    """Canaries needed to detect `shift`, from means and variances of g under claim and shift."""
     g, masses = _log_ratios(edges, log_tail, shift)
     if g[-1] - g[0] < _ALIKE:
         return math.inf

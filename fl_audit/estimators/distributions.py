@@ -19,10 +19,10 @@ from fl_audit.estimators.scores import check_dim
 
 
 def supremum(holds: Callable[[float], bool]) -> float:
-    """The supremum of the numbers >= 0 for which `holds`, to the last bit.
+    """The supremum of the numbers >= 0 for which `holds` is true, to the last bit.
 
-    `holds` is true up to some number and false from there on. Returns 0 if it does not hold at 0,
-    and infinity if it holds for every finite number.
+    It is true up to some number and false from there on. Returns 0 if it is false at 0, and
+    infinity if it is true for every finite number.
 
     >>> supremum(lambda x: x < 3.5)
     3.5
@@ -171,7 +171,7 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""The series is used up to this many standard deviations and this cosine, the fraction beyond."""
+"""In standard deviations, and a cosine: the series is used up to the smaller, then the fraction."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40

@@ -4,9 +4,9 @@
 >>> round(empirical_epsilon_star(members, others, delta=1e-5).epsilon, 3)  # log(0.75 / 0.25)
 1.099
 
-Epsilon* is the largest of four ratios of error rates, over loss thresholds (Definition 2). A point
-is classified as a member if its loss is at most a threshold; t = FPR is the misclassified share of
-non-members, and eta = FNR that of members.
+Epsilon* is the log of the largest of four ratios of error rates, over loss thresholds (Definition
+2). A point is classified as a member if its loss is at most a threshold; t = FPR is the
+misclassified share of non-members, and eta = FNR that of members.
 
 For mixtures, several models and tests of fit see experiments/negoescu2024_appendix_b.
 """
@@ -162,7 +162,7 @@ class LossTransform:
             return np.asarray((unit * self.smallest + width * normalised) / unit)
 
     def _unit_and_width(self) -> tuple[float, float]:
-        """The range of the losses and its unit, 0.5 if the range exceeds the largest float."""
+        """A factor, 0.5 if the losses' range exceeds the largest float, and the range times it."""
         unit = 0.5 if math.isinf(self.largest - self.smallest) else 1.0
         return unit, unit * self.largest - unit * self.smallest
 
@@ -179,8 +179,8 @@ def epsilon_star_of_distributions(
     resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
 
     Args:
-      members: Distribution of a statistic on training points; exchanging the distributions changes
-        nothing.
+      members: Distribution of a statistic on training points; exchanging both distributions leaves
+        epsilon unchanged.
       delta: The delta of differential privacy, in [0, 1). With delta 0 no rate is left out, and two
         different distributions give infinity.
 
@@ -196,7 +196,7 @@ def epsilon_star_of_distributions(
     check_delta(delta)
     if delta == 0 or members == non_members:
         return epsilon_star_over_all_thresholds(members, non_members, delta)
-    # Above delta = 1/2 the interval is empty, and at 1/2 no ratio exceeds 1.
+    # From delta = 1/2 on the interval is empty; clipped to 1/2, no ratio exceeds 1.
     rate = min(delta, 0.5)
     return epsilon_star_over_all_thresholds(
         _Clipped(members, rate), _Clipped(non_members, rate), delta
@@ -278,7 +278,7 @@ class _Clipped:
 
 
 _MANY_TIES = 0.05
-"""If this share of losses equals the smallest, no Gaussian fits all of them."""
+"""If this share or more equals the smallest loss, no Gaussian fits all of them."""
 
 
 def epsilon_star(setting: AuditSetting) -> Estimate:

@@ -1,4 +1,4 @@
-"""Mechanisms with known epsilon, and the share of bounds that exceed it.
+"""Mechanisms with known epsilon, and lower bounds on it from many releases.
 
 `bounds_on` runs methods on many releases: a lower bound at 95 % confidence may exceed the
 mechanism's epsilon in at most 5 % of them.
@@ -26,7 +26,7 @@ class KnownMechanism:
     epsilon: float  # the smallest with which it is (epsilon, delta)-private
     delta: float
     release: Callable[[np.random.Generator, IntArray], FloatArray]  # scores of bits, shape (k,)
-    dim: int | None = None  # the null of the canaries, if scores are cosines
+    dim: int | None = None  # of the canaries' null, if scores are like cosines
 
 
 def randomised_response(epsilon: float) -> KnownMechanism:

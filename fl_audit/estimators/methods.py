@@ -58,7 +58,7 @@ _REFUSED: Mapping[Inclusion, str] = {
     "fixed_half": "a fixed half was included",
     "pairs": "one of each pair was included",
 }
-"""Why methods that need coins are left out, by inclusion."""
+"""Why methods that need fair coins are left out, by inclusion."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class AuditResult:
       dim: Number of trainable parameters; None if not known.
       num_included: Number of canaries that participated in training.
       num_excluded: Number of canaries that did not.
-      roc: AUC and true positive rates of the scores; None without scores of either kind.
+      roc: AUC and true positive rates of the scores; None without scores of both kinds.
       estimates: One estimate per method, in the order of the methods.
       left_out: Default methods that do not apply to these scores, each with the reason.
     """

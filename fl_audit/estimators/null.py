@@ -23,7 +23,7 @@ _LARGEST_COSINE = 1 - 1e-6
 """A cosine beyond this may have been rounded to 1, impossible in a small dimension."""
 
 _ROUNDING = 1e-5
-"""The largest increase by rounding of a discrete score beyond an atom, in standard deviations."""
+"""The most by which rounding moves a discrete score above its atom, in standard deviations."""
 
 
 class NullTail(Protocol):
@@ -229,7 +229,7 @@ class ScaledNull:
 
 @dataclass(frozen=True)
 class AtMostNull:
-    """A bound for a known score, of null `bound`, times an unknown factor from 0 to 1."""
+    """A bound for a score with null `bound`, times an unknown factor from 0 to 1."""
 
     bound: NullTail
 

@@ -21,9 +21,9 @@ At h = z:
    distributions P_z(S <= x) differs from the Gaussian with mean m and variance v nowhere by more
    than D = C A3 / w^(3/2), C = 0.5600 (Shevtsova 2010, "An improvement of convergence rate
    estimates in the Lyapunov theorem", Doklady Mathematics 82, 862-864); the same for P_z(S < x).
-4. Integrating (1) by parts, where exp(-z x) falls from x = z on and P_z(z <= S <= x) is at most its
-   Gaussian value plus 2 D: E_z[exp(-z S); S >= z] <= E[exp(-z G); G >= z] + 2 D exp(-z^2), with G
-   that Gaussian.
+4. Integrate (1) by parts: exp(-z x) falls from x = z on and P_z(z <= S <= x) is at most its
+   Gaussian value plus 2 D, so E_z[exp(-z S); S >= z] <= E[exp(-z G); G >= z] + 2 D exp(-z^2), with
+   G that Gaussian.
 5. E[exp(-z G); G >= z] grows with the mean of G as long as that is at most z, and at mean z it is
    exp(-z^2) M(z sqrt v), M(c) = exp(c^2 / 2) P(Z >= c), which falls with v. So by 2 it is at most
    exp(-z^2) M(z sqrt w).
@@ -54,7 +54,7 @@ _ABOVE_ONE = 1 + 1e-9
 def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     """Log of an upper bound on P(cosine of a random canary >= `cosine`), for any model.
 
-    The canary's entries are independent fair signs over sqrt(dim), and the model is any vector that
+    The canary's entries are independent fair signs / sqrt(dim), and the model is any vector that
     does not depend on them; a Hadamard canary by itself has the same distribution. Its cosine is S
     / sqrt(dim), with S a sum of signs whose weights have squares summing to 1. The distribution of
     S depends on the weights, and its tail can exceed the Gaussian one: with two equal weights P(S
@@ -65,9 +65,9 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     - 1/2 for y > 0 by symmetry;
     - 1/4 for y > 1, since P(|S| <= 1) >= 1/2 (Keller & Klein 2022, "Proof of Tomaszewski's
       conjecture on randomly signed sums", Advances in Mathematics 407, 108558);
-    - c P(Z >= y) with c = 1 / (4 P(Z >= sqrt(2))) = 3.178, for a Gaussian Z: the least from
-      sqrt(2) on, where two equal weights attain it (Bentkus & Dzindzalieta 2015, "A tight Gaussian
-      bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
+    - c P(Z >= y) with c = 1 / (4 P(Z >= sqrt(2))) = 3.178, for a Gaussian Z: the least of these
+      from y = sqrt(2) on, where two equal weights attain it (Bentkus & Dzindzalieta 2015, "A tight
+      Gaussian bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
 
     and 1 for y <= 0. Each is attained: by one weight up to 1 and by two equal ones up to sqrt(2).
     Hoeffding's exp(-y^2 / 2), for y > 0, is nowhere smaller.

@@ -3,7 +3,7 @@
 A mechanism is f-DP (Dong, Roth & Su 2022, "Gaussian differential privacy", arXiv:1905.02383,
 definition 2.3) if an event of probability q on one input has probability at most T(q) = 1 - f(q) on
 a neighbouring one. T is increasing and concave. Conversely, an event of probability x on one input
-has at least the probability L(x) on the other.
+has probability at least L(x) = f(1 - x) on the other.
 
 Curves are upper bounds here: a T larger than the mechanism's makes a test weaker, but not invalid.
 So a curve known only at points is replaced by a step function above it.
@@ -28,7 +28,7 @@ from fl_audit.estimators.distributions import narrowed
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
-"""Logs of the false positive rates of a curve's points, rising from about e^-1017."""
+"""Logs of the false positive rates of a curve's points, rising from about -1017."""
 
 _ORDERS = (1.01, 1.3, 2.0, 4.0, 10.0, 40.0)
 _NEAR_BEST = (0.9, 1.0, 1.12)
@@ -125,7 +125,7 @@ class TabulatedTradeOff:
         return np.asarray(np.append(self.log_tpr, 0.0)[at])
 
     def least(self, probability: float) -> float:
-        """The convex hull of the points in both directions."""
+        """L, on the lower convex hull of the points in both directions."""
         events, bounds = self._hull
         return float(np.interp(probability, events, bounds))
 

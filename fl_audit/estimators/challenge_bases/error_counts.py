@@ -206,8 +206,8 @@ ALPHA_PRIORS: dict[str, BetaStrength | FixedStrength] = {
 }
 """The paper's priors of the error rates given epsilon and delta, by their names in commands.
 
-`strength` is equation 2 with s ~ Beta(1, 1), `uniform` its start, uniform on R(epsilon, delta), and
-`strongest` the special case s = 1 of Remark 2.
+`strength` is equation 2 with s ~ Beta(1, 1), `uniform` its case s = 0 (uniform on R(epsilon,
+delta)), and `strongest` the case s = 1 of Remark 2.
 """
 
 
@@ -246,10 +246,10 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
 """Multiples of tau's prior standard deviation, one for each component of the auxiliary
-distribution: its width is that of the likelihood under such a tau.
+distribution. A component's width is that of the likelihood under such a tau.
 """
 _NARROW = 6.0
-"""For a negative tau, another component is as narrow as with the counts times this."""
+"""One more component, for negative tau, is as narrow as with this many times the counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +275,7 @@ class CountModel(Protocol):
         """Auxiliary error rates, `points` of them for each chain and base."""
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
-        """Log of likelihood over density up to a constant per base, (c, n, k) or (1, 1, 1)."""
+        """Log of likelihood / draws' density, plus a constant per base: (c, n, k) or (1, 1, 1)."""
 
 
 class IndependentCounts:
@@ -301,7 +301,7 @@ class CorrelatedCounts:
     X has mean N0 alpha and variance N0^2 alpha (1 - alpha) a0^2 with a0^2 = 1/N0 + (1 - 1/N0) tau;
     Y likewise; their correlation is rho / (a0 a1). With N0 = N1 = N this is equation 7.
 
-    The auxiliary distribution is a mixture of Beta distributions, of counts reduced as by tau, so
+    The auxiliary distribution is a mixture of Beta distributions for counts reduced as by tau, so
     that it is never much narrower than the likelihood; its shapes of 1/2 match the likelihood's
     poles at rates of 0 and 1.
     """

@@ -61,7 +61,7 @@ def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatAr
 
 
 def counting(points: FloatArray, masses: FloatArray, negligible: float) -> FloatArray:
-    """The points of cells with a non-negligible share of the largest mass.
+    """The points from the first to the last cell with a non-negligible share of the largest mass.
 
     One more cell is kept on each side.
 
@@ -193,7 +193,7 @@ _EPSILON_ERROR = 5e-7
 _SHRUNK_ERROR = 1e-5
 """The allowed errors of a cell's share of the posterior."""
 _MOST_POINTS = 500
-"""From this number of points on a grid is not split further in one direction."""
+"""A direction with more points than this is not split further."""
 _NEGLIGIBLE = math.exp(-30)
 _STDDEVS = 7.5
 """The end of the grid in standard deviations of epsilon's prior, unless counts reach further."""

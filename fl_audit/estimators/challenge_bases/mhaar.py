@@ -286,7 +286,7 @@ def mhaar_posterior(
     settings: ChainSettings,
     rng: np.random.Generator,
 ) -> MhaarDraws:
-    """Draws from the posterior by Algorithm 1; InputError if chains cannot start or hold it."""
+    """Draws from the posterior by Algorithm 1; InputError if it is too large or cannot start."""
     pairs = settings.chains * counts.num_bases * max(settings.auxiliary, _START_POINTS)
     if pairs > _MOST_PAIRS:
         raise InputError(
@@ -422,7 +422,7 @@ class _Chain:
         return np.asarray(total - weights.shape[1] * area)
 
     def _pick(self, rates: ErrorRates, weights: FloatArray) -> ErrorRates:
-        """Pick for each chain and base one of the K pairs, with probability by weight."""
+        """Pick for each chain and base one of the K pairs, in proportion to the weights."""
         sums = np.cumsum(weights, axis=2)
         level = self._rng.random((*sums.shape[:2], 1)) * sums[:, :, -1:]
         # The first cumulative weight above the level belongs to a pair of positive weight.

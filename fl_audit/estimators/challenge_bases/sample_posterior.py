@@ -28,9 +28,10 @@ def posterior(
     """Mean and equal-tailed credible intervals of epsilon and strength, given error counts.
 
     The model is that of MCMC-DP-Est, Yıldırım et al. (2025), equations 1 to 7 and Algorithm 1. It
-    assumes that given its error rates the counts of each attack are binomial and independent (with
-    `correlated`: bivariate normal, equation 7), and that given epsilon and strength the error rates
-    of each base are independent and uniform on R(epsilon, delta) without R(s epsilon, s delta).
+    assumes that, given its error rates, the counts of each attack are binomial and independent
+    (with `correlated`: bivariate normal, equation 7), and that, given epsilon and strength, the
+    error rates of each base are independent and uniform on R(epsilon, delta) without R(s epsilon, s
+    delta).
 
     A credible interval contains the true epsilon with its stated probability if epsilon and
     strength are drawn from the prior and the model is right. It has no stated coverage for a fixed
@@ -45,7 +46,7 @@ def posterior(
       correlated: Whether decisions on a base share their shadow models (Algorithm 5), so that
         counts follow equation 7 with unknown tau and rho instead of equation 1.
       confidence: Posterior probability of the intervals, in (0, 1).
-      prior: Prior of the parameters; by default epsilon half-normal with variance 10 and strength
+      prior: Prior of the parameters; by default epsilon is |N(0, 10)| (variance 10) and strength
         Beta(1, 1).
       settings: Settings of the Markov chains; the grid needs none.
       seed: Seed of the Markov chains.

@@ -97,12 +97,13 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     Zanella-Béguelin et al. (2022), section 4, "Privacy Estimation". If all lower ends are 0, it is
     the threshold with the largest posterior probability of an epsilon above 0.
 
-    The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, so one probability per
-    threshold decides whether it beats the best so far. Few thresholds need to be evaluated: in a
-    block from i to j, the mass of the lower corner is at most that of the counts (FN_i, FP_j), and
-    the mass of the upper corner at most that of (FN_j, FP_i), by monotonicity. A block is dropped
-    if the sum of both is at most 1 - alpha / 2, else it is divided, down to single thresholds. The
-    answer equals that of an exhaustive search, up to ties of 1e-9 in probability.
+    The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, alpha = 1 - confidence,
+    so one probability per threshold decides whether it beats the best so far, of lower end L. Few
+    thresholds need to be evaluated: in a block from i to j, the mass of the lower corner is at most
+    that of the counts (FN_i, FP_j), and the mass of the upper corner at most that of (FN_j, FP_i),
+    by monotonicity. A block is dropped if the sum of both is at most the best P(epsilon > L) so
+    far, else it is divided, down to single thresholds. The answer equals that of an exhaustive
+    search, up to ties of 1e-9 in probability.
     """
     count = len(roc.thresholds)
     width = 1
@@ -143,7 +144,7 @@ def _improved(
 def _mass_outside(
     roc: RocCounts, first: Indices, last: Indices, delta: float, epsilon: float
 ) -> FloatArray:
-    """An upper bound on P(epsilon > x) in each block of thresholds; exact for a block of one."""
+    """An upper bound on the mass beyond `epsilon` in each block of thresholds; exact for one."""
     mass = np.empty(len(first))
     for start in range(0, len(first), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

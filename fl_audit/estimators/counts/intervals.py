@@ -307,7 +307,7 @@ class EpsilonPosterior:
         return float(self.cdf(0.0))
 
     def sf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """P(epsilon > x), elementwise, with an absolute error below 1e-8 (`corner_mass`)."""
+        """P(epsilon > x), elementwise, to 1e-8 (`corner_mass`); InputError unless 0 <= x < inf."""
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
     def cdf(self, epsilon: npt.ArrayLike) -> FloatArray:
@@ -406,7 +406,7 @@ class CountsIntervals:
 def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> CountsIntervals:
     """All three intervals on epsilon, as in the example of section 3.2.
 
-    They bound the epsilon of this attack's error rates. The lower ends bound epsilon of the
+    They bound the epsilon of this attack's error rates. The lower ends bound the epsilon of
     training too, the upper ends do not: a stronger attack may reveal more (section 2.5).
 
     Args:
@@ -435,7 +435,7 @@ def interval_of_rates(
 
     Each rate gets a two-sided interval at 1 - alpha / 2, so that by the union bound both hold at
     confidence 1 - alpha. Over their rectangle, `epsilon_of_rates` is max(0, g(x, y),
-    g(1 - x, 1 - y)) with g = equation 1, which decreases in x and in y. So
+    g(1 - x, 1 - y)) with g of equation 1, which decreases in x and in y. So
 
     - the largest epsilon is at a corner: g is largest at (FNR-, FPR-), the mirrored g at
       (FNR+, FPR+);

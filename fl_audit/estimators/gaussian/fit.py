@@ -182,8 +182,8 @@ def epsilon_of_distributions(
     F0(a)))), never below 0, exact to about 1e-9 relative. Andrew et al. (2023), section 4.
 
     With delta 0 and continuous distributions the supremum is in the tails: infinite, unless both
-    are Gaussian with one standard deviation and the alternative's mean is not the larger one. A
-    standard deviation of 0 is a point mass: if the two distributions have disjoint supports,
+    are Gaussian of equal standard deviations and the alternative's mean is not the larger one. A
+    standard deviation of 0 is a point mass: if the alternative's whole support is above the null's,
     epsilon is infinite.
 
     Args:
@@ -265,7 +265,7 @@ def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
 def _zoom(
     objective: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray
 ) -> FloatArray:
-    """The maximum of an objective with one peak in each interval, by refining grids."""
+    """Where an objective with one peak in each interval is largest, by refining grids."""
     rows, steps = np.arange(len(left)), np.arange(21) / 20
     for _ in range(9):
         points = left[:, None] + (right - left)[:, None] * steps

@@ -25,8 +25,8 @@ _LARGEST_EPSILON = 1e299
 def epsilon_of_sigma(sigma: float, delta: float) -> float:
     """The epsilon of one release with noise N(0, sigma^2 I) and sensitivity 1.
 
-    Exact, by the optimal calibration of Balle & Wang (2018), arXiv:1805.06530, theorem 8. Infinite
-    sigma gives 0, delta 0 with finite sigma infinity, a sigma below 1e-150 ValueError.
+    Exact, by the optimal calibration of Balle & Wang (2018), arXiv:1805.06530, theorem 8. It is 0
+    for infinite sigma, else infinite at delta 0. ValueError if sigma is below 1e-150.
 
     >>> round(epsilon_of_sigma(1.0, 1e-5), 2)
     4.38
@@ -90,9 +90,7 @@ def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
 
 
 _LEAST_MU, _LARGEST_MU = 1e-150, 1e150
-"""Below the first, epsilon is 0 for every delta that a float can hold; above the second, it
-overflows.
-"""
+"""Below the first, epsilon is 0 for every positive float delta; above the second, it overflows."""
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ class StandardScores:
 def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | None:
     """Maps every score to the normal quantile of its probability under the null.
 
-    A cosine X becomes z with P(N(0, 1) >= z) = P(X >= x) for the exact distribution of a random
-    direction. For `rademacher` and `hadamard` canaries this is the limit for a target that is not
-    concentrated on few coordinates. None for a null of another kind.
+    A cosine x becomes z with P(N(0, 1) >= z) = P(X >= x), X being the cosine of a random direction.
+    For `rademacher` and `hadamard` canaries this is the limit for a target that is not concentrated
+    on few coordinates. None for a null of another kind.
     """
     scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
     tail = scaled.unscaled
@@ -289,7 +289,7 @@ class UnknownNull:
         self._start = (math.log(max(scale, least)), math.log(min(max(narrower, least), 1.0)))
 
     def best(self) -> ShiftedDistribution:
-        """The distance of the means in the unit of the class."""
+        """The distance of the means in standard deviations."""
         log_scale, log_ratio = self._start
         shift = self._distance / math.exp(log_scale)
         if self.has_no_spread and self._distance != 0:
@@ -318,7 +318,7 @@ class UnknownNull:
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """Distinct scores, their counts, and their log tails under N(0, 1)."""
+    """Distinct scores, their counts, and their log cdf and density under N(0, 1)."""
 
     values: FloatArray
     counts: FloatArray
@@ -361,7 +361,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     largest of K such values, one of them shifted. Only m is fitted, and epsilon follows from the
     exact trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so no tail is
     extrapolated from a fitted standard deviation. The interval is from the profile likelihood
-    ratio, with the critical value that makes it Student's for one mean.
+    ratio, with the critical value that makes it Student's interval for a mean.
 
     If shifts differ between canaries, m is their mean, and their spread only widens the interval.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
@@ -444,7 +444,7 @@ def _interval(
 
 
 def _end(excess: Callable[[float], float], start: float, step: float, least: float) -> float:
-    """The point on one side of the start where the excess turns positive; else the least shift."""
+    """The point on one side of the start where the excess turns positive; else the last tried."""
     near, far = start, max(start + step, least)
     while excess(far) < 0:
         if far == least or abs(far - start) > _LARGEST_STEP:

@@ -27,7 +27,7 @@ of h(c) less its mean over a new c_j, that is
 
 Now let S be the coins, T the output of the mechanism; T decides the guesses and their order.
 Suppose canary i is guessed j-th, and write u_i(S, T) for g_j(c) if that guess is right, else 0.
-Flipping coin i turns c_j alone, leaves g_j as it is, and S with it flipped is as likely as S. So
+Flipping coin i flips c_j alone, leaves g_j as it is, and S with it flipped is as likely as S. So
 the mean of (1) over S and T is a sum over the guessed canaries i of
 
     E u_i(S, M(S)) - e^epsilon E u_i(S, M(S with coin i flipped)) <= delta max g,
@@ -61,7 +61,7 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m; the auditor abstains on the others.
+      r: Number of guesses, at most m; the auditor abstains on the rest.
       v: Number of correct guesses, at most r.
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
@@ -161,7 +161,7 @@ def binomial_probability(
 
 
 def check_counts(m: int, r: int, v: int) -> None:
-    """Raise InputError unless 0 <= v <= r <= m and m is at least 1."""
+    """Raise InputError unless 0 <= v <= r <= m and m is in 1 to 10^7."""
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
     if m > _MOST_EXAMPLES:
@@ -235,9 +235,9 @@ def sharp_p_values(m: int, r: IntArray, v: IntArray, epsilon: float, delta: floa
 
     It is f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for p
     = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The module's docstring proves the
-    bound. It is attained: on r canaries drawn at random use randomised response, conditional on v
-    or more correct answers with probability min(1, m delta g / (1 - f(v))). That satisfies
-    (epsilon, delta)-DP.
+    bound. It is attained: on r canaries drawn at random use randomised response, and with
+    probability min(1, m delta g / (1 - f(v))) condition it on v or more correct answers. That
+    satisfies (epsilon, delta)-DP.
 
     Args:
       m: Number of canaries, each included with probability 1/2.

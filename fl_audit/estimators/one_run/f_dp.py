@@ -41,7 +41,7 @@ follows.
 
 For epsilon-DP (2) is solved by B / (B + P(N < v)), N ~ Binomial(r, e^epsilon / (1 + e^epsilon)), B
 = P(N = v) / (1 - e^epsilon (r - v) / v): the exact worst case P(N >= v) with the probabilities
-beyond v replaced by the geometric series that bounds them. This is the loss of (2).
+beyond v replaced by the geometric series that bounds them. That is what (2) loses.
 """
 
 import math
@@ -140,11 +140,11 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     """The largest epsilon whose Gaussian trade-off the correct guesses reject.
 
     For each r of `few_numbers_of_guesses` the ceil(r / 2) largest scores are guessed to be included
-    and the floor(r / 2) smallest to be excluded; m / 8 and m / 16 guesses are from the top alone.
-    Each of these orders has a fixed share of alpha (plan.py), and each r an equal share of that, so
-    that the order, r and level of a test are fixed in advance, as Theorem 3.2 requires. The largest
-    mu that any test rejects becomes epsilon at delta, by the Gaussian mechanism with noise
-    multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite if mu is above 0.
+    and the floor(r / 2) smallest to be excluded; two more tests guess m / 8 and m / 16, from the
+    top. Each of these orders has a fixed share of alpha (plan.py), and each r an equal share of
+    that, so that the order, r and level of a test are fixed in advance, as Theorem 3.2 requires.
+    The largest mu that any test rejects becomes epsilon at delta, by the Gaussian mechanism with
+    noise multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite if mu is above 0.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
@@ -193,7 +193,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 
 
 def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
-    """The numbers of guesses m / 2, m / 16, m / 128 ..., as long as they can reject anything.
+    """The numbers of guesses m / 2, and m / 16, m / 128 ... as long as they are not too few.
 
     All m are rarely the best number, because the middle half of the scores is the least
     informative. Fewer than 4 log2(1 / alpha) guesses show little even if all are right.

@@ -1,7 +1,7 @@
 """Guesses at inclusion from the largest and the smallest scores, and the published bound.
 
 `one_run` selects the best numbers of guesses on the data, as its authors do, and is therefore
-invalid after selection; `one_run_valid` (valid.py) corrects for the choice.
+invalid after selection; `one_run_valid` (valid_guesses.py) corrects for the choice.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def _right_from_top(wrong: FloatArray, right: FloatArray) -> IntArray:
 def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> int:
     """The number of guesses r with the largest one-run bound; 0 if none exceeds 0.
 
-    `correct` are the correct guesses by r = 0..m, negative for no candidate.
+    `correct` are the correct guesses by r = 0..m, negative where r is no candidate.
 
     A single bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon,
     so once any rejects, only those that do remain candidates.

@@ -105,12 +105,12 @@ class GuessOrder:
         return np.asarray(delta * (np.exp(np.minimum(epsilons, 700.0)) + 1))
 
     def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
-        """The correct guesses of each number of guesses.
+        """The correct guesses among each number of guesses.
 
-        Guesses from the top would all be right if every canary were included. So the share of
-        included canaries beyond two standard deviations of fair coins is subtracted from them.
-        Counting fewer correct guesses keeps a bound valid, and with fair coins hardly any are
-        subtracted.
+        Guesses from the top would all be right if every canary were included. So the excess of
+        included over excluded canaries, beyond two standard deviations of fair coins and as a share
+        of all, is subtracted from them. Counting fewer correct guesses keeps a bound valid, and
+        with fair coins hardly any are subtracted.
         """
         if self.where == "pairs":
             return np.asarray(right_among_surest(scores)[totals])
@@ -229,7 +229,7 @@ def pooled(scores: CanaryScores) -> FloatArray:
 def chances_included(ascending: FloatArray) -> list[FloatArray | None]:
     """The probability that each canary was included, by a mixture fitted to scores without coins.
 
-    Each row, of shape (samples, m), has its own mixture of two equal halves, both normal or both
+    Each row of (samples, m) scores has its own mixture of two equal halves, both normal or both
     Student's t with 3 degrees of freedom, whichever is likelier. The included half reaches farther
     up, by center and scale together. None if one distribution fits about as well.
     """
@@ -316,7 +316,7 @@ _FALL = 3.0
 """Beyond, the level falls with this power of the ratio."""
 
 _FARTHEST = 16
-"""The largest ratio."""
+"""The largest ratio of a tested number to the plan's, or the reverse."""
 
 _NEXT_TO_NONE = 1e-300
 
@@ -366,11 +366,11 @@ def spare_for_delta(m: int, m_delta: float, alpha: float) -> float | None:
     """The part of the failure probability reserved for delta, independent of the scores.
 
     It is a multiple of m delta, and the delta factor of all tested numbers of guesses must not
-    exceed that multiple. It is 1/10, for which at log odds near 0 the fewest have to be 81 guesses
-    or more (`_fixed`). With fewer than 162 canaries the fewest is m / 2, which determines the
-    multiple. If that part is too large, 1/10 is tried; if that is too large as well, it is None:
-    the numbers of guesses are then the same for all scores, and each boundary reserves its own
-    part.
+    exceed that multiple. The multiple is 1/10, for which at log odds near 0 the fewest have to be
+    81 guesses or more (`_fixed`). With fewer than 162 canaries the fewest is m / 2, which
+    determines the multiple. If that part is too large, 1/10 is tried; if that is too large as well,
+    it is None: the numbers of guesses are then the same for all scores, and each boundary reserves
+    its own part.
     """
     parts = (m_delta * max(0.1, _FOR_DELTA / math.sqrt(m / 2)), m_delta / 10)
     return next((part for part in parts if part <= alpha / 3), None)
@@ -436,7 +436,8 @@ def _fixed(
 
     The fewest are (0.6 m delta / alpha)^2, and at most m / 2: at log odds near 1.4, all r from
     there on together lose up to two thirds of alpha to delta (`Boundary.delta_factor`), and less at
-    larger log odds. If a part is reserved for delta, they lose no more than that.
+    larger log odds. With a part `spare` for delta they are (0.9 m delta / spare)^2 instead, and
+    lose no more than that.
     """
     if spare is None:
         for_delta = 0.6 / (order.share * level)

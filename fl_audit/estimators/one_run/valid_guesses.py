@@ -25,13 +25,13 @@ _NEGLIGIBLE = 1e-9
 """The probability that the walk may drop at each r, in units of alpha."""
 
 _TRIED = 5
-"""The number of epsilons, without the largest, at which the chance with delta is computed first."""
+"""The number of log odds, without the largest, where the chance with delta is computed first."""
 
 _FINER = 20
-"""The number of epsilons around the least of these chances, if all are too large."""
+"""The number of log odds around the least of these chances, if all are too large."""
 
 _LARGER = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""The step from an epsilon to a larger one, whose rejection implies that of the epsilon."""
+"""Steps from log odds to larger ones, whose rejection implies that of the smaller."""
 
 _TOLERANCE = 1e-7
 """Subtracted from the bound, to err on the valid side."""
@@ -81,8 +81,8 @@ class WalkEvent:
         below alpha. At delta = 0 the probability grows with epsilon. With a larger delta it may
         fall first, and the search goes down from where the probability at delta = 0 reaches alpha.
 
-        With a spared part, the probability without delta has to be below the rest, and delta to add
-        no more than is spared (the theorem in plan.py).
+        With a spared part, the probability without delta has to be below the rest, and delta must
+        add no more than is spared (the theorem in plan.py).
         """
         if self._limit is None:
             return self._lowest
@@ -125,7 +125,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _limit(self) -> float | None:
-        """The log odds at which the chance without delta reaches `_left`; None at epsilon 0."""
+        """Log odds where the chance without delta reaches `_left`; None if at epsilon 0 already."""
         crossing, lowest, left = self.crossing, self._lowest, self._left
         if crossing(lowest) >= left:
             return None
@@ -293,12 +293,12 @@ _PLANNED = 8
 
 _STEP = 0.01
 _FARTHEST = 8.0
-"""Boundaries are tried up to this distance above epsilon."""
+"""Boundaries are tried up to this distance above the log odds of epsilon."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneRunRegion:
-    """The event that the walk of a plan's correct guesses reaches a boundary; None if none can."""
+    """The event that the walk of correct guesses reaches a boundary; None if no event rejects."""
 
     plan: GuessPlan
     boundary: Boundary | None

@@ -1,11 +1,11 @@
 """The random walk of correct guesses, and the probability that it reaches a boundary.
 
 Guess about the canaries in an order that may depend on all scores but on no coin, and let W_r be
-the number right among the first r. Under epsilon-DP, given the scores, each guess is right with
-probability at most p = e^epsilon / (1 + e^epsilon), given all earlier ones (Steinke et al. 2023,
+the number right among the first r. Under epsilon-DP each guess, given the scores and all earlier
+guesses, is right with probability at most p = e^epsilon / (1 + e^epsilon) (Steinke et al. 2023,
 proof of Proposition 5.1). So the walk W is dominated, in all its steps at once, by one with
-independent steps of probability p, and so is the probability that W_r >= b_r for some r of a
-boundary b. One test covers all r without a union bound.
+independent steps of probability p; so is the probability that W_r >= b_r for some r of a boundary
+b. One test covers all r without a union bound.
 """
 
 import functools
@@ -34,11 +34,11 @@ class Boundary:
     heights: IntArray  # correct guesses b_r in [1, r]
 
     def crossing(self, epsilon: float, negligible: float = 1e-20) -> float:
-        """The chance of the event if each guess is right with e^epsilon / (1 + e^epsilon).
+        """The event's chance if each guess is right with chance p = e^epsilon / (1 + e^epsilon).
 
         A path with k correct guesses out of r has the chance p^k (1 - p)^(r - k), so the paths that
         cross are the same for all epsilons, and only their weights differ, by the ratio of these
-        chances. The walk is thus simulated at one epsilon of each range, and the chances at the
+        chances. The walk is thus computed at one epsilon of each range, and the chances at the
         others take a sum. At each r, paths less likely than `negligible` are dropped and count as
         crossed, so that the chance errs upwards.
 
@@ -80,9 +80,9 @@ class Boundary:
         decides at least one of them, so single events W_r >= b_r add up. Second, consider all r >=
         r0 together: each contains the first r0 guesses. Of r0 - 1 of these other than j, the number
         N of resampled ones is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1]. Given all else,
-        guess j decides only at one value of their sum, so with probability at most the mode of
-        Binomial(N, p). The events below r0 are added one by one, the others taken together, for the
-        best r0.
+        guess j decides only at one value of their sum, so with at most the probability of the mode
+        of Binomial(N, p). The events below r0 are added one by one, the others taken together, for
+        the best r0.
         """
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)

@@ -133,8 +133,8 @@ def allowed_false_positives(false_positive_rate: float, num_excluded: int) -> in
 def balanced_accuracy(scores: CanaryScores) -> float:
     """The best mean of true positive and true negative rate over all thresholds.
 
-    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on the same scores, so it
-    is worse on fresh ones, and even uninformative scores give a value above 1/2.
+    It is (1 + max(TPR - FPR)) / 2, at least 1/2. The threshold is chosen on the same scores, so its
+    accuracy on fresh ones is lower, and even uninformative scores give a value above 1/2.
 
     Raises:
       NotApplicableError: There are no included or no excluded scores.
@@ -210,7 +210,7 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
 
 
 def _shares_below(points: FloatArray, others: FloatArray) -> FloatArray:
-    """Shares of the others below each point, ties half, in the order of size."""
+    """Shares of the others below each point, ties as a half, by ascending point."""
     points, others = np.sort(points), np.sort(others)
     below = np.searchsorted(others, points, "left") + np.searchsorted(others, points, "right")
     return np.asarray(below / (2 * len(others)))

@@ -45,7 +45,7 @@ def bootstrap_interval(
 ) -> ApproximateInterval:
     """A bias-corrected percentile interval for a statistic of the scores.
 
-    Included and excluded scores are each resampled with replacement, in equal number. The interval
+    Included and excluded scores are each resampled with replacement, to the same size. The interval
     is approximate: right in the limit of many scores and for smooth statistics. It is not a valid
     bound: for a few scores, for extremes (a largest score, a rate at next to no false positives)
     and for statistics that are maximised on the scores it covers less often than stated. In
@@ -236,7 +236,7 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
 
     Raises:
       InputError: The confidence is out of range.
-      NotApplicableError: No guess is wrong, so that the interval is not defined.
+      NotApplicableError: No guess of this kind is wrong: the interval is not defined.
 
     >>> bound = katz_log_bound(ConfusionCounts(10, 1000, 10, 10000), "included", 0.95)
     >>> round(math.exp(bound.epsilon), 2), round(math.exp(bound.log_ratio), 2)

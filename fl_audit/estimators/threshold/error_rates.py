@@ -233,7 +233,7 @@ def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:
 def true_positive_band(n: int, confidence: float, favoured: int | None = None) -> TruePositiveBand:
     """The band on the true positive rates for n included scores.
 
-    `favoured` is the rank that gets most of the level, chosen before there are scores.
+    `favoured` is the rank whose level is raised most, chosen before there are scores.
 
     >>> band = true_positive_band(1000, 0.95)
     >>> band.ranks[:6].tolist(), int(band.ranks[-1])

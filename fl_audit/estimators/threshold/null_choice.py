@@ -4,7 +4,7 @@ With a known null, excluded scores are not needed for the bound, so they can tes
 reject it, the empirical null is used.
 
 A null by design (this program drew the canaries and scored them) can be false only by a fault of
-the program. It is rejected below REFUTED_BELOW, at almost no cost in confidence.
+the program. It is rejected at p-values below REFUTED_BELOW, at almost no cost in confidence.
 
 A null that the caller states (--dim) may well be wrong: for another model, or for scores that are
 not cosines with one vector. So the failure probability alpha of a bound is divided. The null is
@@ -41,7 +41,7 @@ class ChosenNull:
     """The null on which a bound rests."""
 
     tail: NullTail | None  # None for the empirical null
-    confidence: float  # the failure probability for a bound under the null
+    confidence: float  # of a bound under this null
     assumption: str = (
         ""  # the assumed tail, as a sentence after a space; empty if nothing is assumed
     )

@@ -56,8 +56,8 @@ def strongest_threshold(
 ) -> ThresholdBound:
     """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
 
-    `positives` are bounds on the false positive rates, or these rates. All arrays have one entry
-    per threshold, of which there is at least one.
+    `positives` are bounds on the false positive rates, or the rates themselves. All arrays have one
+    entry per threshold, of which there is at least one.
 
     >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
     >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold

@@ -92,7 +92,7 @@ class RejectedClaim:
 def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
 
-    `confidence` is the probability that no test fails.
+    `confidence` is the least probability that no test fails.
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
@@ -135,7 +135,7 @@ def largest_rejected_claim(
     log_levels = np.log(tests.levels)
 
     def least_excess(index: npt.NDArray[np.int64], claim: float) -> FloatArray:
-        """A lower bound on the log of p-value over level, from the middle of V's range only."""
+        """A lower bound on the log of p-value over level, from the upper half of V's mass only."""
         k = above[index]
         rates = largest_rate(tests.cells[index, middle], claim)
         with np.errstate(divide="ignore"):

@@ -130,7 +130,7 @@ def _favoured(null: Null, num_included: int, delta: float, confidence: float) ->
 
 
 def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
-    """The guess with the smaller limit on TPR at the middle of the false positive rate."""
+    """The guess with the smaller limit on TPR at the expected false positive rate."""
     rate = best.rank / (best.num_excluded + 1)
     by_included = math.exp(best.claim) * rate + setting.delta
     by_excluded = 1 - math.exp(-best.claim) * (1 - setting.delta - rate)
