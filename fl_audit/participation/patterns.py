@@ -290,7 +290,7 @@ BERNOULLI = ParticipationPattern(
 class Urn:
     """An urn of the real clients, numbered from 0, and the pool's canaries, numbered after them.
 
-    A round draws `sample_size` of them.
+    A round draws up to `sample_size`.
     """
 
     roster: Roster
