@@ -16,8 +16,7 @@ GaussianFixed(noise_multiplier=1.0, epsilon=None, clip_norm=0.5, zeroing=None)
 `fl_audit.load_config` reads the same tables from a TOML file.
 
 A config has one table per topic. Reading it checks types, ranges and unknown keys. `kind` selects
-the variant of a task, a participation pattern or a mechanism; each variant accepts only its own
-keys.
+the variant of a table, such as [mechanism]; each variant accepts only its own keys.
 """
 
 from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries

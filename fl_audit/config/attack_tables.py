@@ -153,13 +153,13 @@ class AttackConfig(Table, frozen=True):
 
 
 class FederatedAttackConfig(Config, frozen=True):
-    """Everything that defines an attack on a run's clients: a baseline run, and [attack]."""
+    """Everything that defines an attack on a run's clients: the run, and [attack]."""
 
     attack: FederatedAttack = FederatedAttack()
 
 
 def load_attack_config(path: Path, overrides: list[str]) -> AttackConfig | FederatedAttackConfig:
-    """Loads the config of an attack; of a run's config, without canaries, runtime and logging."""
+    """Loads an attack's config; resets a run's canaries, runtime, ray, and audit except delta."""
     table = read_tables(path, overrides)
     if not _FEDERATED_SECTIONS & table.keys():
         import_plugins(table.get("plugins"), str(path))

@@ -1,7 +1,7 @@
 """Commitments: config, tests and claim of a run, fixed before training.
 
 A commitment is a file that may be published: claim and method in plain text, and HMAC-SHA256 of
-name and value of every key of the resolved config, under a nonce of 256 random bits. The nonce is
+each key and value of resolved config and inputs, under a nonce of 256 random bits. The nonce is
 in a second file, the opening, which stays with its owner until the run is over. Without it, values
 cannot be found by trying likely ones, so even a small seed does not reveal coins and canaries. With
 it, any key can be checked by itself, and no other value fits.
@@ -67,7 +67,7 @@ class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
       claim: The config keys of the claim, in plain text.
       method: The config keys of the tests, in plain text, and the tests that they select.
-      config: HMAC-SHA256 of every key of the resolved config, by key.
+      config: HMAC-SHA256 of each key of config and inputs, by key.
     """
 
     format_version: int

@@ -58,7 +58,7 @@ class RunDesign:
         return len(self.included)
 
     def canary_scores(self, scores: npt.NDArray[np.float64]) -> CanaryScores:
-        """The scores of the whole pool, float64 of shape (num_canaries,), by inclusion."""
+        """Splits scores of the pool, float64 of shape (num_canaries,), by inclusion."""
         canaries = self.config.canaries
         return CanaryScores(
             scores[self.included],
@@ -82,14 +82,14 @@ class RunDesign:
 
     @property
     def secret_from(self) -> Literal["run", "config"] | None:
-        """The secret from which the schedule is drawn, in words; None if the seed determines it."""
+        """Whose secret draws the schedule, the run's or the config's; None if the seed does."""
         if self.secret is None:
             return None
         return "run" if self.config.schedule_secret is UNSET else "config"
 
     @property
     def draws_anew(self) -> bool:
-        """Whether the seed drew the schedule here, and a run draws its own from a secret."""
+        """Whether the seed drew this schedule although a run draws its own from a secret."""
         return self.secret is None and is_secret(self.config, self.schedule)
 
     @property

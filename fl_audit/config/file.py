@@ -77,7 +77,7 @@ def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
 def parse_config(table: Mapping[str, Any], name: str) -> Config:
     """Turns parsed TOML into a `Config`, with the kinds that its plugins register.
 
-    `name` names the config in error messages. Plugins are imported from `sys.path`.
+    `name` is for error messages. Plugins without a folder come from `sys.path`.
     """
     import_plugins(table.get("plugins"), name)
     _check_threat_models(table, name)
@@ -87,7 +87,7 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
 
 
 def load_recorded(path: Path) -> Config:
-    """Reads the config in the folder of a trained run by `recorded_config`."""
+    """Reads the file of a trained run's config with `recorded_config`."""
     return in_folder(recorded_config(read_toml(path), str(path)), path.parent)
 
 
@@ -95,7 +95,7 @@ def recorded_config(table: Mapping[str, Any], name: str) -> Config:
     """Turns the config of a trained run into a `Config`; imports no plugin.
 
     In a run with plugins, tables of unregistered kinds keep their recorded keys and values, and
-    plugins' additions are not checked.
+    names in [audit] may be unknown.
     """
     if not has_plugins(table):
         return parse_config(table, name)
@@ -207,7 +207,7 @@ def _shown(value: Any) -> str:
 
 
 def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: str) -> None:
-    """Raises InputError for the first unknown key, naming the nearest, or missing key."""
+    """Raises InputError for the first key that is refused, unknown or missing."""
     table_type, known = _select_variant(table, annotation, name, prefix)
     for key, value in table.items():
         if key in table_type.refused_keys:
@@ -294,7 +294,7 @@ def _apply_override(table: dict[str, Any], override: str) -> None:
 def set_key(table: dict[str, Any], path: str, value: Any, name: str) -> None:
     """Sets one key of a config file's table, such as `mechanism.noise_multiplier`, in place.
 
-    `name` names the change in the error message if the key belongs to no section.
+    `name` names the change in the error if a parent of the key is a value.
     """
     *sections, last = path.split(".")
     for key in sections:

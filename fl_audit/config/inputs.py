@@ -25,10 +25,10 @@ from fl_audit.tasks.kinds import PythonTask
 from fl_audit.tasks.learning_task import Examples, LearningTask
 
 MOST_CLIENTS = 64
-"""The number of clients whose examples are in the digest of the data."""
+"""At most this many clients have examples in the digest of the data."""
 
 _MOST_EXAMPLES = 1_000
-"""The number of their examples, and of held-out examples, in the digest."""
+"""At most this many examples of a client, and held-out ones, are in it."""
 
 PREFIX = "inputs."
 """The prefix of the keys of inputs, which distinguishes them from config keys."""
@@ -138,7 +138,7 @@ def read_recorded_inputs(folder: RunFolder) -> Inputs:
 def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
     """Refuses to resume a run whose inputs have changed.
 
-    Before its chain begins a run may lack the file, which is then written.
+    A run without a chain yet may lack inputs.json, which is then written.
     """
     if not folder.inputs.exists() and not folder.chain.exists():
         write_recorded_inputs(folder, inputs)  # the process was killed before it did

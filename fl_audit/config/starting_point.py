@@ -34,7 +34,7 @@ _VALUES: Mapping[str, _Values] = {
     "participation": {"rounds": 100, "clients_per_round": 20},
     "canaries": {"count": 1000, "family": "hadamard"},
 }
-"""Set keys: half of 1,000 canaries are included in 100 rounds of 20 clients, five per round. Delta
+"""Set keys: half of 1,000 canaries are included, five in each of 100 rounds of 20 clients. Delta
 follows from the number of clients.
 """
 
@@ -95,8 +95,7 @@ _LEFT_OUT = {
 def starting_config(task: str) -> str:
     """A config of a task in TOML, with each key's meaning as a comment.
 
-    Keys with a default are commented out. Keys that the task requires, such as a path, say "FILL
-    IN".
+    Keys not set in this module are commented out; required ones, such as a path, say "FILL IN".
     """
     known = list(TASKS)
     if task not in known:

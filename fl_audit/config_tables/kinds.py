@@ -34,7 +34,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     Attributes:
       path_keys: The keys of this table that name files; a relative path there starts at the config
         file's folder.
-      refused_keys: Keys of related tables that this one cannot have, with the reason, a clause.
+      refused_keys: Keys of related tables that this one refuses, with a clause that says why.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ()
@@ -62,7 +62,7 @@ def recorded_words(table: RecordedTable) -> str:
 
 
 _OURS = ("path_keys", "refused_keys")
-"""Attributes of every table's class that are not keys."""
+"""Class attributes that no recorded key may replace."""
 
 _kinds: dict[type, "Kinds[Any]"] = {}
 
@@ -102,7 +102,7 @@ class Kinds(Registry[KindType]):
     def recorded(self, table: Mapping[str, Any]) -> RecordedTable:
         """A recorded table of an unregistered kind; ValueError if it is malformed.
 
-        It holds the keys and their values, but no kind.
+        Keys, values and tag are kept; no `Kind` exists.
         """
         kind, keys = table.get("kind"), [key for key in table if key != "kind"]
         if not isinstance(kind, str):

@@ -181,9 +181,9 @@ CYCLIC_POISSON = ParticipationPattern(
 class BallsInBins(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="balls_in_bins"):
     """Each client draws a group; groups participate in turn (Chua et al. 2024, arXiv:2412.16802).
 
-    There are as many groups as possible with at least `clients_per_round` clients each on average.
+    There are as few groups as possible with at most `clients_per_round` clients each on average.
     Each client is in every round of its group. The secret choice of the group amplifies privacy
-    under independent noise, and under a matrix with fewer bands than groups.
+    under independent noise, and some matrices with fewer bands than groups.
     """
 
 
@@ -277,8 +277,8 @@ def without_replacement(
 ) -> IndexArray:
     """Uniform samples without replacement, one a row, int64 of shape (members, number).
 
-    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: the range
-    grows by one number at each draw, and a draw that repeats an earlier one becomes that number.
+    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each draw extends the
+    range by one number, which is taken if the draw repeats an earlier one.
     """
     sampled = np.empty((members, number), np.int64)
     for done in range(number):
@@ -349,7 +349,7 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:
-    """The probability p of a client that does not rest.
+    """Probability p that a client joins if not resting.
 
     Over all clients it is p / (1 + (separation - 1) p) on average.
     """

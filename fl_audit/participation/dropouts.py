@@ -2,9 +2,8 @@
 
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
-charged are left out. Accounting counts the rounds in which a client reports, known after training.
-If clients add the noise, the shares of dropped clients are missing, and the smallest round
-determines the bound.
+charged are left out. Accounting counts the rounds in which a client reports. If clients add the
+noise, the shares of dropped clients are missing, and the smallest round determines the bound.
 """
 
 import dataclasses
@@ -71,8 +70,7 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
     """The schedule of reporting clients and canaries.
 
     Raises:
-      InputError: Accounting relies on the pattern's sampling, or the pattern replays a log of
-        reports.
+      InputError: Accounting relies on the pattern's sampling.
     """
     parties = (schedule.client_attendance, schedule.canary_attendance)
     for attendance in parties:

@@ -1,4 +1,4 @@
-"""Replay of a production log, with canaries in the rounds of clients of the log.
+"""Replay of a production log; each canary copies the rounds of a logged client.
 
 A log is a CSV file with one row per participation, `round,client_id`, in any order. A round without
 clients is one row without a client, as `17,`.

@@ -203,7 +203,7 @@ SHUFFLE = ParticipationPattern(
 class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="bernoulli"):
     """Poisson sampling: each client participates in each round by an independent coin.
 
-    Under `largest_round` and `like_clients` excluded canaries count too, and send nothing.
+    Under `like_clients` excluded canaries count towards `largest_round`, and send nothing.
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
@@ -290,7 +290,7 @@ BERNOULLI = ParticipationPattern(
 class Urn:
     """An urn of the real clients, numbered from 0, and the pool's canaries, numbered after them.
 
-    A round draws `sample_size` of them.
+    A round draws up to `sample_size`.
     """
 
     roster: Roster
@@ -385,8 +385,8 @@ def sample(random: np.random.Generator, members: IndexArray | int, size: int) ->
 class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="uniform"):
     """A uniform sample of fixed size in each round, without replacement.
 
-    Under `like_clients` the sample is from clients and canaries together, and an excluded canary in
-    it sends nothing.
+    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded ones in
+    it send nothing.
 
     Attributes:
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
@@ -482,8 +482,8 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
 
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
-    arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` the sample is
-    from clients and canaries together, and an excluded canary in it sends nothing.
+    arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` without
+    `canary_mean_repeats`, canaries share the sample; excluded ones in it send nothing.
 
     Attributes:
       rounds: Number of training rounds.

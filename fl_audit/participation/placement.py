@@ -104,7 +104,7 @@ _FINEST_SHARE = 10_000
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
     """The mean itself if it equals one of the nearest possible means.
 
-    Raises InputError, with the nearest possible means, otherwise.
+    Else raises InputError, naming the nearest possible means.
     """
     nearest = [possible for possible in (below, above) if possible > 0]
     for possible in nearest:

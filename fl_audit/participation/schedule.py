@@ -75,7 +75,7 @@ class Attendance:
 
 @dataclass(frozen=True, eq=False)
 class CanaryAttendance(Attendance):
-    """The rounds of the included canaries, and of excluded ones if they were included.
+    """The rounds of included canaries, and those that excluded ones would have.
 
     Rounds are sampled for the whole pool, from one distribution and independently of the coins,
     which decide afterwards which canaries send an update. So the rounds of excluded canaries have
@@ -101,9 +101,9 @@ def included_among(sampled: Draw, included: npt.NDArray[np.bool_]) -> Draw:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """A participation pattern: a function of the seed and the round alone.
+    """The cohorts of a run: a function of the seed and the round alone.
 
-    Rounds count from 0. No draw depends on earlier draws, so a resumed run has the same cohorts as
+    Rounds count from 0, and may be requested in any order, so a resumed run has the same cohorts as
     an uninterrupted one.
 
     Attributes:
@@ -133,12 +133,12 @@ class Schedule:
 
     @property
     def client_participations(self) -> int | None:
-        """The largest number of rounds of a real client; None if it is random."""
+        """The largest number of rounds of a real client; None if secret."""
         return self.client_attendance.sampling.most
 
     @property
     def canary_participations(self) -> int | None:
-        """The largest number of rounds of an included canary; None if it is random."""
+        """The largest number of rounds of an included canary; None if secret."""
         return self.canary_attendance.sampling.most
 
     def cohort(self, round_index: int) -> Cohort:

@@ -7,10 +7,10 @@ In units of the round's clip norm S, the noised sum of round t is
 in d dimensions; its squared length is m + r^2 + d z^2 on average. From this, `verdict.exposure`
 gives the scores of canaries, as from measured norms (Andrew et al. 2023, section 3).
 
-Real updates are unknown before training. The sum of n real updates at the clip norm is between
-sqrt(n) clip norms (orthogonal updates) and n clip norms (parallel updates) long. It is shorter if
-updates are shorter than the clip norm, and an adaptive clip norm follows the norms of updates. All
-unknowns are simulated at the ends of their range, so that a plan's interval covers them.
+Real updates are unknown before training. The sum of n real updates at the clip norm has a length
+from sqrt(n) clip norms (orthogonal updates) to n (parallel updates). It is shorter if updates are
+shorter than the clip norm, and an adaptive clip norm follows the norms of updates. All unknowns are
+simulated at the ends of their range, so that a plan's interval covers them.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ MIDDLE = Unknowns(alignment=0.1, drift=0.1, first_norm=1.0, last_norm=1.0)
 """The point for the tables' medians: nearly orthogonal updates, as in small models."""
 
 _DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
-"""Ends of alignment and drift; orthogonal updates come without drift, which they hardly have."""
+"""Ends of (alignment, drift); without (0, 1), as orthogonal updates hardly drift."""
 
 _NORMS = tuple(itertools.product((1 / FACTOR, FACTOR), repeat=2))
 
@@ -80,7 +80,7 @@ _MOST_CLIENTS = 1_000
 
 
 _FARTHEST = 1e60
-"""The largest simulated clip norm; float32 ends at 1e38, and squares overflow."""
+"""Largest simulated clip norm; above any float32, but with a finite square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
 
 
 def _overlap(run: PlannedRun) -> float:
-    """The mean share of a round's canaries that are also in another round."""
+    """The mean share of canaries that two rounds have in common."""
     each = np.bincount(run.canary)
     pairs = float(np.sum(np.sqrt(run.canaries))) ** 2 - len(run.canary)
     return float(each @ (each - 1)) / pairs if pairs > 0 else 0.0

@@ -157,7 +157,7 @@ class Calibration:
     """The measured time of the parts of a run on this machine.
 
     Attributes:
-      start_seconds: The seconds from loading the config to the end of the first round.
+      start_seconds: The seconds from the loaded config to the end of the first round.
       round_seconds: The seconds of a later round with its scoring and logs, on average.
     """
 

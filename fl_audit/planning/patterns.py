@@ -116,7 +116,7 @@ class _Pattern:
 def pattern_pairs(
     run: PlannedRun, others: Sequence[tuple[str, PlannedRun]]
 ) -> tuple[PatternPair, ...]:
-    """Each pattern compared with the one that leaks least, by attacker; empty without others."""
+    """Each pattern against the one that leaks least, by attacker; empty with one pattern."""
     patterns = [
         pattern
         for label, planned in (("the config", run), *others)

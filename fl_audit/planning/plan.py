@@ -42,10 +42,10 @@ _TRIALS = 39
 """The smallest number of trials whose range contains a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""Trials of variants and claims, and of slow predictions; 90 %."""
+"""Trials of variants, claims and slow predictions, for 90 %."""
 
 _FEWEST_TRIALS = 9
-"""Trials of slow variants and claims, and of the strongest statistic."""
+"""Trials of slow variants and claims, and to rank statistics."""
 
 _MANY_CANARIES = 10_000
 """With more canaries each trial is slow, because estimators sort the scores."""
@@ -55,7 +55,7 @@ _MANY_CANARIES = 10_000
 class Plan:
     """The expected outcome of a run before it is trained.
 
-    Other statistics than the strongest, predictions over the whole range of the unknowns, and
+    Statistics other than the strongest, predictions over the whole range of the unknowns, and
     variants are simulated at first use: the short answer takes one prediction and no variant.
 
     Attributes:

@@ -46,8 +46,8 @@ class PlannedRun(RunDesign):
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
         """The input of the statistics' null distributions.
 
-        The distribution of `gaussian` canaries is used for every family: a plan treats compared
-        vectors as dense, for which the bound for random signs is within a few percent.
+        Every family gets the null of `gaussian` canaries: a plan assumes dense vectors, for which
+        that of random-sign canaries is within a few percent of it.
         """
         uploads = self.schedule.canary_attendance.sampling.most_drawn
         shift = upload_shift(self.noise, uploads)
@@ -55,7 +55,7 @@ class PlannedRun(RunDesign):
 
     @property
     def fixed_norm(self) -> float | None:
-        """The norm of canaries without clipping; None with clipping."""
+        """The norm of canaries; None if the mechanism clips them."""
         mechanism = self.config.mechanism
         return MECHANISMS.kind_of(mechanism).canary_norm(mechanism)
 

@@ -128,11 +128,11 @@ class ClaimPower:
     Attributes:
       unfit: Why the canaries say nothing about the claim; None if they do.
       faults: Power by the actual noise; one entry if the config adds no noise.
-      parts: The power of the tests of noise and rate, for a claim that relies on sampling and is
+      parts: The noise and rate that tests detect, for a claim that relies on sampling and is
         tested by its parts; else None.
       accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
-      canaries_needed: Number of canaries with ENOUGH_POWER at that epsilon (of included canaries,
-        if tested by the parts): the config's number if it is enough; None if no number tried is
+      canaries_needed: Number of canaries with ENOUGH_POWER at `ideal_epsilon` (of included ones if
+        tested by the parts): the config's number if it is enough; None if no number tried is
         enough.
     """
 
@@ -177,7 +177,7 @@ class ClaimPower:
 
 
 def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
-    """Simulates the verdict on the config's claim; None without one."""
+    """Simulates the verdict on a claimed epsilon; None without one."""
     audit, release = run.config.audit, run.release
     if audit.claimed_epsilon is None:
         return None

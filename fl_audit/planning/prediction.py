@@ -74,7 +74,7 @@ def median_of(values: FloatArray) -> float:
 
 
 def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval:
-    """The median of `middle`, with ends that hold for the distributions of both samples."""
+    """The median of `middle`, with ends that hold for it and for each of `samples`."""
     ends = [ends_of(values) for values in (middle, *samples)]
     lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
     return Interval(median_of(middle), lower, upper)
@@ -232,7 +232,7 @@ def predict(
 def _extremes(
     ends: Mapping[Unknowns, Samples], statistics: Sequence[Statistic]
 ) -> dict[Unknowns, list[Statistic]]:
-    """The ends of the range with the lowest and the highest estimate of some statistics."""
+    """Ends of the range, with the statistics whose estimate is lowest or highest there."""
     chosen: dict[Unknowns, list[Statistic]] = {}
     for statistic in statistics:
         medians = {

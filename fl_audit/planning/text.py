@@ -244,7 +244,7 @@ def _power(plan: Plan) -> list[str]:
 
 
 def _patterns(plan: Plan) -> list[str]:
-    """The numbers of canaries that distinguish each pattern from the least one, by attacker."""
+    """Canaries to distinguish each pattern from the one that leaks least, by attacker."""
     rows: list[Sequence[str] | str] = []
     for words, pairs in itertools.groupby(plan.patterns, key=lambda pair: pair.attacker):
         found = list(pairs)
@@ -380,7 +380,7 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 def _largest_lower_bound(plan: Plan) -> list[str]:
-    """The expected bound and fit of the strongest statistic, in simulated runs."""
+    """Expected bound and estimate of the strongest statistic in simulated runs."""
     prediction, efficiency = plan.of_strongest()
     return [
         *_labelled("lower bound", f"ε ≥ {_best_bound(prediction)}{_efficiency_words(efficiency)}"),

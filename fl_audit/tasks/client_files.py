@@ -42,7 +42,7 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
 
 
 def _shaped(config: NpzTask, examples: Examples) -> Examples:
-    """Flat rows for a dense model; else images, those of height x width with a channel axis."""
+    """Flat rows for a dense model; else images; those of height x width get a channel axis."""
     inputs = examples.inputs
     if config.model == "dense":
         inputs = inputs.reshape(len(examples), -1)
@@ -102,7 +102,7 @@ def clients_task(
     *,
     model: str = "dense",
 ) -> LearningTask:
-    """The task of clients with examples of a classifier, a tenth held out if none is given."""
+    """A classifier's task on clients' examples; holds out a tenth if `held_out` is None."""
     if not clients:
         raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
     names = [*clients, "held out"]
@@ -189,7 +189,7 @@ _INDEX_NAMES = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_0__")
 
 
 def _is_index(name: str, column: AnyArray) -> bool:
-    """Whether a column holds row numbers: by its name, or if it is named `index` and counts."""
+    """Whether a column is row numbers: by name, or for `index` and `level_0` if it counts."""
     if name in ("index", "level_0"):
         return column.dtype.kind in "iu" and bool(np.all(np.diff(column) == 1))
     return _INDEX_NAMES.fullmatch(name) is not None

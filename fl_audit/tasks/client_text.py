@@ -220,7 +220,7 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Reads sentences, counts all words, and holds out every tenth unless its client's first."""
+    """Holds out every tenth sentence unless its client's first; counts words of the others."""
     counts: Counter[str] = Counter()
     client_of: dict[str, int] = {}
     number_of: dict[str, int] = {}  # of each word, in order of appearance

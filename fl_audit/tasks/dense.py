@@ -20,7 +20,7 @@ class Dense(Network):
 
 
 def dense_classifier(widths: Sequence[int], seed: int, accuracy_description: str) -> NetworkModel:
-    """The classifier of widths features, hidden, ..., classes, with weights drawn from the seed."""
+    """The classifier of `widths` (features, hidden, ..., classes), weights drawn from the seed."""
     check_model_size((rows + 1, columns) for rows, columns in itertools.pairwise(widths))
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     weights = [

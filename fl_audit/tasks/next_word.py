@@ -1,8 +1,8 @@
 """The next-word LSTM of Reddi et al. 2020 ("Adaptive Federated Optimization", appendix C).
 
 The layers are an embedding, one LSTM layer, a dense layer back to the embedding's width, and a
-dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. A task of it is any
-`client_id,text` CSV (`fl_audit.tasks.client_text`).
+dense layer to the vocabulary: 4,050,748 parameters at the paper's sizes. Any `client_id,text` CSV
+gives a task (`fl_audit.tasks.client_text`).
 """
 
 from dataclasses import dataclass

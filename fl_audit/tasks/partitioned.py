@@ -24,7 +24,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Shuffles examples into equal shares of clients client-0, ..., and held-out ones."""
+    """Shuffles examples into a nearly equal share for each client, and held-out ones."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(

@@ -27,7 +27,7 @@ class Classifier(Model):
     padding_label: int
     uncounted_labels: tuple[int, ...]  # further ones that do not count for accuracy
     accuracy_description: str
-    logits_in_blocks: Logits | None = None  # for `tf.vectorized_map`; None if `logits` is
+    logits_in_blocks: Logits | None = None  # for `tf.vectorized_map`, if it differs
 
     @property
     def has_log_odds(self) -> bool:

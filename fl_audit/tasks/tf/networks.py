@@ -33,7 +33,7 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
 # speed on a CPU; the result is that of Keras' LSTM. The gradient of the recurrent kernel is one
 # product over all steps, whereas automatic differentiation adds up one product for each step. The
 # products of a step, 16 columns at a time, are batched products with a batch of one and the large
-# matrix first: oneDNN's kernel for these is on one core 1.4 times (forward) and 1.8 times
+# matrix first: on one core oneDNN's kernel for these is 1.4 times (forward) and 1.8 times
 # (backward) as fast as a plain product with 16 rows. There is no mask. A step depends only on
 # earlier ones, so padding after a sequence changes no output and, as the loss does not count
 # outputs there, no gradient.
@@ -54,7 +54,7 @@ class _Step:
 def lstm_outputs(
     inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor
 ) -> tf.Tensor:
-    """Outputs (batch, steps, units) as Keras' of inputs (batch, steps, width), steps static."""
+    """Keras' outputs (batch, steps, units) for inputs (batch, steps, width), steps static."""
     columns = tf.transpose(inputs, [1, 2, 0])
     arguments = (columns, kernel, recurrent, bias)
     # Variables become tensors here, because tf.custom_gradient treats variables differently.
@@ -163,7 +163,7 @@ def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
 
 
 def convolve_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int = 1) -> tf.Tensor:
-    """A convolution as one product, for filters by client; 3.5 times as slow as `convolve`."""
+    """Convolution as a product, for clients' own filters; 3.5 times as slow as `convolve`."""
     rows, columns, _, width = filters.shape
     last_row, last_column = images.shape[1] - rows, images.shape[2] - columns
     patches = [
