@@ -116,7 +116,7 @@ def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:
 
 
 def _printable(name: str) -> str:
-    """A file's name, whose letters are no others than they look."""
+    """A file's name in ASCII, without look-alike letters."""
     return name if name.isascii() and name.isprintable() else ascii(name)
 
 
