@@ -1,9 +1,9 @@
 """Run folders and log folders: their files, and the lock of a folder.
 
-Training writes a run folder without estimators; the report reads it without TensorFlow. A log
-folder is written by a production system in any language, or by `RoundScorer`; docs/logs.md
-describes its format. The content of each is chained by digests (`round_chain`), and `locked` and
-`WriteLock` keep a second writer out of a folder.
+Training writes a run folder; the report reads it without TensorFlow. A log folder is written by a
+production system in any language, or by `RoundScorer`; docs/logs.md describes its format. The
+content of each is chained by digests (`round_chain`), and `locked` and `WriteLock` keep a second
+writer out of a folder.
 """
 
 import contextlib
@@ -248,7 +248,7 @@ class LogFolder(ScoredFolder):
     """Errors of the audit during training, a line each; may be missing."""
 
     def side_files(self) -> tuple[str, ...]:
-        """The names of files whose change leaves scores valid."""
+        """The names of files whose change causes no new scores."""
         described = (self.participation, self.noise_correlation, self.adaptive_clip)
         files = (*described, self.variables, self.claim, self.faults)
         return tuple(path.name for path in files)

@@ -118,7 +118,7 @@ def _unpacked(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
 
 @contextlib.contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """Opens a file; errors in the block from damage become an `InputError`."""
+    """Opens a file; errors on damaged content become an `InputError`."""
     try:
         with open_foreign(path) as file:
             yield file

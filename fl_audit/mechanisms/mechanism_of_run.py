@@ -87,7 +87,7 @@ _CLIPPED_NORM = 1e15
 """Above any adaptive clip norm; its square fits float32."""
 
 _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""The least and the largest norm under zeroing, in clip norms."""
+"""A canary's least and largest norm under zeroing, in clip norms."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
