@@ -194,7 +194,7 @@ class LogFolder(ScoredFolder):
     """The paths inside a log's folder, whose `canaries.csv` may lack the column `rounds`."""
 
     pool = _In("pool.json")
-    """The pool: format_version, family, seed, count and dim (JSON)."""
+    """The pool: format_version, family, seed, count, dim, inclusion (JSON)."""
 
     def identity(self) -> tuple[Path, ...]:
         """The files that define what is audited; all but the first may be missing."""

@@ -125,7 +125,7 @@ class Reported(_Line, frozen=True, tag="reported", kw_only=True):
 
     Attributes:
       files: The SHA-256 of its files, by name.
-      code: The SHA-256 of the code that wrote it; see `fl_audit.version`.
+      code: The SHA-256 of the code that wrote it (`fl_audit.version`).
     """
 
     files: dict[str, str]
