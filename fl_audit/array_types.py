@@ -1,4 +1,4 @@
-"""The types of arrays that travel between rooms."""
+"""The types of arrays that modules share."""
 
 import numpy as np
 import numpy.typing as npt

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
     The status is 0 for success, 2 for bad input or a system without room or permissions (reported
-    in one line), 3 for a contradicted claim, and 128 + N if signal N stopped a run.
+    in one line), 3 for a contradicted claim, 128 + N if signal N stopped a run, or a command's own.
     """
     with process.interrupts() as ctrl_c:
         try:

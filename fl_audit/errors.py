@@ -73,7 +73,7 @@ _TERMS = {
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint naming the known name for a term of the field, or the closest, else all names.
+    """A hint: the known name that means this term of the field, or the closest, else all names.
 
     >>> nearest("noise_multipler", ["noise_multiplier", "clip_norm"])
     "did you mean 'noise_multiplier'?"

@@ -1,4 +1,4 @@
-"""The extras of the package: optional dependencies besides NumPy and SciPy."""
+"""The extras of the package: its optional dependencies."""
 
 import importlib
 from types import ModuleType

@@ -29,7 +29,7 @@ def inner_product(left: npt.NDArray[Real], right: npt.NDArray[Real]) -> float:
 
 
 def euclidean_norm(vector: npt.NDArray[Real]) -> float:
-    """The Euclidean norm in float64, without a copy; squares of tiny or huge float32 need it."""
+    """The Euclidean norm in float64, without a copy; squares of float32 may leave its range."""
     return math.sqrt(inner_product(vector, vector))
 
 

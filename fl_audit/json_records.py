@@ -1,7 +1,7 @@
 """Frozen records as JSON objects, and back: one encoding for all reports.
 
 A dataclass is an object with a key for each field, a tuple a list, infinity the word "inf"; NaN is
-not allowed. `JSON_COMPUTED` names a record's properties that JSON repeats; fields with the metadata
+not allowed. `JSON_COMPUTED` names a record's properties that are written; fields with the metadata
 UNWRITTEN are never written, those with WRITTEN_IF_SET only if they differ from their default. A
 record with a custom encoding has `to_json` and the class method `from_json`.
 

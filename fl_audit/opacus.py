@@ -72,7 +72,7 @@ class CanaryGradients:
             `PrivacyEngine.get_epsilon` is a claim about them. With None each canary has `repeats`
             steps known to the attacker, and the claim is that of the noise without amplification by
             sampling.
-          repeats: The number of steps of a canary if they are known.
+          repeats: The number of steps of a canary without `sample_rate`.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md); "hadamard" is faster for
             large models.

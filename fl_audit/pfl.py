@@ -78,7 +78,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             sampled with it, and the accountant's epsilon is a claim about them. With None each
             canary has `repeats` iterations known to the attacker, and the claim is that of the
             noise without amplification.
-          repeats: The number of iterations of a canary if they are known.
+          repeats: The number of iterations of a canary without `sample_rate`.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md).
           canary_norm: The norm of a canary's statistics; None for 100 times the clip norm of a

@@ -64,7 +64,7 @@ LONGEST_SILENCE = math.inf if os.environ.get("FL_AUDIT_HEARTBEAT") == "off" else
 """
 
 _SILENT_SHARE = 0.1
-"""Share of the elapsed time without a line, which keeps logs of long runs short."""
+"""Least silence, as a share of a step's time, which keeps logs of long runs short."""
 
 
 @dataclass(eq=False)

@@ -1,14 +1,14 @@
 """Families of canary vectors: distributions of a canary's unit vector, and the scoring of a pool.
 
-A vector is a function of (seed, canary, dim), so it is never stored, and every process and machine
-generates the same one. An attacker's score is a cosine with such a vector. An excluded canary's
-vector is independent of training, so the cosine has a known distribution: that of a uniform
-direction (`gaussian`), of random signs (`rademacher`, `hadamard`), or of the compared vector's
-entries, which is not known in advance (`dirac`). docs/canaries.md compares them.
+A vector is a function of (seed, canary, dim), so it need not be stored, and every process and
+machine generates the same one. An attacker's score is a cosine with such a vector. An excluded
+canary's vector is independent of training, so the cosine is distributed as for a uniform direction
+(`gaussian`), for random signs (`rademacher`, `hadamard`), or as the compared vector's entries, not
+known in advance (`dirac`). docs/canaries.md compares them.
 
-Scoring regenerates the pool block by block, so its memory grows neither with the number of canaries
-nor with the dimension, and it uses every core (NumPy's generators and vector functions release the
-interpreter's lock). Only small pools are cached.
+Scoring of `gaussian` and `rademacher` regenerates vectors piece by piece, so its memory grows
+neither with the number of canaries nor with the dimension, and it uses every core (NumPy's
+generators and vector functions release the interpreter's lock). Only small pools are cached.
 
 >>> family = FAMILIES["rademacher"](seed=1, num_canaries=3, dim=1000)
 >>> signs = family.vector(2)
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # scoring needs NumPy alone
 
 @dataclass(frozen=True)
 class CanaryFamily(abc.ABC):
-    """A pool of random unit vectors of shape (dim,), each a function of (seed, canary, dim) alone.
+    """A pool of random unit vectors of shape (dim,), each a function of pool and canary alone.
 
     With `has_known_null` an excluded canary's cosine with a vector has a known distribution, which
     depends on the vector's `Concentration` if `null_depends_on_vector`.
@@ -80,7 +80,7 @@ class CanaryFamily(abc.ABC):
 
 
 class SignFamily(CanaryFamily):
-    """Canaries that are vectors of fair signs, independent within each canary."""
+    """Canaries that are scaled vectors of fair signs, independent within each canary."""
 
     null_depends_on_vector: ClassVar[bool] = True
 
@@ -151,8 +151,7 @@ class DiracFamily(CanaryFamily):
 PIECE = 1 << 18
 
 _MOST_KEPT = 1 << 22
-"""Pools with at most this many coordinates, 16 MB, are cached.
-"""
+"""Pools with at most this many coordinates, 16 MB, are cached."""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
 """A function that draws the next coordinates, up to a common factor; valid until its next call."""
@@ -408,8 +407,8 @@ def walsh_hadamard(values: FloatArray) -> FloatArray:
     """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
     TensorFlow multiplies, on the device that it sees, if this process has imported it; otherwise
-    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. It
-    computes in float64, because in float32 the seventh digit of a cosine depends on the device.
+    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. Both
+    compute in float64, because in float32 the seventh digit of a cosine depends on the device.
     """
     arrays = sys.modules.get("tensorflow") or np
     log_size = values.size.bit_length() - 1
@@ -435,8 +434,8 @@ class HalfNormals:
     """A source of independent N(0, 1/2) numbers from raw words; its buffers serve one thread.
 
     A word of 64 bits gives a pair r cos(a), r sin(a): r^2 = -ln u with u a uniformly drawn odd
-    multiple of 2^-32, a = pi k / 2^31 with k uniform over the integers from -2^31 below 2^31, all
-    in float32. The variance is 1/2, not 1, because a vector is normalised anyway.
+    multiple of 2^-32, a = pi k / 2^31 with k uniform over the integers in [-2^31, 2^31), all in
+    float32. The variance is 1/2, not 1, because a vector is normalised anyway.
 
     The differences from a normal distribution are:
 

@@ -34,9 +34,9 @@ _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
 class CanaryPool:
     """A pool of canaries, whose coins and vectors are functions of these values.
 
-    The same values give the same coins and vectors here, in `fl-audit run`,
-    and in every process and on every machine (`gaussian` up to the last bit of NumPy's `cos`,
-    `sin` and `log`, docs/canaries.md).
+    The same values give the same coins and vectors here, in `fl-audit run`, in every process and on
+    every machine (`gaussian` up to the last bit of NumPy's `cos`, `sin` and `log`,
+    docs/canaries.md).
 
     Attributes:
       seed: The seed of coins and vectors, at least 0; every audit needs a new one.
@@ -83,15 +83,14 @@ class CanaryPool:
         """Whether each canary is included in training, bool of shape (count,).
 
         Raises:
-          InputError: All coins are equal, or `count` is odd and half of the pool has to be
-            included.
+          InputError: All coins are equal, or `count` does not suit `inclusion`.
         """
         return draw_included(self.inclusion, self.seed, self.count)
 
     def vector(self, canary: int) -> npt.NDArray[np.float32]:
         """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
 
-        A client sends norm * vector(canary), with the sign of the model's movement. If the system
+        Its client sends norm * vector(canary), with the sign of the model's movement. If the system
         clips, choose a norm above every clip norm: clipping then gives the canary the largest norm
         of an update. A shorter canary may leak less than a client. If the system does not clip, or
         drops long updates, take the norm of a typical update: the audit then covers clients with
@@ -116,7 +115,7 @@ def _family(name: str, seed: int, count: int, dim: int) -> CanaryFamily:
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A `pool.json`; a reader without `inclusion` refuses the file."""
+    """A `pool.json`; readers that lack `inclusion` refuse one with it."""
 
     format_version: int
     family: str

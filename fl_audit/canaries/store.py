@@ -47,7 +47,7 @@ Identity = Mapping[str, int | str]
 """The keys `family`, `seed`, `count` and `dim` of a pool."""
 
 Put = Callable[[tuple[int, slice], Rows], None]
-"""A function that takes pieces of rows in any order and thread: ((canary, coordinates), piece)."""
+"""A function that takes pieces of rows, in any order and thread: (canary, coordinates), piece."""
 
 
 @dataclass(frozen=True, eq=False)

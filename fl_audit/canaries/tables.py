@@ -1,8 +1,8 @@
 """The config tables of canaries, and the data of canaries that hold examples.
 
-The data is a client's with wrong labels, or random. A model cannot learn wrong labels. The update
-of a client with random inputs has little in common with other updates, so it is visible in a sum of
-many. Random data is drawn independently for each canary, as in Pillutla et al. (2023,
+Data made here is a client's with wrong labels, or random. A model cannot learn wrong labels. The
+update of a client with random inputs has little in common with other updates, so it is visible in a
+sum of many. Random data is drawn independently for each canary, as in Pillutla et al. (2023,
 arXiv:2305.18447). It does not depend on a model: noise moves a model far from a public checkpoint
 within few rounds, and data optimised for the checkpoint loses its effect.
 """
@@ -19,8 +19,8 @@ from fl_audit.estimators.scores import Inclusion, check_inclusion
 from fl_audit.formats.score_file import ScoreFile
 
 Design = Literal["signs", "in_range"]
-"""The two values of an input's entries: plus and minus the data's largest value, which gives mean 0
-and little correlation, or its largest and smallest value, which pass a client's range check.
+"""The two values of an input's entries: plus and minus the data's largest magnitude, which gives
+mean 0 and little correlation, or its largest and smallest value, which pass a client's range check.
 """
 
 

@@ -137,7 +137,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 
 def _check_source(scores: Path) -> None:
-    """Raises InputError unless the path holds scores, before their options are checked."""
+    """Raises InputError unless the path holds scores, before options are checked."""
     from fl_audit.report.folder import check_holds_scores
 
     try:
@@ -235,7 +235,7 @@ def _request(arguments: argparse.Namespace) -> "EstimateRequest":
 
 
 def _settle_claim(arguments: argparse.Namespace) -> bool:
-    """Whether there is a claim: an option, else the claim.csv of a log folder."""
+    """Whether there is a claim, by an option or else by a log folder's claim.csv."""
     from fl_audit.formats.folders import LogFolder
 
     if any(getattr(arguments, name) is not None for name in _CLAIMS):

@@ -82,7 +82,7 @@ EXIT_NOT_AS_REQUIRED = 4
 
 
 def add_require(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that fails unless the verdict is a given outcome."""
+    """Adds the option that requires a consistent claim, or passed checks."""
     parser.add_argument(
         "--require",
         choices=("consistent", "checks"),
@@ -131,8 +131,8 @@ def write_junit(report: "Report", path: Path | None, required: Collection[str]) 
 def exit_status(report: "Report", required: Collection[str] = ()) -> int:
     """The exit status: 3 if the claim is contradicted, 4 if a requirement is not met, else 0.
 
-    With a stated claim, a mechanism that is not as configured gives 4 too. A verdict without one
-    gives 0.
+    With a stated claim, a failed mechanism check gives 4 too. Without one, the verdict does not
+    count.
     """
     verdict, checks = report.verdict, report.checks
     is_claimed = verdict is not None and verdict.claim.is_stated

@@ -104,7 +104,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
-    """Writes the in-toto statement of a run if verification found nothing wrong."""
+    """Writes the in-toto statement of a run without findings."""
     from fl_audit.formats.round_chain import read_chain
     from fl_audit.release_sheet.documents import in_toto_statement
 

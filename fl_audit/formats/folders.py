@@ -1,9 +1,9 @@
 """Run folders and log folders: their files, and the lock of a folder.
 
-Training writes a run folder without estimators; the report reads it without TensorFlow. A log
-folder is written by a production system in any language, or by `RoundScorer`; docs/logs.md
-describes its format. The content of each is chained by digests (`round_chain`), and `locked` and
-`WriteLock` keep a second writer out of a folder.
+Training writes a run folder; the report reads it without TensorFlow. A log folder is written by a
+production system in any language, or by `RoundScorer`; docs/logs.md describes its format. The
+content of each is chained by digests (`round_chain`), and `locked` and `WriteLock` keep a second
+writer out of a folder.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ class ScoredFolder:
     round_directions = _In("round_directions.npy")
     """The aggregates' directions (`DirectionLog`), for canaries with several rounds (NPY).
 
-    A run deletes it with the last round.
+    A run deletes it after training.
     """
     round_noise = _In("round_noise.npy")
     """The measurements of each aggregate's noise (`checks.noise_rows`), float32 (NPY)."""
@@ -66,9 +66,9 @@ class ScoredFolder:
     `round_concentrations`.
     """
     upload_directions = _In("upload_directions.npy")
-    """The uploads' directions by round and canary, if a canary has several (NPY).
+    """The uploads' directions by round and canary, if any canary has several (NPY).
 
-    A run deletes it with the last round.
+    A run deletes it after training.
     """
     kept_directions = _In("kept_directions.npz")
     """The data kept of `round_directions` (`attacks.own_sums.KeptSums`) (NPZ)."""
@@ -105,7 +105,7 @@ class RunFolder(ScoredFolder):
     """The resolved config (TOML)."""
 
     def identity(self) -> tuple[Path, ...]:
-        """The files that define the run, before its first round; the last may be missing."""
+        """The files that define the run before its first round; the last three may be missing."""
         sealed = (self.commitment, *self.withheld())
         return (self.config, self.canaries, self.inputs, *sealed)
 
@@ -114,7 +114,7 @@ class RunFolder(ScoredFolder):
         return (self.schedule_secret, self.opening)
 
     inputs = _In("inputs.json")
-    """The digests of the run's inputs besides its config (JSON), see `config.inputs`."""
+    """The digests of the run's inputs besides its config (JSON; `config.inputs`)."""
     schedule_secret = _In("schedule_secret")
     """The secret of the schedule (64 hexadecimal digits); missing if the seed draws the schedule.
     Anyone who has it knows the rounds of all clients.
@@ -136,7 +136,7 @@ class RunFolder(ScoredFolder):
     release_concentrations = _In("release_concentrations.npy")
     """The concentrations of differences of released models, like `round_concentrations` (NPY)."""
     aggregates = _In("aggregates.npy")
-    """Every aggregate's squared norm and product with the last one, by variable (NPY)."""
+    """Each aggregate's squared norm and product with the previous one, by variable (NPY)."""
     replay = _In("replay.json")
     """The findings of a replay of the first round, before it was trained (JSON)."""
     checkpoint = _In("checkpoint.npz")
@@ -144,9 +144,9 @@ class RunFolder(ScoredFolder):
     record = _In("run.json")
     """The record of the run (JSON; `run_record`); training writes it last."""
     model = _In("model.npz")
-    """The model after the last round (NPZ), see `model_file`."""
+    """The model after the last round (NPZ; `model_file`)."""
     initial_model = _In("initial_model.npz")
-    """The model before the first round, if a statistic needs it (NPZ)."""
+    """The model before the first round (NPZ)."""
     report_json = _In("report.json")
     """The report for programs; a run with this file is finished."""
     report_html = _In("report.html")
@@ -157,7 +157,7 @@ class RunFolder(ScoredFolder):
     """The output of TFF's worker process."""
 
     def released_model(self, completed: int) -> Path:
-        """The model after these rounds, kept until the next one is released, float32 (NPY)."""
+        """The model after `completed` rounds, kept until the next is released, float32 (NPY)."""
         return self.path / f"released_model_{completed:06}.npy"
 
     def direction_sum(self, name: str, count: int) -> Path:
@@ -165,7 +165,7 @@ class RunFolder(ScoredFolder):
         return self.path / f"direction_sum_{name}_{count:06}.npy"
 
     def direction_sums(self, name: str = "*") -> list[Path]:
-        """The existing sums of directions, of some vectors or of all."""
+        """The existing sums of directions, of one name or of all."""
         return sorted(self.path.glob(f"direction_sum_{name}_[0-9]*.npy"))
 
     def round_logs(self) -> tuple[Path, ...]:
@@ -194,7 +194,7 @@ class LogFolder(ScoredFolder):
     """The paths inside a log's folder, whose `canaries.csv` may lack the column `rounds`."""
 
     pool = _In("pool.json")
-    """The pool: format_version, family, seed, count and dim (JSON)."""
+    """The pool: format_version, family, seed, count, dim, inclusion (JSON)."""
 
     def identity(self) -> tuple[Path, ...]:
         """The files that define what is audited; all but the first may be missing."""
@@ -248,7 +248,7 @@ class LogFolder(ScoredFolder):
     """Errors of the audit during training, a line each; may be missing."""
 
     def side_files(self) -> tuple[str, ...]:
-        """The names of files that do not depend on the scores."""
+        """The names of files whose change causes no new scores."""
         described = (self.participation, self.noise_correlation, self.adaptive_clip)
         files = (*described, self.variables, self.claim, self.faults)
         return tuple(path.name for path in files)
@@ -271,10 +271,10 @@ LOCK_NAME = ".lock"
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder, which exists, while the block runs.
+    """Holds the lock of an existing folder while the block runs.
 
     The system releases the lock (flock) of a killed process, so that a leftover file does not block
-    others. Child processes do not hold it. Raises InputError if another process holds the lock.
+    others. Programs started inside do not hold it. Raises InputError if another process does.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)

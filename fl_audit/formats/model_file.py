@@ -67,7 +67,7 @@ _SEVERAL = "; one of .npy, .npz, .safetensors, .h5, .keras, or a folder of Tenso
 
 
 def read_saved_arrays(path: Path) -> list[NamedArray]:
-    """The arrays of real numbers in a file or folder from another program, by name.
+    """The floating-point arrays in a file or folder of another program, with names.
 
     Args:
       path: An NPY, NPZ or safetensors file, Keras' weights (HDF5 or .keras), or a checkpoint or

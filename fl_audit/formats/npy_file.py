@@ -19,7 +19,7 @@ from fl_audit.formats.text_files import atomic_writer, open_foreign
 AnyArray: TypeAlias = npt.NDArray[Any]
 
 _MOST_UNPACKED = 2**31
-"""The largest unpacked size of a compressed NPZ file, in bytes; others may be larger."""
+"""The largest unpacked size of an NPZ file in bytes, unless the file itself is larger."""
 
 _ZIP = b"PK\x03\x04"
 
@@ -118,7 +118,7 @@ def _unpacked(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
 
 @contextlib.contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """A file to read from; errors by damage in the block become an `InputError`."""
+    """Opens a file; errors on damaged content become an `InputError`."""
     try:
         with open_foreign(path) as file:
             yield file

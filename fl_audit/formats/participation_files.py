@@ -38,7 +38,7 @@ def canaries_text(
     """The file's text, with the columns `canary_id,included,rounds` and a row per canary.
 
     Rounds, from 0 here, count from 1 in the file and are separated by blanks; an excluded canary
-    has those of its participation if it were included. `arms` add a column `arm`.
+    has the rounds in which it would participate. `arms` add a column `arm`.
     """
     lines = [
         f"{canary},{int(is_in)},{' '.join(str(index + 1) for index in own)}"
@@ -53,7 +53,7 @@ def canaries_text(
 
 @dataclass(frozen=True, eq=False)
 class CanaryRow:
-    """A row of the file; rounds, from 0, are None and the arm is empty if the column is missing."""
+    """A row of the file; rounds, from 0, are None, and the arm is empty, without the column."""
 
     included: bool
     rounds: IndexArray | None
@@ -231,7 +231,7 @@ def read_participation(path: Path) -> Participation | None:
 
 
 def write_participation(path: Path, participation: Participation) -> None:
-    """Writes a participation.json, without the keys of patterns and uploads that are not set."""
+    """Writes a participation.json, without those keys of `_WRITTEN_IF_SET` that are None."""
     fields = dataclasses.asdict(participation)
     for name in _WRITTEN_IF_SET:
         if fields[name] is None:

@@ -6,8 +6,8 @@ SHA-256 of the previous link and of the line itself, so no line can be changed, 
 moved without rewriting all later ones. Lines are only added: a resumed run adds a line that says
 so, and then its rounds since the last checkpoint again. An incomplete last line is ignored.
 
-The chain also shows which files belong together: a file with another digest than in the chain is
-about another pool or other rounds.
+The chain also shows which files belong together: a file whose digest is not in the chain is of
+another pool or of other rounds.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
@@ -51,7 +51,7 @@ FORMAT_VERSION = 1
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="what"):
-    """One line; its name is the key `what`, its link the key `link`."""
+    """One line; the key `what` holds its kind, the key `link` its link."""
 
     link: str = ""
 
@@ -125,7 +125,7 @@ class Reported(_Line, frozen=True, tag="reported", kw_only=True):
 
     Attributes:
       files: The SHA-256 of its files, by name.
-      code: The SHA-256 of the code that wrote it; see `fl_audit.version`.
+      code: The SHA-256 of the code that wrote it (`fl_audit.version`).
     """
 
     files: dict[str, str]
@@ -185,7 +185,7 @@ def _last_line(path: Path) -> bytes:
 
 
 def _rows(path: Path, indices: Sequence[int]) -> Iterator[bytes]:
-    """Some rows of a log, in this order; empty if it has no such row."""
+    """Some rows of a log, in this order; a row that it lacks is empty."""
     if path.suffix == ".csv":
         lines = read_foreign(path).splitlines(keepends=True)[1:]
         yield from (lines[index] if index < len(lines) else b"" for index in indices)
@@ -224,7 +224,7 @@ class ChainWriter:
 
     @classmethod
     def begin(cls, path: Path, files: Iterable[Path]) -> "ChainWriter":
-        """Starts a chain, replacing an earlier one, with the existing files."""
+        """Replaces any earlier chain by a new one, which begins with the existing files."""
         first = linked(Begun(files=digests_of(files)), "")
         write_text(path, text_of(first).decode())
         return cls(path, first.link)
@@ -322,7 +322,7 @@ class Chain:
 
     @property
     def rounds_again(self) -> int:
-        """The number of rounds that were logged more than once."""
+        """The number of lines of rounds that later lines replace."""
         return sum(isinstance(line, Logged) for line in self.lines) - len(self.rounds)
 
     @property
@@ -336,7 +336,7 @@ class Chain:
 
     @property
     def is_scored(self) -> bool:
-        """Whether no round was logged after the last scores."""
+        """Whether no round or resume follows the last scores."""
         kinds = (Logged, Scored, Resumed)
         last = next((line for line in reversed(self.lines) if isinstance(line, kinds)), None)
         return isinstance(last, Scored)
@@ -375,12 +375,12 @@ class Chain:
 
     @property
     def files(self) -> dict[str, str]:
-        """The digests of complete files except reports, by name."""
+        """The digests in the first line and in the last scores, by name."""
         scored = self.last(Scored)
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names of existing files with another digest than in the chain."""
+        """The names of existing files whose digest is not that of the chain."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -389,7 +389,7 @@ class Chain:
         ]
 
     def changed(self, folder: Path) -> list[str]:
-        """The names of existing logs and files that differ from the scored ones."""
+        """The names of logs and files that differ from the scored ones."""
         rounds = self.rounds.values()
         logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
         rows = [row.name for row in self.changed_rows(folder)]
@@ -407,7 +407,7 @@ def read_chain(path: Path) -> Chain:
                 torn = True
                 break
             line = _decoded(path, number, text)
-            if text != text_of(linked(line, before)):  # which has no key twice
+            if text != text_of(linked(line, before)):  # so no key comes twice
                 broken.append(number)
             before = line.link
             lines.append(line)

@@ -171,7 +171,7 @@ class CosineLog(RoundArray):
         return int(self.array.shape[1])
 
     def written(self) -> npt.NDArray[np.bool_]:
-        """The completely written rounds, bool of shape (rounds,)."""
+        """Which rounds are written in full, bool of shape (rounds,)."""
         return np.array([bool(np.isfinite(row).all()) for row in self.array], dtype=bool)
 
     def row(self, round_index: int) -> npt.NDArray[np.float32] | None:
@@ -188,7 +188,7 @@ class CosineLog(RoundArray):
 class UploadCosines(CosineLog):
     """Canaries' cosines with their own uploads, float32 of shape (rounds, canaries).
 
-    NaN if a canary has no upload in a round, so that a row is never complete.
+    NaN if a canary has no upload in a round, so a row may stay incomplete.
     """
 
     def write(self, round_index: int, canary: int, cosine: float) -> None:
@@ -198,8 +198,8 @@ class UploadCosines(CosineLog):
 class ConcentrationLog(RoundArray):
     """Two sums for each round's vector, float64 of shape (rounds, 2).
 
-    A row holds the sums of cubes and of fourth powers of the vector scaled to norm 1. It is zeros
-    if the vector is zero, and NaN if the vector is unknown.
+    A row holds the sums of |a|^3 and of a^4 over entries a of the vector scaled to norm 1; 0 for
+    a zero vector, NaN for an unknown one.
     """
 
     dtype, what, row_shape = np.float64, "concentrations", (2,)
@@ -224,14 +224,14 @@ class ConcentrationLog(RoundArray):
 
 
 _COLUMNS = 1 << 14
-"""Columns per read: 128 MB of 2,048 rounds."""
+"""Columns per read: 128 MB for 2,048 rounds."""
 
 
 class DirectionLog(RoundArray):
     """Directions with their 4-norms, float32 of shape (rounds, 1 + width).
 
-    A row consists of the 4-norm of the direction, NaN until the row is written and 0 for a zero
-    vector, and of the image of the direction.
+    A row is the 4-norm of a direction, NaN until it is written and 0 for a zero vector, then its
+    image: the direction, or a random map of it (`attacks.directions`).
     """
 
     what = "directions"
@@ -266,7 +266,7 @@ class DirectionLog(RoundArray):
         return np.array(self.array[:, 0], np.float64)
 
     def columns(self, rounds: IndexArray) -> Iterator[FloatArray]:
-        """The images of some rounds, consecutive columns of float64 at a time."""
+        """The images of some rounds in float64, some columns at a time."""
         for start in range(1, self.array.shape[1], _COLUMNS):
             yield self.array[rounds, start : start + _COLUMNS].astype(np.float64)
 
@@ -302,7 +302,7 @@ class LoggedTotal:
             self._path.unlink()
 
     def add(self, round_index: int, change: Callable[[FloatArray], None]) -> None:
-        """Adds a round to the sum in place, unless it is in it, and writes the sum."""
+        """Adds a round by `change`, in place, unless the sum has it; writes the sum."""
         if self.rounds is None or round_index in self.rounds:
             return
         change(self.total)

@@ -38,18 +38,18 @@ class RunRecord:
       accuracy: The accuracy on held-out data after the last round.
       accuracy_description: The meaning of accuracy for the task, in words.
       training_seconds: The time spent in rounds of the engine, in seconds.
-      scoring_seconds: The time spent on canary cosines, in seconds.
+      scoring_seconds: The time spent on scoring rounds, in seconds.
       versions: The versions of the packages that affect results.
       variable_sizes: The number of parameters in each variable of the model.
       stopped_after: The number of rounds after which the run stopped because its claim was
         contradicted; None if all rounds were trained.
-      live: The lower bounds of each round; None if rounds cannot be tested.
+      live: The lower bounds from all rounds; None if they cannot be tested.
       finished: The end of training, in UTC as ISO 8601 to the second.
-      compile_seconds: The seconds that the engine spent on compiling in its last session, included
-        in the above; None, and omitted in the file, if the engine does not measure it.
+      compile_seconds: The seconds that the engine spent on compiling in its last session, mostly in
+        `training_seconds`; None, and omitted in the file, if the engine does not measure it.
       labels: The kind of the labels: classes, whose number gives the chance level of accuracy, or
         numbers, as in a regression, without a chance level.
-      model_sha256: The digest of the model after the last round, see `formats.model_file`.
+      model_sha256: The digest of the model after the last round (`formats.model_file`).
       schedule_secret: The origin of the schedule's secret, the run or the config; None, and omitted
         in the file, if the seed draws the schedule.
       format_version: The version of the file's format.

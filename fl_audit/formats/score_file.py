@@ -88,7 +88,7 @@ class ScoreFile:
         return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
-        """The scores, split into included and excluded canaries, with pairs in the same order."""
+        """The scores of included and of excluded canaries, each pair at the same index."""
         included, excluded = np.flatnonzero(self.included), np.flatnonzero(~self.included)
         if self.pair:
             names = np.array(self.pair)
@@ -317,7 +317,7 @@ INCLUSION_COLUMNS = (INCLUSION, PROBABILITY, PAIR)
 
 _KINDS: Mapping[str, Inclusion] = {kind: kind for kind in get_args(Inclusion)}
 _NEEDED: Mapping[Inclusion, str] = {"unequal_coins": PROBABILITY, "pairs": PAIR}
-"""The further column for a choice of included canaries."""
+"""The column that a choice of included canaries needs."""
 
 
 def _read_inclusion(

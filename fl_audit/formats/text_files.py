@@ -1,7 +1,7 @@
 r"""Text files: opening untrusted files, parsing, and atomic writes.
 
 A folder from an untrusted source may hold pipes, which block a reader, and links to devices, to the
-reader's other files, or to nothing. fl_audit opens every file by `open_foreign`, which accepts only
+reader's other files, or to nothing. fl_audit opens such files by `open_foreign`, which accepts only
 regular files. CSV, JSON and TOML are read strictly: errors raise an `InputError` of one line that
 names the file. Files are written atomically.
 
@@ -46,7 +46,7 @@ _MOST_BYTES = 1 << 28
 """The largest size of a file that is read completely, such as the report of a run."""
 
 _MOST_BYTES_OF_HOLES = 1 << 36
-"""The largest size of a file that is read although nearly all of it is zeros that no disk holds."""
+"""A larger file is refused if almost none of it is on the disk, as in a sparse file."""
 
 _LONGEST_LINE = 1 << 24
 
@@ -65,9 +65,9 @@ _KINDS = (
 
 
 def open_foreign(path: Path) -> io.BufferedReader:
-    """Opens a regular file for reading, or a pipe named in the call.
+    """Opens a regular file for reading, or a pipe named by a shell.
 
-    Raises OSError if the file cannot be opened, is a folder, pipe or device, or claims many
+    Raises OSError if the file cannot be opened, is a folder, device or other pipe, or claims many
     gigabytes with almost no data on the disk.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
@@ -215,7 +215,7 @@ def check_writable(path: Path) -> None:
 
 
 def delete_unfinished(path: Path) -> None:
-    """Deletes what killed programs left as they wrote `path`; what is still written is locked."""
+    """Deletes what killed programs left of `path`; files still being written are locked."""
     for left in unfinished_files(path.parent):
         if not left.name.startswith(f".{path.name[:40]}.") or left.is_symlink():
             continue
@@ -285,7 +285,7 @@ def in_turn(path: Path) -> Iterator[None]:
 
 
 def unfinished_files(folder: Path) -> list[Path]:
-    """The files and folders in a folder that a program was writing, mostly one that was killed."""
+    """Files and folders in a folder that a program is writing, or was when it was killed."""
     return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
 
 
@@ -294,7 +294,7 @@ def unfinished_files(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class CsvTable:
-    """A CSV: the names of its columns without blanks around them, its rows, and their lines."""
+    """A CSV: column names without blanks around them, rows, and the rows' line numbers."""
 
     header: list[str]
     rows: list[list[str]]
@@ -385,7 +385,7 @@ def is_plain_csv(path: Path) -> bool:
 
 
 def _with_points(path: Path, table: CsvTable) -> CsvTable:
-    """The table with decimal points; refuses a file with decimal commas and points."""
+    """The table with decimal points; refuses a mix of decimal commas and points."""
     commas, points = (
         next((n for n, row in enumerate(table.rows) if any(map(is_number, row))), None)
         for is_number in (_WITH_COMMA.fullmatch, _HAS_POINT.fullmatch)

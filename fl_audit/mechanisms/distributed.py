@@ -71,7 +71,7 @@ _WRAPPING = 1e-4
 """The probability that a coordinate wraps around, by which TFF chooses that factor."""
 
 _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
-"""A normal variable exceeds this many standard deviations with that probability."""
+"""A normal variable lies beyond this many standard deviations with that probability."""
 
 FIRST_CLIP_NORM = 0.1
 """The adaptive clip norm of the first round, as in TFF."""

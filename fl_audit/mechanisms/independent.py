@@ -1,4 +1,4 @@
-"""Independent noise in every round: Gaussian at a fixed or an adaptive clip norm, and none.
+"""Noise independent between rounds: Gaussian at a fixed or an adaptive clip norm, or none.
 
 An adaptive clip norm follows a noised count, which is released with the noised sum.
 """
@@ -185,7 +185,7 @@ def moving_clip_words(norm: float, quantile: float) -> str:
 
 
 def noise_with_count_words(record: RunRecord, distribution: str) -> str:
-    """A clause on noise, by its name, on the sum and on the count."""
+    """A clause on the noise, named `distribution`, of sum and count."""
     noise = record.release.noise
     return (
         f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {distribution} "

@@ -29,7 +29,7 @@ class AdaptiveClip:
       target_quantile: The target share gamma of updates below the clip norm.
       learning_rate: The rate eta of the geometric update, at least 0.
       count_stddev: The standard deviation sigma_b of the noise on the count, in clients.
-      denominator: The number n of clients by which the count is divided, for any cohort.
+      denominator: The fixed number n by which the count is divided, whatever the cohort.
 
     Raises:
       InputError: A number is out of its range.
@@ -50,7 +50,7 @@ class AdaptiveClip:
             raise InputError(f"denominator: must be positive, got {self.denominator}")
 
     def count(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """The noised counts of rounds, from the clip norms before and after each."""
+        """Noised counts, less half of `denominator`, from clip norms before and after."""
         moved = (np.log(after) - np.log(before)) / self.learning_rate
         return np.asarray((self.target_quantile - moved - 0.5) * self.denominator)
 
@@ -66,12 +66,12 @@ class AdaptiveClip:
         return self.learning_rate > 0 and self.rounding <= 0.1
 
     def is_limited(self, count: FloatArray) -> FloatArray:
-        """Whether a count is at or beyond an end of the share's range [0, 1]."""
+        """Whether a count means a share at or beyond 0 or 1, up to rounding."""
         return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)
 
 
 class Mechanism:
-    """The base of the tables of mechanisms, with `Table`.
+    """A base class of mechanisms' tables, next to `Table`.
 
     Attributes:
       zeroing: The zeroing of updates before the mechanism; None for none.
@@ -167,8 +167,8 @@ class MechanismKind(Generic[MechanismTable]):
       why_not_replayed: Why a round cannot be repeated with one seed, in words; None if it can.
       noise_words: Words that continue `clip_words`, on the noise of a run with noise.
       clip_words: A main clause on clipping, for people, without a full stop.
-      canary_norm: The norm of a canary's update, for a table; None if updates are clipped; a canary
-        is then long enough to be clipped.
+      canary_norm: The norm of a canary's update, for a table; None if updates are clipped, as a
+        canary is then longer than the clip norm.
       noise_stream: How correlated noise is computed from few vectors, for a table and a number of
         rounds; None without a matrix.
       adaptive_clip: The update rule of the clip norm, for a table, the noise of a round and the
@@ -197,7 +197,7 @@ class MechanismKind(Generic[MechanismTable]):
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 
     def __post_init__(self) -> None:
-        """Looks up the distribution by name, like the report of a finished run."""
+        """Looks up the distribution by name, as a finished run's report does."""
         known = self.noise_distribution.name
         if noise_distribution_named(known) is not self.noise_distribution:
             raise ValueError(f"another noise distribution {known!r} is registered")

@@ -84,10 +84,10 @@ def make_aggregator(
 
 
 _CLIPPED_NORM = 1e15
-"""Above any adaptive clip norm; its square is a float32."""
+"""Above any adaptive clip norm; its square fits float32."""
 
 _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""The least and the largest norm of a canary, over the clip norm."""
+"""A canary's least and largest norm under zeroing, in clip norms."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
@@ -201,7 +201,7 @@ def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     """A party whose update moves a round's sum under noise that each participant adds.
 
     The squared sensitivity is the sum of 1 / participants over the rounds of the worst member or,
-    if rounds are secret, over the smallest possible rounds.
+    if rounds are secret, over the rounds with the fewest.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -221,8 +221,8 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
     """The squared sensitivity to the worst rounds of one member, in squared clip norms.
 
-    The largest of any member, or an upper bound as if all coins included a member; None if each
-    round samples from all members, or there is no method for trees.
+    The largest of all members, or of all draws of a member's rounds, or an upper bound; None if all
+    rounds are possible.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):

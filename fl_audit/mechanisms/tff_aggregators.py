@@ -1,7 +1,7 @@
 """Aggregations that are missing in TFF and tensorflow-privacy; imports both.
 
-These are queries over the expected cohort, trees with restarts, noise correlated by a matrix, and
-plain sums that simulate secure aggregation: TFF leaves the protocol of a secure sum to the
+These are sums divided by the expected cohort, trees with restarts, noise correlated by a matrix,
+and plain sums that simulate secure aggregation: TFF leaves the protocol of a secure sum to the
 platform, and its runtimes in the Python package have none. Secure aggregation releases only the
 sum, so an attacker who sees results sees the same in both cases.
 """
@@ -35,7 +35,7 @@ def mean_over_expected_cohort(
 
 
 class MeanOverExpectedCohort(tff.aggregators.UnweightedAggregationFactory):
-    """The same for a query that needs the shapes of updates, known only when TFF creates it."""
+    """`mean_over_expected_cohort` of a query that needs updates' shapes, known only to `create`."""
 
     def __init__(
         self, make_query: Callable[[Any], tfp.SumAggregationDPQuery], expected_cohort: float
@@ -286,7 +286,7 @@ class SumOfUploads(tfp.SumAggregationDPQuery):
 
 
 class MeanOfNoisedUploads(tff.aggregators.UnweightedAggregationFactory):
-    """A factory of sums of noised uploads over the expected cohort."""
+    """Sums of noised uploads, divided by the expected cohort."""
 
     def __init__(self, clip_norm: float, noise_multiplier: float, expected_cohort: float) -> None:
         self.clip_norm = clip_norm

@@ -1,4 +1,4 @@
-"""Zeroing: updates with too large a coordinate count as zero before clipping."""
+"""Zeroing: an update with too large a coordinate becomes zero before clipping."""
 
 import math
 import typing

@@ -3,8 +3,8 @@
 Scores on examples follow Steinke et al. 2023, Algorithm 3. Each is a function of the release, of
 the canary's examples and of the seed, for included and excluded canaries alike. So, given the
 release, only the coins have to be guessed, as one-run bounds require. If the run leaks nothing, the
-scores of included and excluded canaries are exchangeable, because coins are fair and independent of
-examples; the empirical null needs this.
+scores of included and excluded canaries are exchangeable, because coins are alike and independent
+of examples; the empirical null needs this.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class StandIns:
 
     clients: Sequence[Examples]  # the examples of each, in the order of training
     counts: FloatArray  # the expected number of participants that each represents, (n,)
-    repeats: float  # the expected number of rounds of a participant, at least 1
+    repeats: float  # the larger expected number of rounds, of a canary or client, at least 1
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:

@@ -161,7 +161,7 @@ class LiveAudit:
 
     @property
     def _claim_epsilon(self) -> float:
-        """The lower bound of the test of the claim if it contradicts it; else 0."""
+        """The lower bound of the claim's test if it contradicts the claim; else 0."""
         if self._test is None or self._claim is None:
             return 0.0
         confidence = shared_confidence(self._audit)
@@ -183,7 +183,7 @@ class SharedCosines:
         self._included = context.run.included
 
     def round_cosines(self, index: int, members: IndexArray) -> CanaryCosines | None:
-        """The cosines of a round, counted from 0, with its canaries; None if not scored."""
+        """The cosines of a round, from 0, with canaries `members`; None if not scored."""
         scored = None if self._log is None else self._log.scored_round(index)
         if scored is None:
             return None
@@ -273,7 +273,7 @@ class RoundLoop:
         self._last = run.schedule.num_rounds
 
     def run_rounds(self, start: ReachedRound) -> ReachedRound:
-        """Runs the remaining rounds, or as many as a session or the live audit allow."""
+        """Runs the remaining rounds, or as many as a session or the live audit allows."""
         state, first = start.state, start.completed_rounds
         end = min(first + (self._engine.rounds_per_session or self._last), self._last)
 

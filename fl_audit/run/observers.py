@@ -272,7 +272,7 @@ class FaultLines(RoundObserver):
 
 
 class CanaryLines(RoundObserver):
-    """Repeats the canary check of canaries that are vectors, and ends the run if they are lost."""
+    """Repeats the canary check of vector canaries; lost ones end the run or cause a warning."""
 
     def __init__(self, run: "PreparedRun") -> None:
         self._run = run

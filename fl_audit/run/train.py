@@ -131,7 +131,7 @@ def _write_results(
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes the models, the score files and the vectors that scores compare, then the record."""
+    """Writes models, score files and concentrations of compared vectors, then the record."""
     canaries = run.config.canaries
     statistics = statistics_of(canaries, run.config.audit)
     write_model(folder.model, done.model)

@@ -170,9 +170,9 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
 
 
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
-    """The files of a checkpoint besides the logs, which later checkpoints replace.
+    """The files of a checkpoint, besides the logs, that later checkpoints replace.
 
-    `rounds` start with the first incomplete one.
+    `rounds` are those still to be trained.
     """
     completed = rounds.start
     every = audit.release_every or rounds.stop

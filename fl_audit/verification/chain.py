@@ -22,7 +22,7 @@ from fl_audit.number_words import count
 from fl_audit.verification.findings import Verified
 
 _SHOWN = 5
-"""The largest number of listed rounds of a file."""
+"""The most rounds that a finding about a file lists."""
 
 
 def verify_chain(
@@ -116,7 +116,7 @@ def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:
 
 
 def _printable(name: str) -> str:
-    """A file's name, whose letters are no others than they look."""
+    """A file's name in ASCII, without look-alike letters."""
     return name if name.isascii() and name.isprintable() else ascii(name)
 
 
@@ -174,7 +174,7 @@ def _rounds(rounds: Sequence[int]) -> str:
 
 
 def _verify_order(folder: RunFolder, chain: Chain, verified: Verified) -> None:
-    """Checks that a run's rounds are consecutive, except after the run was resumed."""
+    """Finds rounds, checkpoints, resumes and scores that are out of order."""
     completed = saved = 0
     for number, line in enumerate(chain.lines, start=1):
         wrong = None

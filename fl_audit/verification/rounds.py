@@ -44,7 +44,7 @@ def verify_metrics(
     clip_norm = None if is_adaptive else getattr(mechanism, "clip_norm", None)
     if read_foreign(path) != metrics_text(rows).encode():
         verified.add(path, "has other columns or text than a run writes")
-    for index, (row, bound) in enumerate(zip(rows, bounds, strict=False)):  # a report asks for each
+    for index, (row, bound) in enumerate(zip(rows, bounds, strict=False)):  # the report needs all
         cohort = design.schedule.cohort(index)
         sizes = {"num_clients": len(cohort.clients), "num_canaries": len(cohort.canaries)}
         noise = float(noise_on_sum(design.release.noise, sum(sizes.values())))
@@ -102,7 +102,7 @@ def _gram(run: FinishedRun, of_logs: RunScores) -> FloatArray | None:
 
 
 def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
-    """The share of each round's aggregate in the final model; None if the server is not linear."""
+    """Each round's weight in the final model; None if the server is not linear."""
     server = config.server
     if not isinstance(server, ServerSgd):
         return None
@@ -181,7 +181,7 @@ def _verify_noise(
     counts = rows.exceeding
     between = -np.diff(counts, axis=1, append=0)
     impossible = (counts[:, 0] > rows.dim) | (between < 0).any(axis=1)
-    if not is_on_grid:  # whose thresholds are others
+    if not is_on_grid:  # a grid has other ones
         least, most = between @ THRESHOLDS**2, between[:, :-1] @ THRESHOLDS[1:] ** 2
         impossible |= least > (1 + _ROUNDING) * norms**2
         impossible |= (counts[:, -1] == 0) & (most < (1 - _ROUNDING) * norms**2)

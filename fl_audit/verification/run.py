@@ -86,7 +86,7 @@ def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> No
 
 
 def _verify_texts(folder: RunFolder, verified: Verified) -> None:
-    """Finds keys that a file has twice, of which readers take either, and remarks in the config."""
+    """Finds keys given twice, of which readers take either one, and comments in the config."""
     known = (folder.commitment, folder.opening, folder.inputs, folder.record)
     for path in (*known, folder.compared_vectors, folder.replay, folder.report_json):
         objects: list[list[tuple[str, Any]]] = []
@@ -133,7 +133,7 @@ def _verify_inputs(
 def _design(
     config: Config, record: RunRecord, folder: RunFolder, verified: Verified
 ) -> RunDesign | None:
-    """The run as determined by config and seed; None if the folder lacks an input."""
+    """The run as determined by config and seed; None if it cannot be drawn."""
     why_not = _why_not_drawn(config, record, folder)
     if why_not is None:
         try:
@@ -165,7 +165,7 @@ def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str 
 
 
 def _has_plugins(config: Config) -> bool:
-    """Whether the config has unknown kinds for rounds, noise or words."""
+    """Whether participation, canaries or mechanism are of unknown kinds."""
     tables = (config.participation, config.canaries, config.mechanism)
     return any(isinstance(table, RecordedTable) for table in tables)
 

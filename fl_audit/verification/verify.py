@@ -24,7 +24,7 @@ WITHOUT_LINK = (
     "not covered without --link: a folder written anew as a whole, with its chain; losses, "
     "accuracies, times, versions and runtime; a round's concentration and tests of its noise"
 )
-"""What else a verification does not show that is not given the last link of the chain."""
+"""What else a verification cannot show without the last link of the chain."""
 
 
 def verify_folder(
