@@ -1,4 +1,4 @@
-"""Upper bounds against attackers who know the participation schedule, and who do not.
+"""Upper bounds against attackers who know the participation schedule, or do not.
 
 Both attackers see the noised aggregate of every round; an attacker who sees less, such as the final
 model alone, learns no more. Where clients add the noise, a third attacker sees single uploads. An
@@ -61,7 +61,7 @@ _TESTS = 4_000
 """The number of candidate thresholds."""
 
 _UNLIKELY = 1e-25
-"""The probability below which a number of rounds counts as the largest: far below any delta."""
+"""Less probable numbers of rounds count as the largest one; far below any delta."""
 
 _NO_SHIFT = 1e-9
 """Replaces a shift of 0 in a denominator."""
@@ -166,7 +166,7 @@ class SeenRounds:
 
 @dataclass(frozen=True)
 class SeenSeparatedRounds(SeenRounds):
-    """Gaussian releases in rounds that `MinSeparationSampling` draws and the attacker knows."""
+    """Gaussian releases in known rounds of `MinSeparationSampling`; `share` is its probability."""
 
     separation: int
 
@@ -218,7 +218,7 @@ class AttackerBounds:
 
 
 def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
-    """The bounds for one party against both kinds of attacker.
+    """The bounds for one party against each kind of attacker.
 
     Args:
       release: What was released.
@@ -295,7 +295,7 @@ def of_uploads(
 
 
 def _other_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
-    """Bounds for non-Gaussian noise; equal for both attackers."""
+    """All other bounds, equal for both attackers unless they rely on secret rounds."""
     distribution = noise_distribution_named(release.noise.distribution)
     guarantee = guarantee_to(release, party, delta)
     without = release.noise.noise_multiplier == 0
@@ -364,7 +364,7 @@ _MOST_CANARIES = 10**8
 
 @dataclass(frozen=True)
 class ReachableBound:
-    """The largest median lower bounds on epsilon of any test.
+    """The largest median lower bounds on epsilon that tests reach.
 
     Attributes:
       epsilon: By methods that hold for any mechanism.
@@ -403,7 +403,7 @@ def reachable_bound(
 def canaries_to_prove(
     bound: AttackerBound, share: float, delta: float, confidence: float
 ) -> int | None:
-    """The least number of canaries, half included, that can show a share of the upper bound.
+    """The fewest canaries, half of them included, that can show a share of the upper bound.
 
     Args:
       bound: The upper bound against the attacker.

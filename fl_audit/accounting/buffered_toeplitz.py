@@ -25,7 +25,7 @@ MOST_BUFFERS = 10
 
 @dataclass(frozen=True)
 class BufferedToeplitz:
-    """The decay theta, falling, in (0, 1), and the scale omega of each buffer."""
+    """Each buffer's decay theta in (0, 1), largest first, and scale omega."""
 
     decays: tuple[float, ...]
     scales: tuple[float, ...]
@@ -36,7 +36,7 @@ class BufferedToeplitz:
 
 
 def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
-    """The strategy with the least error of the last prefix sum, given the privacy of one round.
+    """The strategy with the least error of the last prefix sum times one-round sensitivity.
 
     The search is deterministic. It starts from decays that are evenly spaced in log(1 - decay), as
     in rational approximations of the square root.

@@ -13,10 +13,10 @@ attacker sees, `full_guarantee` computes
 
 Rounds without sampling are one Gaussian release: mu is their shift sqrt(rounds) / z, and rho is
 mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. With random rounds, the attacker
-sees a mixture over the possible rounds (or a function of it), so the mu and rho of all possible
-rounds together hold. With some probability w > 0 all of them are drawn. Where false positives are
-rare, only that part of the mixture counts, and the normal quantiles of FPR and of TPR >= w Phi(mu -
-t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the same reason
+sees a mixture over the possible rounds (or a function of it), so the mu and rho of the largest
+possible set hold. With some probability w > 0 that set is drawn. Where false positives are rare,
+only that part of the mixture counts, and the normal quantiles of FPR = Phi(-t) and TPR >= w Phi(mu
+- t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the same reason
 the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bun, Dwork, Rothblum &
 Steinke 2018, "Composable and versatile privacy via truncated CDP", section 1).
 
@@ -74,7 +74,7 @@ _LARGEST_EPSILON = 1e6
 """At this epsilon, delta is the mass of outcomes that one of the two distributions excludes."""
 
 _GRID, _PARTS = 2_000, 40
-"""The number of epsilons at which two profiles are compared, and of parts that fit in memory."""
+"""The numbers of epsilons at which two profiles are compared, and of batches of these."""
 
 _SMALLEST_MU = 1e-9
 """Replaces a mu of 0 in a denominator."""
@@ -169,7 +169,7 @@ def no_guarantee(reason: str) -> FullGuarantee:
 
 
 def _mu_of(known: DominatingPair | None) -> float | None:
-    """The mu of all rounds that may be drawn, from the pair for known rounds."""
+    """The mu of the most rounds that may be drawn, from the pair for known rounds."""
     match known:
         case GaussianPair(shift=shift):
             return shift
@@ -182,7 +182,7 @@ def _mu_of(known: DominatingPair | None) -> float | None:
 def _profile(
     release: Release, party: Party, bounds: AttackerBounds, delta: float, knows_rounds: bool
 ) -> tuple[ProfilePoint, ...]:
-    """The least epsilons, by the pair and, at delta, by all accountants; largest delta first."""
+    """The least epsilons, by the pair and accountants as needed; largest delta first."""
     bound = bounds.against(knows_rounds)
     # Without a pair for secret rounds, accountants are tighter than the pair for known rounds.
     hidden_otherwise = not knows_rounds and bound.pair is bounds.knowing_rounds.pair
@@ -222,11 +222,11 @@ def largest_tpr(
 ) -> float:
     """The largest true positive rate of any test at a false positive rate.
 
-    A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, also below 0, where
-    delta(x) is the hockey-stick divergence of order e^x from Q to P, and -x gives that from P to Q:
-    delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x gives the exact trade-off
-    curve of the pair. The right side is convex in e^x, so that one search finds it; wherever the
-    search ends, the bound holds. Points of the profile give further bounds.
+    A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, where delta(x) is the
+    hockey-stick divergence of order e^x from Q to P. At -x it follows from delta'(x), that from P
+    to Q: delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x gives the exact
+    trade-off curve of the pair. The right side is convex in e^x, so that one search finds it;
+    wherever the search ends, the bound holds. Points of the profile give further bounds.
     """
     rates = [1.0]
     for point in profile:
@@ -254,7 +254,7 @@ def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
 
 
 def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -> float:
-    """The largest TPR - FPR: delta at epsilon 0; of one point, where its two lines cross."""
+    """The largest TPR - FPR: the pair's delta at 0, or where a point's two lines cross."""
     slopes = [(math.tanh(point.epsilon / 2), point.delta) for point in profile]
     by_points = [slope + delta * (1 - slope) for slope, delta in slopes]
     by_pair = [] if pair is None else [float(np.min(pair.deltas(0.0)))]

@@ -92,7 +92,7 @@ def account_gaussian(
     if math.isinf(shift):
         return AccountedEpsilon("rdp", math.inf), AccountedEpsilon("analytic_gaussian", math.inf)
     exact = epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(shift, 1.0), delta)
-    # Mironov 2017, arXiv:1702.07476, proposition 7: order over twice the squared shift.
+    # Mironov 2017, arXiv:1702.07476, proposition 7: half the order times the squared shift.
     divergences = squared_sensitivity * (np.array(RDP_ORDERS) / (2 * noise_multiplier**2))
     renyi = epsilon_of_divergences(RDP_ORDERS, divergences, delta)
     return AccountedEpsilon("rdp", renyi), AccountedEpsilon("analytic_gaussian", exact)
@@ -131,7 +131,7 @@ def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
     for orders in _RISING_ORDERS:
         divergences = _divergences_fixed_size(rounds, orders)
         least = min(least, epsilon_of_divergences(orders, divergences, delta))
-        # Divergences rise with the order, and beyond the last order delta's term is at least this.
+        # Divergences and the two terms here rise with the order; delta's term is at least 0.
         last = orders[-1]
         if divergences[-1] + math.log1p(-1 / last) - math.log(last) / (last - 1) > least:
             break

@@ -38,7 +38,7 @@ class Guarantee:
     """The guarantee of the noise to one party.
 
     Attributes:
-      participations: The largest number of the party's rounds; None if random or unknown.
+      participations: The largest number of the party's rounds; None if secret or unknown.
       by_accountant: The epsilons of the accountants, each an upper bound on the same epsilon.
       at_least: A lower bound on that epsilon, by one attacker; None if not computed.
     """

@@ -4,11 +4,11 @@ With noise multiplier sigma, a canary moves the released sum of each of its roun
 However later rounds depend on earlier ones, the attacker sees no more than a function of x = (x_1,
 ..., x_T), where x is N(e_t, sigma^2 I) if round t is the canary's and N(0, sigma^2 I) if it has
 none: given what was released before, each round is a function of an independent Gaussian, and that
-function does not depend on t. So a round drawn from T gives at most the pair
+function does not depend on t. So a round drawn from T is dominated by the pair
 
-    P = mean_t N(e_t, sigma^2 I),    Q = N(0, sigma^2 I),
+    P = mean_t N(e_t, sigma^2 I),    Q = N(0, sigma^2 I)
 
-random allocation (Feldman & Shenfeld 2025, arXiv:2502.12773; Chua et al. 2024, "Balls-and-bins
+of random allocation (Feldman & Shenfeld 2025, arXiv:2502.12773; Chua et al. 2024, "Balls-and-bins
 sampling for DP-SGD", arXiv:2412.16802), whose ratio under Q is the mean of T independent
 log-normal ratios W_t = exp(z_t / sigma - 1 / (2 sigma^2)).
 
@@ -59,7 +59,7 @@ class RatioDistribution:
     """The distribution of a likelihood ratio R = dP/dQ under Q, at points of a geometric grid.
 
     Attributes:
-      step: The distance h of two points in log R.
+      step: The spacing h of points in log R.
       first: The log of the lowest point.
       masses: The Q-mass of each point e^(first + h i), float64 of shape (points,).
       at_zero: The Q-mass at R = 0, where P has none.
@@ -111,7 +111,7 @@ class RatioDistribution:
         return least + _ROUNDING if least else 0.0
 
     def trimmed(self, tail: float) -> "RatioDistribution":
-        """Truncates both tails, of Q-mass and P-mass at most `tail`, pessimistically."""
+        """Truncates the lower Q-tail and upper P-tail, of at most `tail`, pessimistically."""
         low = int(np.searchsorted(np.cumsum(self.masses), tail, side="right"))
         top = int(np.searchsorted(np.cumsum(self.p_masses[::-1]), tail, side="right"))
         high = len(self.masses) - 1 - top
@@ -195,7 +195,7 @@ def _add_pairs(
     """Adds the masses of all sums in which one summand is the larger one.
 
     `summed` starts at the first point of `larger`. Point j of `smaller` has the value of point j -
-    lag of `larger`. `from_difference` is the least number of points between the two.
+    lag of `larger`. `from_difference` is the least difference, in points.
     """
     negligible = max(math.ceil(_NEGLIGIBLE / step), from_difference)
     least = max(from_difference, lag - len(smaller) + 1)
@@ -274,7 +274,7 @@ def sampled_rounds(
 def mixed_rounds(
     noise_multiplier: float, coins: tuple[tuple[float, float], ...], rounds: int, delta: float
 ) -> RatioDistribution:
-    """The ratio if a canary is in each round by one of several coins, and it is known by which.
+    """The ratio if each round has one of several coins and the attacker knows which one.
 
     `coins` holds, for each coin, the probability of a round, in [0, 1), and the probability of that
     coin; the latter add up to 1. Otherwise as in `sampled_rounds`.

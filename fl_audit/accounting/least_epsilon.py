@@ -30,7 +30,7 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.distributions import supremum
 
 _TAIL = 1e-16
-"""The probability of a sum below the grid of sums, and of one above it."""
+"""At most this probability is below the grid of sums, and above it."""
 
 _REACH = 8.5
 """One round's release is clipped at this many standard deviations."""
@@ -150,7 +150,7 @@ class _Statistic:
         return float(ends[0]), float(ends[1])
 
     def _inverse(self, value: FloatArray) -> FloatArray:
-        """The x at which g has a value; minus infinity below its range."""
+        """The x at which g is `value`; minus infinity below its range."""
         with np.errstate(divide="ignore"):
             log_ratio = np.log(np.maximum(np.expm1(value) + self.coin, 0.0) / self.coin)
         return np.asarray((log_ratio + self.shift**2 / 2) / self.shift)
@@ -196,11 +196,11 @@ class _Sums:
         return low - slack, high + slack
 
     def _over_rounds(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
-        """Upper bounds on the sum over rounds, from those of one round."""
+        """Upper bounds on log moments of the sum, from those of a round."""
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 
     def chances(self, numbers: FloatArray, tilt: int) -> _Chances:
-        """The distribution of the sum over the party's number of rounds, tilted by e^(tilt sum)."""
+        """The sum's distribution over all numbers of the party's rounds, tilted by e^(tilt sum)."""
         low, high = self._ends
         step = (high - low) / (_CELLS - 2)
         multiples, *both = self.statistic.cells(step)

@@ -50,7 +50,7 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 
 def exact_shift(release: Release, party: Party) -> float | None:
-    """The mu of the Gaussian mechanism that an attacker who knows the party's rounds faces.
+    """The mu of the Gaussian mechanism facing an attacker who knows the party's rounds.
 
     Args:
       release: What was released.

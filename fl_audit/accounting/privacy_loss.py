@@ -5,8 +5,8 @@ rounded to a grid, so that delta is exact at the grid's epsilons and too large b
 et al. 2022, arXiv:2207.04380, algorithm 1), and composed by a Fourier transform.
 
 A transform rounds to about 1e-16 of all mass, in which deltas below 1e-10 drown. So a loss x is
-weighted by e^(tilt x) before, with the tilt of the best Chernoff bound on delta: most of the
-weighted mass is at the losses about epsilon that delta depends on, and rounding is relative to
+first weighted by e^(tilt x), with the tilt of the best Chernoff bound on delta: most of the
+weighted mass is at the losses near epsilon that delta depends on, and rounding is relative to
 these. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the same saddle point.)
 """
 
@@ -40,7 +40,7 @@ _COARSE = 4_000
 """The number of losses from which the tilt is found."""
 
 _TILTS, _NUM_TILTS = (1e-6, 1.0), 65
-"""The range of the tilt, times the distance of two losses, and how many are tried."""
+"""The range of the tilt, times the grid's interval, and how many are tried."""
 
 _BLOCK = 512
 """The number of losses in a block."""
@@ -49,8 +49,8 @@ _BLOCK = 512
 def log_gaussian_deltas(shifts: FloatArray, epsilon: float | FloatArray) -> FloatArray:
     """Log of the smallest delta of Gaussian releases at an epsilon.
 
-    By theorem 8 of Balle & Wang (2018, arXiv:1805.06530). `shifts` are in standard deviations,
-    above 0, of shape (n,); `epsilon` is one or of shape (n,).
+    By theorem 8 of Balle & Wang (2018, arXiv:1805.06530). `shifts`, above 0, are in standard
+    deviations; `epsilon` broadcasts against them.
     """
     log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
     log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
@@ -97,8 +97,8 @@ def loss_width(q: float, z: float, rounds: int) -> float:
 def _deltas(q: float, z: float, losses: FloatArray, *, is_added: bool) -> FloatArray:
     """The smallest deltas of one round, at epsilons.
 
-    They are deltas of the Gaussian release at another epsilon (Steinke 2022, arXiv:2210.00597,
-    theorem 29), from logarithms: q delta(log(1 + (e^x - 1) / q)) if the client is removed, and
+    They are multiples of a Gaussian release's deltas at other epsilons (Steinke 2022,
+    arXiv:2210.00597, theorem 29): q delta(log(1 + (e^x - 1) / q)) if the client is removed, and
     r delta(log(q e^x / r)) with r = 1 - (1 - q) e^x if it is added.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -126,7 +126,7 @@ def _epsilon(
     tilt = _tilt(losses, masses, rounds, delta)
     with np.errstate(divide="ignore"):
         log_mean = float(_log_sum(np.log(masses) + tilt * losses))
-        # Small losses of next to no weight count as the smallest of the others.
+        # Small losses of next to no weight are raised to the smallest other one.
         is_counted = np.log(np.cumsum(masses)) + tilt * losses - log_mean > _LOG_NEGLIGIBLE
         lowest = int(np.argmax(is_counted))
         masses = np.append(masses[: lowest + 1].sum(), masses[lowest + 1 :])
@@ -146,10 +146,10 @@ def _epsilon(
 
 
 def _smallest_epsilon(losses: FloatArray, masses: FloatArray, delta: float) -> float:
-    """The smallest epsilon, from the first loss on, whose delta is at most the given one.
+    """The smallest epsilon, at least the first loss, whose delta is at most the given one.
 
-    Delta is what the masses of larger losses have beyond e^epsilon times their masses without the
-    client. Sums over blocks of losses find the block, and its losses are searched one by one.
+    Delta is what the masses of larger losses have beyond e^epsilon times their masses in the
+    neighbouring run. Sums over blocks of losses find the block, then the loss in it.
     """
     starts = np.arange(0, len(losses), _BLOCK)
     within = np.repeat(losses[starts], _BLOCK)[: len(losses)]
@@ -168,7 +168,7 @@ def _smallest_epsilon(losses: FloatArray, masses: FloatArray, delta: float) -> f
 
 
 def _first(losses: FloatArray, sums: FloatArray, others: FloatArray, delta: float) -> int:
-    """The first loss that, as epsilon, has at most this delta from the losses after it."""
+    """The index of the first loss that, as epsilon, leaves at most this delta."""
 
     def is_private(index: int) -> bool:
         other = np.exp(losses[index] - losses[index:]) @ others[index:]
@@ -193,7 +193,7 @@ def _log_sum(logs: FloatArray) -> FloatArray:
 
 
 def _composed(masses: FloatArray, rounds: int) -> tuple[int, FloatArray]:
-    """The masses of sums of as many points as rounds, but for `_OUTSIDE`; and the first sum's."""
+    """The first sum of `rounds` points, and the masses from it on, but for `_OUTSIDE`."""
     points = np.arange(len(masses))
     mean = float(points @ masses)
     centre = round(mean)

@@ -28,8 +28,8 @@ Accountants compute from this description, as from the `DpEvent`s of dp-accounti
 >>> round(accounting.epsilon, 2), accounting.neighbours
 (7.05, 'one client more or less in the population (add or remove one)')
 
-A new sampling is a subclass of `sampling.Sampling`, or of `secret_sampling.SecretSampling` if it
-amplifies privacy, next to its participation pattern. Noise that is correlated over rounds is a
+A new sampling needs a participation pattern and a subclass of `sampling.Sampling`, or of
+`secret_sampling.SecretSampling` if it amplifies privacy. Noise that is correlated over rounds is a
 separate `noise_distributions.NoiseDistribution`: a release then holds the trees or the matrix, and
 a party the `squared_sensitivity` of its rounds.
 """
@@ -62,7 +62,7 @@ class Party:
       squared_sensitivity: Under correlated noise, the squared distance, in clip norms, by which its
         rounds move the sums with independent noise: the nodes of all trees, or the strategy times
         the rounds. Where participants add the noise, the sum over its rounds of one over the number
-        of participants. None if its rounds are random, or noise is independent between rounds.
+        of participants. None if unknown, or if noise is independent between rounds.
     """
 
     sampling: Sampling
@@ -70,7 +70,7 @@ class Party:
 
     @property
     def participations(self) -> int | None:
-        """The largest number of its rounds; None if they are random."""
+        """The largest number of its rounds; None if secret or unknown."""
         return self.sampling.most
 
 
@@ -79,7 +79,7 @@ class Grid:
     """The grid of integers to which clients round their updates.
 
     Attributes:
-      cells: The clip norm in steps of the grid, or less.
+      cells: A lower bound on the clip norm, in grid steps.
       norm_inflation: The largest relative increase of an update's norm by rounding.
     """
 
@@ -97,10 +97,10 @@ class Noise:
         tree aggregation of one node, under a matrix of the independent noise before it is
         correlated.
       sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, in
-        clip norms; under tree aggregation that of the noise on each node, and on an upload if every
-        participant adds all of it.
-      count_noise_stddev: The standard deviation of the noise on the number of unclipped updates,
-        which moves an adaptive clip norm, in clients; 0 if no number is released.
+        clip norms; on each node under tree aggregation, on an upload if every participant adds all
+        of it.
+      count_noise_stddev: The standard deviation, in clients, of the noise on the number of
+        unclipped updates, which moves an adaptive clip norm; 0 if no number is released.
       grid: The grid of sums of integers; None if sums are of real numbers, or if the grid depends
         on an adaptive clip norm.
     """
@@ -177,8 +177,8 @@ def effective_noise_multiplier(sum_noise_multiplier: float, count_noise_stddev: 
     arXiv:1905.03871, theorem 1).
 
     Args:
-      sum_noise_multiplier: The noise multiplier z_sum: the noise on the sum over the clip norm.
-      count_noise_stddev: The standard deviation s of the noise on the count in clients; 0 if no
+      sum_noise_multiplier: The noise multiplier z_sum: the noise on the sum, in clip norms.
+      count_noise_stddev: The standard deviation s of the noise on the count, in clients; 0 if no
         count is released.
 
     Raises:

@@ -32,7 +32,7 @@ _LEAST_NOISE = 1e-150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 _SMALL = 0.05
-"""Below this a power series of 12 terms is exact to 1e-16, but a difference of powers is not."""
+"""If |t| times the order is less, a series of 12 terms is exact to 1e-16, a difference not."""
 
 
 def epsilon_of_divergences(

@@ -6,8 +6,8 @@ canaries: their distribution, the likelihood ratio of an attacker who knows only
 their rounds in secret it is a `SecretSampling`, which amplifies privacy. A new sampling is one file
 with such a subclass, as in `samplings`, and takes effect once it is imported.
 
-The ratio of a member with rounds S is the mean of exp(sum of w_t over S), with w_t the log ratio of
-round t, over the distribution of S:
+A member's ratio is the mean of exp(sum of w_t over S) over the distribution of its rounds S, with
+w_t the log ratio of round t:
 
 >>> from fl_audit.accounting import AllocatedRounds
 >>> sampling = AllocatedRounds(number=1, rounds=3)
@@ -80,12 +80,12 @@ class Sampling:
 
     @classmethod
     def from_log(cls, rounds: int, **keys: Any) -> "Sampling | None":
-        """The sampling that a log states for this number of rounds; None if keys are missing."""
+        """The sampling that a log states for this number of rounds; None if none fits the keys."""
         return cls(**keys)
 
     @property
     def most(self) -> int | None:
-        """The largest number of rounds if they are not secret; None if they are."""
+        """The largest number of rounds; None if they are secret or unknown."""
         return None
 
     @property
@@ -174,7 +174,7 @@ def by_coin(logs: FloatArray, probability: float) -> FloatArray:
 
 
 def mean_of_groups(logs: FloatArray, groups: int) -> FloatArray:
-    """The log of the mean over groups that take turns; a group may have no round."""
+    """The log of the mean ratio of groups that take turns; one may have no round."""
     sums = np.zeros((groups, logs.shape[1]))
     for start in range(0, len(logs), groups):
         turn = logs[start : start + groups]
@@ -229,14 +229,14 @@ class OneGroup(FixedRounds):
 
     Attributes:
       at_most: The largest number of rounds of a member: that of a group, or a cap below it.
-      separation: The number of groups, at least 1; also the distance of a group's rounds.
+      separation: The number of groups, at least 1; also the distance between a group's rounds.
     """
 
     separation: int
 
     @classmethod
     def over(cls, rounds: int, separation: int, cap: int | None = None) -> "OneGroup":
-        """`separation` groups in `rounds` rounds; a member may be in at most `cap` of them."""
+        """`separation` groups in `rounds` rounds; a member is in at most `cap` rounds."""
         turns = -(-rounds // separation)
         return cls(min(turns, cap or turns), separation)
 

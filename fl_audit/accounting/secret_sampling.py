@@ -22,7 +22,7 @@ from fl_audit.accounting.sampling import Blocks, Sampling
 
 @dataclass(frozen=True)
 class SecretSampling(Sampling):
-    """Base class of samplings that amplify Gaussian noise.
+    """Base class of samplings that amplify privacy.
 
     In its methods `party` is a party of `release` with this sampling.
     """
@@ -63,7 +63,7 @@ class SecretSampling(Sampling):
 
 @dataclass(frozen=True)
 class CoinSampling(SecretSampling):
-    """Base class of rounds by independent coins of one probability.
+    """Base class of samplings by independent coins of one probability.
 
     Attributes:
       probability: The probability of a coin, in (0, 1].

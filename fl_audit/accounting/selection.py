@@ -15,7 +15,7 @@ Every run reads the data. Two bounds are known for the one model that is release
                       + 2 log(1 / gamma) / lambda-hat + log(E K) / (lambda - 1),
 
   with K the number of runs and 1 / gamma its mean. Each repetition draws its settings again from
-  the candidates, and all of these have the Renyi divergences rho. dp-accounting computes it.
+  the candidates, and all of these have the Renyi divergences rho. dp-accounting has this bound.
 
 A grid of settings, each run once, has a fixed number of runs. So the second bound does not hold for
 it, but shows what a random number of runs would have cost.

@@ -2,7 +2,7 @@
 
 A matrix mechanism (DP-FTRL) adds row t of C^-1 z to the sum of round t, where z has independent
 Gaussian rows and C, the strategy, is lower triangular. Adding up the rounds adds up the noise to A
-C^-1 z, with A the matrix of ones below the diagonal, and much of it cancels (Denisov et al. 2022,
+C^-1 z, with A the lower triangular matrix of ones, and much of it cancels (Denisov et al. 2022,
 arXiv:2202.08312; Choquette-Choo et al. 2023, arXiv:2306.08153). Multiplied by C, the released sums
 x + C^-1 z are C x + z: the mechanism is the Gaussian one on C x, also for updates that depend on
 earlier rounds (Denisov et al., theorem 2.1). So privacy depends on the size of z relative to the
@@ -31,7 +31,7 @@ import numpy as np
 from fl_audit.array_types import FloatArray, IndexArray
 
 _LARGEST_GRAM = 4096
-"""The largest number of rounds for a matrix over pairs of rounds (128 MB)."""
+"""Runs of more rounds get no matrix over pairs of rounds (128 MB)."""
 
 _AT_ONCE = 256
 """The number of parties in a batch."""
@@ -41,9 +41,9 @@ _AT_ONCE = 256
 
 
 def sqrt_column(num_rounds: int) -> FloatArray:
-    """The square root of the matrix of prefix sums, which has 4^-k binom(2k, k) on diagonal k.
+    """First column of the square root of the matrix of prefix sums: 4^-k binom(2k, k) in row k.
 
-    Of all Toeplitz strategies it has the least largest error under one participation (Fichtenberger
+    Of all Toeplitz strategies it has the least maximum error under one participation (Fichtenberger
     et al. 2023, arXiv:2202.11205; Dvijotham et al. 2024, arXiv:2404.16706). Its first entries are a
     banded square root (Kalinin & Lampert 2024, arXiv:2405.13763).
     """
@@ -73,7 +73,7 @@ def inverse_column(column: FloatArray, num_rounds: int) -> FloatArray:
 
 
 def largest_error(column: FloatArray, num_rounds: int) -> float:
-    """The variance of the noise on the sum of all rounds, at a standard deviation of z of 1.
+    """The variance of the noise on the sum of all rounds if z has standard deviation 1.
 
     No earlier prefix sum has more.
     """
@@ -154,7 +154,7 @@ class Toeplitz:
 
         The aggregates' noise has covariance (C^T C)^-1 over rounds, so these are the weights of
         generalised least squares for the norm of an update that is the same in each presence.
-        `presences` are the party's numbers of participations, float64 of shape (parties,
+        `presences` are each party's numbers of participations, float64 of shape (parties,
         num_rounds).
         """
         return self.transposed_times(self.times(presences))
@@ -180,11 +180,11 @@ class Toeplitz:
     def once_per_block(self, length: int) -> float:
         """The squared sensitivity to one round of each block, such as of each shuffled epoch.
 
-        With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact if C
-        has no negative entry and no more than `length` + 1 bands: only rounds of adjacent blocks
-        then count together, and the best choice is found block by block (Viterbi). Else an upper
-        bound: for blocks further apart each round counts with its largest entry among the other
-        block's rounds. The last block may have fewer rounds than `length`.
+        With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact, up
+        to 4,096 rounds, if C has no negative entry and no more than `length` + 1 bands: only rounds
+        of adjacent blocks then count together, and the best choice is found block by block
+        (Viterbi). Else an upper bound: for blocks further apart each round counts with its largest
+        entry among the other block's rounds. The last block may be shorter than `length`.
         """
         blocks = -(-self.num_rounds // length)
         if self.num_rounds > _LARGEST_GRAM:
@@ -203,7 +203,7 @@ class Toeplitz:
         return float(best.max())
 
     def one_group(self, separation: int) -> float:
-        """The squared sensitivity to any rounds of one of `separation` groups that take turns.
+        """The squared sensitivity to a member of one of `separation` groups that take turns.
 
         Exact if C has no negative entry, else an upper bound.
         """
@@ -243,7 +243,7 @@ class Toeplitz:
 
 
 def _added(column: FloatArray, rounds: IndexArray) -> FloatArray:
-    """The sum of the columns that start at these rounds, float64 of shape (size,)."""
+    """The sum of the columns that start at these rounds, float64 of shape (num_rounds,)."""
     total = np.zeros(len(column))
     for start in rounds:
         total[start:] += column[: len(column) - start]

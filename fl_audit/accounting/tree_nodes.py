@@ -1,12 +1,12 @@
 """The joint sensitivity of all nodes of tree aggregation to one party.
 
 Tree aggregation adds noise to sums over nodes: over one, two, four, ... consecutive rounds, counted
-from the start of a tree. Everything that it releases is computed from noised nodes. A party that
-participates in the rounds S with updates of at most the clip norm moves them by at most
+from the start of a tree. Everything that it releases is computed from noised nodes. A party in the
+rounds S, with updates of at most the clip norm, moves them by a squared distance of at most
 
     sum over nodes |S in node|^2
 
-squared clip norms, with equality if its updates have one direction (Kairouz et al. 2021,
+squared clip norms, with equality for equal updates of the clip norm (Kairouz et al. 2021,
 arXiv:2103.00039, appendix D). One round in a tree of n is in floor(log2 n) + 1 nodes at most.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from fl_audit.array_types import FloatArray, IndexArray
 
 _LARGEST_PRECISION = 4096
-"""The largest number of rounds of a tree for a matrix over pairs of rounds."""
+"""Trees with more rounds get no precision matrix (rounds x rounds)."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Trees:
         """Weights of the aggregates for the best signal-to-noise ratio of a party.
 
         The aggregates are the differences of released sums, whose noise has a covariance S over the
-        rounds of a tree. With A the matrix of ones below the diagonal, A^T S^-1 A times the
-        presences are the weights of generalised least squares. Rounds of trees of more than 4,096
-        rounds keep weight 1. `presences` are numbers of participations, float64 of shape (parties,
+        rounds of a tree. With A the lower triangular matrix of ones, A^T S^-1 A times the presences
+        are the weights of generalised least squares. Trees of over 4,096 rounds use the presences
+        unchanged. `presences` are numbers of participations, float64 of shape (parties,
         num_rounds).
         """
         weights = presences.copy()
@@ -64,7 +64,7 @@ class Trees:
         return weights
 
     def once_per_block(self, length: int) -> int:
-        """The largest squared sensitivity of a party that is in one round of each block.
+        """The largest squared sensitivity to a party that is in one round of each block.
 
         Blocks of `length` rounds, such as shuffled epochs, start with the first round; the last may
         have fewer.
@@ -75,15 +75,15 @@ class Trees:
         return max(best.values())
 
     def one_group(self, separation: int) -> int:
-        """Largest squared sensitivity to all rounds of one of `separation` rotating groups."""
+        """Largest squared sensitivity to a member of one of `separation` rotating groups."""
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
 
     def min_separation(self, participations: int, separation: int) -> int:
         """Squared sensitivity to at most `participations` rounds, at least `separation` apart.
 
-        Exact: the dynamic programme of Kairouz et al., appendix D.2, by the number of rounds and
-        the value of a node; rounds end as early as possible.
+        Exact (Kairouz et al., appendix D.2): for each number of rounds and sum of squares, a
+        dynamic programme keeps the rounds that end earliest.
 
         >>> Trees(2000).min_separation(participations=6, separation=314)  # Gboard's Spanish model
         79
@@ -146,10 +146,10 @@ def _noise_of_sums(size: int) -> FloatArray:
 
 
 def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
-    """The squared sensitivity, in clip norms, of all nodes to each party with given rounds.
+    """The squared sensitivity, in squared clip norms, of all nodes to each party.
 
     Entry i of `members` and `rounds`, from 0, of shape (participations,), is one participation; no
-    party is twice in one round. Of shape (largest member + 1,); 0 for a party without a round.
+    party is twice in one round. The result has shape (largest member + 1,), 0 without a round.
     """
     tree, leaf = np.divmod(rounds, trees.period)
     size = np.minimum(trees.period, trees.num_rounds - tree * trees.period)
@@ -166,7 +166,7 @@ def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees)
 
 
 def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> dict[bool, int]:
-    """The largest sum over nodes before and in the next root, by the state of the open block."""
+    """The largest sums including the next root; keys: whether the open block has had its round."""
     end = start + (1 << height)
     largest: dict[bool, int] = {}
     for was_used, value in best.items():
@@ -179,8 +179,8 @@ def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> di
 def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple[bool, bool, bool]]:
     """The choices of rounds for the blocks that cross a node's ends.
 
-    Each is whether the block across the start has its round in the node, whether the block across
-    the end has, and whether the block that goes on after the node has had its round.
+    Each says whether the block across the start has its round in the node, whether the block across
+    the end does, and whether the block still open after the node has had its round.
     """
     either = (False, True)
     goes_on, stays_open = start % block != 0, end % block != 0
@@ -223,9 +223,9 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
 
 
 # Rounds at least `separation` apart. A party with rounds in a node has to rest for some of the next
-# rounds. For each number of rounds in a node, the programme keeps the possible values, and for each
-# value the shortest rest after the node, by the rest before it. A rest of `separation` rounds means
-# impossible.
+# rounds. For each number of rounds in a node, the programme keeps the possible values (sums of
+# squares) and, for each value and rest before the node, the shortest rest after it. A rest of
+# `separation` rounds means impossible.
 
 _Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
 """By number of rounds: values, int64 of shape (values,), and rests, of (values, separation)."""
@@ -233,7 +233,7 @@ _Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
 
 @functools.lru_cache(maxsize=64)
 def _complete_node(height: int, most: int, separation: int) -> _Rounds:
-    """At most `most` rounds of 2^height, the node's own square included."""
+    """Table for up to `most` rounds in a 2^height node, with its square."""
     if height == 0:
         without = np.maximum(np.arange(separation) - 1, 0)
         with_it = np.full(separation, separation)
@@ -245,7 +245,7 @@ def _complete_node(height: int, most: int, separation: int) -> _Rounds:
 
 
 def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_node: bool) -> _Rounds:
-    """At most `most` rounds of two neighbours, with or without the square of their parent."""
+    """Table for up to `most` rounds in two neighbours, with their parent's square if asked."""
     joined = []
     for number in range(min(len(left) + len(right) - 2, most) + 1):
         splits = range(max(0, number - len(right) + 1), min(number, len(left) - 1) + 1)

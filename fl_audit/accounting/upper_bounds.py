@@ -28,7 +28,7 @@ from fl_audit.json_records import WRITTEN_IF_SET
 
 
 class Attacker(enum.StrEnum):
-    """What the attacker of an upper bound knows besides the noisy aggregates; the keys of JSON."""
+    """What the attacker of an upper bound knows besides the noisy aggregates; keys in JSON."""
 
     DOES_NOT_KNOW_ROUNDS = "does_not_know_rounds"
     KNOWS_ROUNDS = "knows_rounds"
@@ -41,7 +41,7 @@ class Attacker(enum.StrEnum):
 
     @property
     def heading(self) -> str:
-        """The same, above a column."""
+        """The same, heading a column."""
         return _ATTACKERS[self][1]
 
 

@@ -60,9 +60,9 @@ class Accounted:
     """Noise and rounds with which a claim is compared.
 
     Attributes:
-      most_noise: The largest noise multiplier of a round, if they differ, infinite if a round does
-        not state it; the release has the smallest one.
-      hidden: The party with secret rounds, if it is unknown whether the claim relies on sampling;
+      most_noise: The largest noise multiplier of any round if they differ, infinite if a round
+        states none; the release has the smallest one.
+      hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """
 
@@ -142,7 +142,7 @@ def accounted_of_log(
 ) -> tuple[Accounted, ...]:
     """The stated noise of a log, for clients with stated participation.
 
-    Without it, the claim is about a client that participates like canaries.
+    Otherwise the claim is about a client that participates like canaries.
     """
     accounted = []
     if uploads is not None and scope.covers_uploads:
@@ -165,7 +165,7 @@ def accounted_of_log(
 
 @dataclass(frozen=True)
 class _Excess:
-    """An accounted value above the claim.
+    """An accounted value that contradicts the claim.
 
     Attributes:
       symbol: The claimed quantity, such as "ε".
@@ -209,7 +209,7 @@ def _is_above(number: float, claimed: float) -> bool:
 
 
 def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
-    """A certain value from accounting above the claim; None without one."""
+    """An accounted value that surely contradicts the claim; None without one."""
     shift = None
     is_stated = noise.most_noise != math.inf
     if is_stated and noise.attacker is Attacker.KNOWS_ROUNDS and noise.hidden is None:
@@ -235,7 +235,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
 
 
 def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
-    """The first delta at which the accounted epsilon is above that of a claimed curve."""
+    """The excess at the first delta where the accounted epsilon is above a claimed curve's."""
     curve = None if isinstance(claim, Claim) else claim.curve(None)
     if curve is None:
         return None
@@ -283,7 +283,7 @@ _ASSUMES: dict[Source, str] = {
 
 
 def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
-    """Why a claim is not consistent that neither scores contradict nor accounting confirms."""
+    """Why a claim that neither scores contradict nor accounting confirms is not consistent."""
     step = "claim that upper bound"
     if noise.source == "stated":
         step += ", or state in participation.json how clients are sampled (docs/logs.md)"

@@ -117,7 +117,7 @@ def _scored_rounds(background: Background) -> IndexArray:
 def _crowd(background: Background) -> float:
     """The variance of clients' updates in aggregates, over that of the noise.
 
-    Averaged over rounds, because uneven noise hides a canary less.
+    The mean of rounds' ratios, because uneven noise hides a canary less.
     """
     noise = background.dim * background.noise**2
     has_noise = noise > 0

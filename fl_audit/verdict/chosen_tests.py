@@ -60,7 +60,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     If the rounds of a client are sampled, a claim may rely on that. Statistics of attackers who
     know the rounds are then left out, unless no other statistic is selected. A claim is about sums;
     it is about uploads if only a statistic of these is selected. `participations` is the largest
-    number of rounds of a client; None if random.
+    number of rounds of a client; None if secret.
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)

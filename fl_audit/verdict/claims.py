@@ -447,7 +447,7 @@ def configured_claim(
     """The claim that a run's noise is as configured; None if accounting has no curve.
 
     For a canary of one round, scored by that round's aggregate, only the noise on the sum of
-    updates counts: the released count of the clip norm affects only later rounds.
+    updates counts: the count that moves the clip norm affects only later rounds.
     """
     bounds = attacker_bounds(release, release.canary, delta)
     curves: dict[str, TradeOff] = {}
@@ -473,7 +473,7 @@ def sampled_claim(
     """Unstated claim: the noise equals the value in the log, for sampled canaries.
 
     Against an attacker who knows a canary's rounds, the curve is for the sampled number of rounds,
-    not for the largest possible one; with coins that number is random, and the curve is smaller.
+    not for the largest possible one; with coins that number is random, and less leaks.
     """
     claim = configured_claim(release, delta, statistics, is_stated=False)
     if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:

@@ -83,7 +83,7 @@ class CurveTest:
 
     @property
     def deviates(self) -> FloatArray | None:
-        """The normal deviates of included scores under that null, float64 of shape (included,).
+        """The normal deviates of included scores under `null`, float64 of shape (included,).
 
         None if no null is known.
         """

@@ -205,7 +205,7 @@ def _reached(
         return _ended(verdict, sentences.lines((*start, *found.why_not_simulated)))
     power, needed = simulation.power, None
     rest: tuple[str | None, ...] = found.nearly
-    # It is consistent if ENOUGH_POWER of audits contradict FACTOR times the claim.
+    # Consistent if ENOUGH_POWER of audits contradict the claim when FACTOR times it is true.
     if power.is_enough:
         closing = () if found.nearly else (sentences.after_consistent(claim),)
         rest = (found.tested, *found.nearly, sentences.OTHER_ATTACKS, *closing)
@@ -228,7 +228,7 @@ def _reached(
 def _next_step(found: _Found, simulation: Simulation, needed: int | None, seen: Seen) -> str:
     """The next step if an audit has too little power and no bound nearly decides.
 
-    Only a point is tested by its parts, so for a testable noise and rate a point is suggested.
+    Only a point is tested by its parts, so if these are testable a point is suggested.
     """
     claim, scope = found.verdict.claim, seen.scope
     release = None if seen.background is None else seen.background.release
@@ -288,8 +288,8 @@ def after_checks(
     """The verdict with the results of the mechanism checks.
 
     With a failed check no claim is called consistent, because canaries may miss the fault. A
-    contradiction remains. A consistent verdict says what was not checked: why aggregates were not,
-    and what no check finds in the logs of other systems (`of_log`).
+    contradiction remains. A consistent verdict says what was not checked and why (`not_checked`),
+    and what no check sees in the logs of other systems (`of_log`).
     """
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
@@ -306,7 +306,7 @@ def after_checks(
 
 
 def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
-    """The verdict on a log that misses some rounds (from 1); names them first if inconclusive."""
+    """The verdict on a log that misses some rounds (from 1); an inconclusive one asks why."""
     if not missing or verdict.outcome is not Outcome.INCONCLUSIVE or verdict.p_value is None:
         return verdict
     return dataclasses.replace(verdict, reason=sentences.missing_first(missing, verdict.reason))

@@ -10,7 +10,7 @@ where `noise` is the contribution of the noise at f = 1, and `rest` is everythin
 not change. A canary of any family has a cosine of mean 0 and variance 1 / dim with anything
 independent of it. So an included canary's cosine is drawn without any vector. The lengths of V are
 measured in the rounds of an audit, and predicted in a plan; all else is the same. If the actual
-noise is below the stated one, `rest` is underestimated, but not below the common part of rounds.
+noise is below the stated one, `rest` is underestimated, but not below what rounds share.
 """
 
 import dataclasses
@@ -86,7 +86,7 @@ class VectorExposure:
         )
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
-        """The random part of scores, independent of the noise; excluded canaries come last."""
+        """The random part of scores, the same for any noise; excluded canaries come last."""
         return (
             random.standard_normal(self.num_included),
             np.clip(random.standard_normal(num_excluded) / math.sqrt(self.dim), -1.0, 1.0),
@@ -104,10 +104,9 @@ class VectorExposure:
         return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """Numbers of included canaries with equal cosines, means and deviations; None if not
-        Gaussian.
+        """Included canaries by equal cosines: number, mean and deviation; None if not Gaussian.
 
-        Cosines in one cell of a grid count as its mean.
+        Cosines in one cell of a grid count as their mean.
         """
         cosines = self._cosines(factor, lengths)
         cells = np.round(cosines * math.sqrt(self.dim) / _ALIKE)
@@ -241,7 +240,7 @@ class Background:
         where it is not known.
       uploads: The noise on a canary's own upload, over its length; None where not scored.
       release: The release, with its noise; None if the noise is not stated.
-      client_sensitivity: The number of rounds of a client if the noise is not stated, or its
+      client_sensitivity: If the noise is not stated, the number of rounds of a client, or its
         squared sensitivity under correlated noise; None if unknown.
     """
 
@@ -278,9 +277,7 @@ class Background:
         )
 
     def with_noise(self, noise_multiplier: float | FloatArray) -> "Background":
-        """The background with noise as a multiple of a client's length, for all or each of the
-        rounds.
-        """
+        """The background with noise in multiples of client lengths: one number or one per round."""
         return dataclasses.replace(self, noise=noise_multiplier * self.client_lengths)
 
     @property
@@ -380,9 +377,9 @@ class Background:
         return np.asarray(together - weights**2 @ self.in_common)
 
     def common_share(self, lengths: FloatArray) -> float | None:
-        """The mean cosine of two rounds' aggregates, by `sum_lengths` under independent noise.
+        """The mean cosine of two rounds' aggregates, from `lengths` such as `sum_lengths`.
 
-        None if no canary has several rounds.
+        Under independent noise; None if no canary has several rounds.
         """
         weights = self.own_weights
         alone = weights**2 @ self.aggregate_lengths**2
@@ -396,7 +393,7 @@ class Background:
         return float(np.sum(beyond[known])) / total if total > 0 else None
 
     def _weighted(self, weights: FloatArray, initial: float = 0.0) -> VectorExposure:
-        """All canaries compared with a vector of some length plus a weighted sum of aggregates."""
+        """Canaries compared with a vector of length `initial` plus a weighted sum of aggregates."""
         of = self.presences.set_of
         signal = ((self.presences.of_set * weights) @ self.client_lengths)[of] * self._is_scored
         alone = ((self.presences.of_set * weights**2) @ self.client_lengths**2)[of]
@@ -421,7 +418,7 @@ class Background:
         return LargestExposure(canary, own, len(self.rounds), num_included, in_common)
 
     def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
-        """Canaries compared with the sum of their uploads, which have only noise besides."""
+        """Canaries compared with the sum of their uploads, which add only noise."""
         canary, _ = self.own.participations
         each = np.bincount(canary, minlength=len(self.included))[self.included]
         numbers = np.asarray(each, np.float64)

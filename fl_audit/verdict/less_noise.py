@@ -34,7 +34,7 @@ class LessNoise:
     """A mechanism with a share of its noise.
 
     Attributes:
-      of_factor: A function from that share to the epsilon at the claim's delta; infinite at 0.
+      of_factor: A function from that share, above 0, to the epsilon at the claim's delta.
       noise_multiplier: The noise multiplier at f = 1; None if it is neither stated nor determined
         by the claim.
     """
@@ -48,7 +48,7 @@ class LessNoise:
         return math.inf if factor == 0 else self.of_factor(factor)
 
     def factor(self, epsilon: float) -> float:
-        """The share of the noise with an epsilon, which is above 0 and finite."""
+        """The share of the noise that gives `epsilon`, above 0 and finite."""
 
         def excess(log_factor: float) -> float:
             epsilon_left = self.of_factor(math.exp(log_factor))
@@ -65,7 +65,7 @@ class LessNoise:
 
 
 def claimed_mu(claim: Claim | CurveClaim) -> float:
-    """The mu of the Gaussian mechanism that leaks as much as the claim allows at its delta."""
+    """The mu of a Gaussian mechanism with the claimed rho, or else epsilon at delta."""
     if isinstance(claim, ZeroConcentratedClaim):
         return math.sqrt(2 * claim.rho)
     return 1 / sigma_of_epsilon(claim.epsilon, claim.delta)

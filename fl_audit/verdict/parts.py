@@ -9,7 +9,7 @@ The sum over canaries of sqrt(k_c) z_c, with z_c truncated at both ends and roun
 is a sum of non-decreasing functions and has an exact p-value for every z; inverting the test gives
 an upper bound on the multiplier. Clients' updates only hide canaries more.
 
-The included canaries' participations are binomial under Poisson sampling, given the coins; samples
+The included canaries' participations are binomial under Poisson sampling, given inclusion; samples
 of fixed size make them a sum of independent Bernoulli variables, whose upper tail beyond the mean
 is lighter (Hoeffding 1956, "On the distribution of the number of successes in independent trials",
 theorem 5). So the rate has a lower confidence bound by Clopper and Pearson.
@@ -79,7 +79,7 @@ class NoiseTest:
 
     Attributes:
       stated: The multiplier for which the grid is chosen; the test is valid for any.
-      numbers: The occurring numbers of rounds of a canary, at least 1, int64 of shape (groups,).
+      numbers: The distinct numbers of rounds of canaries, at least 1, int64 of shape (groups,).
       canaries: The number of canaries with each, of the same shape.
     """
 
@@ -137,9 +137,7 @@ class NoiseTest:
         )
 
     def power(self, critical_values: npt.ArrayLike, shift: float) -> float:
-        """The probability that the sum reaches a value if rounds shift by `shift`; the mean of
-        several.
-        """
+        """The probability that the sum reaches a value, or the mean of several, given `shift`."""
         tail = np.append(self.tail(shift), 0.0)
         return float(np.mean(tail[np.minimum(critical_values, len(tail) - 1)]))
 
@@ -233,7 +231,7 @@ class Parts:
     # The power of the tests of parts.
 
     def detectable(self, claimed: float, delta: float, signal: float) -> "DetectableParts":
-        """The noise and the rate that 80 % of such audits would contradict.
+        """The noise and rate at which 80 % of such audits contradict the claim.
 
         Each is computed with the other one as stated, and with random bounds on both.
         """
@@ -282,7 +280,7 @@ class Parts:
     def _is_above(
         self, shift: float, participations: int, trials: int, limit: float, delta: float
     ) -> bool:
-        """Whether a limit is exceeded if each round shifts a canary by at least `shift`."""
+        """Whether epsilon exceeds a limit if each round shifts a canary by `shift` or more."""
         rate = lower_rate(participations, trials, self.level / 2)
         return shift > 0 and rate > 0 and self._shown(1 / shift, rate, delta) > limit
 
@@ -315,7 +313,7 @@ class Parts:
         )
 
     def _critical_values(self, limit: float, delta: float, level: float) -> IntArray | None:
-        """The least sums for which a limit is exceeded, for random bounds on the rate.
+        """The least sums that show epsilon above a limit, for random bounds on the rate.
 
         None if no noise is small enough.
         """
@@ -385,7 +383,7 @@ class Parts:
         return guarantee_to(self._with_noise(multiplier), party, delta).epsilon or math.inf
 
     def _shown(self, multiplier: float, rate: float, delta: float) -> float:
-        """The certain epsilon, within the rounding of accounting.
+        """The epsilon that is sure, but for rounding in accounting.
 
         It is computed for Poisson sampling, because samples of fixed size leak at least as much.
         """
@@ -407,11 +405,11 @@ def _binomial(trials: int, rate: float | FloatArray) -> Any:
 
 @dataclass(frozen=True)
 class DetectableParts:
-    """The noise and rate that would be contradicted with 80 % power.
+    """The noise and rate at which the claim is contradicted with 80 % power.
 
     Attributes:
-      noise_multiplier: The noise, at the stated rate; 0 if even no noise would not be.
-      rate: The rate, with the stated noise; 1 if none below would be.
+      noise_multiplier: The largest noise, at the stated rate; 0 if none.
+      rate: The least rate, with the stated noise; 1 if none below.
       epsilon: The larger of their two accounted epsilons.
     """
 

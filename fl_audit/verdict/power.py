@@ -76,7 +76,7 @@ class PointTests:
 
     @property
     def number(self) -> int:
-        """The number of tests, fast ones first."""
+        """The number of tests, numbered with fast ones first."""
         return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
@@ -109,7 +109,7 @@ class CurveSum:
     """The test of a claimed curve by the sum of scores, with the interface of `PointTests`.
 
     Attributes:
-      mu: The mu of the Gaussian mechanism that leaks as much as the claim allows at its delta.
+      mu: The `claimed_mu` of the claim.
     """
 
     leading: CurveTest
@@ -281,9 +281,7 @@ class SimulatedAudit:
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
     def canaries_needed(self, factor: float, above: int = 1) -> int | None:
-        """The number with ENOUGH_POWER at a share of the noise, rounded up; None above
-        MOST_CANARIES.
-        """
+        """Canaries for ENOUGH_POWER at a noise share, rounded up; None above MOST_CANARIES."""
         is_hidden = not self._may_contradict(self.exposure, factor)
         if is_hidden or not self.num_canaries or above >= MOST_CANARIES:
             return None

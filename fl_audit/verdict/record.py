@@ -17,7 +17,7 @@ from fl_audit.verdict.power import FACTOR
 
 Basis = Literal["scores", "parts", "accounting"]
 """The basis of a verdict: the canaries' scores; separate tests of noise and sampling rate
-(parts.py); or accounting of the configured noise (accounting_basis.py).
+(parts.py); or accounting of configured or stated noise (accounting_basis.py).
 """
 
 
@@ -25,12 +25,12 @@ class Outcome(enum.StrEnum):
     """The outcome of a verdict on a claim."""
 
     CONTRADICTED = "contradicted"
-    """A lower bound for any mechanism, or that of accounting, exceeds the claim."""
+    """A valid test, or a lower bound of accounting, contradicts the claim."""
     CONSISTENT = "consistent"
-    """No bound exceeds it, the canary check passed, no other statistic separates clearly better,
+    """Nothing contradicts it, the canary check passed, no other statistic separates clearly better,
     and the audit had the power to contradict a claim wrong by FACTOR."""
     INCONCLUSIVE = "inconclusive"
-    """No bound exceeds it, but one of these conditions is not met; or the canaries say nothing
+    """Nothing contradicts it, but one of these conditions is not met; or the canaries say nothing
     about it.
     """
 
@@ -84,7 +84,7 @@ class Verdict:
       claim: The claim.
       confidence: The probability that no lower bound among the tests exceeds the truth is at least
         this.
-      num_tests: Number of lower bounds, each at confidence 1 - (1 - confidence) / num_tests.
+      num_tests: Number of tests; for a point, at confidence 1 - (1 - confidence) / num_tests.
       epsilon_lower: The largest lower bound; 0 without one.
       method: Name of its method; None if no method applies to the scores.
       statistic: Name of its statistic; None if it has no name.

@@ -99,7 +99,7 @@ def sees_uploads(statistic: Statistic) -> bool:
 
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
-    """The scope of an audit whose statistics are all of attackers not covered by the claim."""
+    """The scope of an audit with statistics of attackers that the claim does not cover."""
     known = [STATISTICS.get(name) for name in statistics if name is not None]
     if any(statistic is not None and sees_uploads(statistic) for statistic in known):
         say_so = scope.say_so_of_uploads or scope.say_so

@@ -50,7 +50,7 @@ def bisected(is_so: Callable[[float], bool], low: float, high: float, ratio: flo
 def least_number(
     is_enough: Callable[[int], bool], *, above: int, first: int, most: int
 ) -> int | None:
-    """The smallest sufficient integer, rounded up to two digits; None above `most`.
+    """Nearly the least sufficient integer, rounded up to two digits; None above `most`.
 
     Args:
       is_enough: Whether a number suffices; larger ones then do too.

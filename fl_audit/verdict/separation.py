@@ -8,7 +8,7 @@ from fl_audit.estimators.roc import auc
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 _HINT = 0.05
-"""Up to this p-value scores are reported as a little above, which does not pass the check."""
+"""Up to this p-value, scores are reported as a little above; that does not pass the check."""
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:

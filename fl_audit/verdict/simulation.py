@@ -100,8 +100,7 @@ class DecidedCurve:
 def decided_curve(
     claim: Claim | CurveClaim, simulation: Simulation, confidence: float, scope: Scope
 ) -> DecidedCurve | None:
-    """The curve to claim instead of a point; None if unknown or undecided by any number of
-    canaries.
+    """The curve to claim instead of a point; None if unknown or too many canaries are needed.
 
     The guarantee of noise for a client is a Gaussian curve if the claim does not rely on sampling.
     """

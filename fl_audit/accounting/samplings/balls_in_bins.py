@@ -5,7 +5,7 @@ one bin of b are one release with noise sigma / sqrt(k), so that the client's li
 the mean of b independent ones (`hidden_rounds`): random allocation of one round of b, exactly. If
 the last cycle is incomplete, each bin counts as if it had as many rounds as the first.
 
-Under a matrix whose bands are at most the bins, the columns of one bin's rounds do not overlap, and
+Under a matrix with no more bands than bins, the columns of one bin's rounds do not overlap, and
 columns of bins are orthogonal if the bins are at least as far apart as the number of bands. Split
 the bins into classes of mutually orthogonal bins: an attacker who knows the client's class faces
 random allocation among the bins of that class.
@@ -32,7 +32,7 @@ class BallsInBinsSampling(SecretSampling):
 
     Attributes:
       bins: The number of groups, at least 1; a member draws one of them uniformly and
-        independently. Also the distance of a group's rounds.
+        independently. Also the distance between a group's rounds.
       rounds: The number of rounds of training.
     """
 

@@ -35,7 +35,7 @@ class CyclicPoissonSampling(CoinSampling):
 
     Attributes:
       probability: The probability of each round of the member's group, in (0, 1].
-      separation: The number of groups, at least 1; also the distance of a group's rounds.
+      separation: The number of groups, at least 1; also the distance between a group's rounds.
       turns: The largest number of rounds of a group.
     """
 

@@ -28,7 +28,7 @@ class MinSeparationSampling(CoinSampling):
 
     Attributes:
       probability: The probability of a round for a member that does not rest, in (0, 1].
-      separation: The least distance of two rounds of a member, at least 1; it rests for the rounds
+      separation: The least distance between a member's rounds, at least 1; it rests for the rounds
         in between. In the first rounds as many members rest, on average, as in later ones.
       rounds: The number of rounds of training.
     """
@@ -51,7 +51,7 @@ class MinSeparationSampling(CoinSampling):
         return self.probability / (1 + (self.separation - 1) * self.probability)
 
     def log_ratio(self, logs: FloatArray) -> FloatArray:
-        """A forward pass: `resting[i]` are those who may join after i more rounds."""
+        """A forward pass: `resting[i]` are those who rest for i + 1 more rounds."""
         rest, log_p = self.separation - 1, math.log(self.probability)
         started = -math.log1p(rest * self.probability)
         ready = np.full(logs.shape[1], started)
@@ -107,7 +107,7 @@ def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
     most, rounds = sampling.most_drawn, sampling.rounds
     # By round and number of rounds so far: the share of members that may join.
     ready = np.zeros((rounds + 1, most + 1))
-    started = 1 / (1 + rest * p)  # the share that may join before the first round
+    started = 1 / (1 + rest * p)  # the share that may join in the first round
     ready[0, 0] = started
     for index in range(rounds):
         ready[index + 1] += (1 - p) * ready[index]

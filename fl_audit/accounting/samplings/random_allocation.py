@@ -45,7 +45,7 @@ class AllocatedRounds(SecretSampling):
         return self.number / self.rounds
 
     def log_ratio(self, logs: FloatArray) -> FloatArray:
-        """The log of the elementary symmetric polynomial of ratios, over the number of choices."""
+        """The log of the mean, over all choices of rounds, of the product of their ratios."""
         chosen = np.full((self.number + 1, logs.shape[1]), -np.inf)
         chosen[0] = 0.0
         for of_round in logs:

@@ -74,7 +74,7 @@ class TruncatedPoissonSampling(CoinSampling):
         return Guarantee(None, (AccountedEpsilon("truncated_poisson", pair.epsilon(delta)),))
 
     def least(self, release: Release, delta: float) -> float:
-        """The lower bound of Poisson sampling, with delta increased by the truncated mass."""
+        """The lower bound of Poisson sampling, with delta raised to cover truncation."""
         numbers = np.exp(log_binomial_masses(release.rounds, self.probability))
         z, cut = release.noise.noise_multiplier, release.rounds * chance_of_a_cut(self)
         plain = least_epsilon(z, numbers, release.rounds, delta)
