@@ -45,7 +45,7 @@ from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.secret_sampling import least_of
-from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.accounting.toeplitz import LARGEST_GRAM, Toeplitz
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 
@@ -83,7 +83,9 @@ def _is_exact(release: Release, party: Party) -> bool:
     if not isinstance(matrix, Toeplitz) or not matrix.is_falling:
         return False
     sampling = party.sampling
-    return not isinstance(sampling, OncePerBlock) or matrix.bands <= sampling.length + 1
+    return not isinstance(sampling, OncePerBlock) or (
+        matrix.bands <= sampling.length + 1 and matrix.num_rounds <= LARGEST_GRAM
+    )
 
 
 def epsilon_at_least(

@@ -97,7 +97,7 @@ def canary_check_in_rounds(
             others=np.maximum(np.repeat(others, counts) - 1, 0),
             is_first=first[canaries] == rounds - shift,
             dim=dim,
-            knows_tails=family in (None, *WITH_KNOWN_NULL),
+            knows_tails=family in WITH_KNOWN_NULL,
         )
 
     canary_check = check_canaries(

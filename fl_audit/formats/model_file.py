@@ -107,7 +107,7 @@ def _datasets(file: IO[bytes]) -> list[NamedArray]:
     return named
 
 
-_SAFETENSORS_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+_SAFETENSORS_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _LONGEST_HEADER = 1 << 26
 
 
@@ -126,6 +126,8 @@ def _of_safetensors(path: Path) -> list[NamedArray]:
             if name != "__metadata__" and entry["dtype"] in _SAFETENSORS_TYPES:
                 start, end = entry["data_offsets"]
                 flat = np.frombuffer(content[start:end], _SAFETENSORS_TYPES[entry["dtype"]])
+                if entry["dtype"] == "BF16":  # the upper half of a float32
+                    flat = (flat.astype("<u4") << 16).view("<f4")
                 named.append((name, flat.reshape(entry["shape"])))
     return named
 

@@ -224,7 +224,8 @@ def _in_their_rounds(
     ends = np.searchsorted(log.clients, copied, side="right", sorter=by_client)
     rows = [by_client[start:end] for start, end in zip(starts, ends, strict=True)]
     members = np.repeat(canaries, ends - starts)
-    return ParticipationTable(members, log.rounds[np.concatenate(rows)], log.num_rounds)
+    rounds = log.rounds[np.concatenate([by_client[:0], *rows])]
+    return ParticipationTable(members, rounds, log.num_rounds)
 
 
 def _client_rounds(record: RunRecord, config: Replay) -> str:

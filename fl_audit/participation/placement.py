@@ -165,7 +165,7 @@ def place(
     last = config.canary_last_rounds or 0
     _check_participations("canary_mean_repeats", len(pool), min(mean, last))
     attendance = in_last_rounds(pool, seed, rounds, last, mean).of_canaries(included)
-    if attendance.expected == 0:
+    if included.any() and attendance.expected == 0:
         raise InputError(
             f"participation.canary_mean_repeats: with mean {mean:g} none of {included.sum()} "
             "included canaries participates in any round; must be larger"

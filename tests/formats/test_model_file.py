@@ -93,6 +93,16 @@ def test_a_model_is_found_in_a_file(tmp_path, name, write):
     assert is_found(tmp_path / name)
 
 
+def test_bfloat16_is_read_as_the_upper_half_of_a_float32(tmp_path):
+    entry = {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}
+    text = json.dumps({"w": entry}).encode()
+    content = np.float32([1.5, -2.0]).view("<u4") >> 16
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(len(text).to_bytes(8, "little") + text + content.astype("<u2").tobytes())
+    ((_, array),) = read_saved_arrays(file)
+    np.testing.assert_array_equal(array, [1.5, -2.0])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

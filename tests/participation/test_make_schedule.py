@@ -89,6 +89,13 @@ def test_seeds_differ(name):
 
 
 @every_pattern
+def test_a_pool_of_no_canaries_leaves_clients_their_rounds(name):
+    schedule = attendance.schedule_of(CONFIGS[name], 30, np.zeros(0, bool))
+    assert [len(schedule.cohort(r).canaries) for r in range(20)] == [0] * 20
+    assert sum(len(schedule.cohort(r).clients) for r in range(20)) > 0
+
+
+@every_pattern
 def test_nobody_twice_in_a_round_and_excluded_canaries_never(name):
     table = attendance.attendance(made(name), 30)
     assert table.clients.max() == table.canaries.max() == 1

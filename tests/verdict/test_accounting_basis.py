@@ -19,6 +19,7 @@ from fl_audit.accounting import (
     exact_shift,
 )
 from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE
+from fl_audit.accounting.sampling import OncePerBlock
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
@@ -239,3 +240,11 @@ def test_clients_of_another_weight_are_not_accounted_for_by_canaries(weight):
     unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
     assert accounted_of_log(unknown, None, weight, Scope()) == ()
     assert accounted_of_log(None, None, None, Scope()) == ()
+
+
+def test_above_4096_rounds_the_sensitivity_to_blocks_is_an_upper_bound_alone():
+    for rounds, is_exact in ((4_096, True), (5_000, False)):
+        matrix = Toeplitz.from_column(np.array([1.0, 0.5]), rounds)
+        party = Party(OncePerBlock.over(rounds, 2), matrix.once_per_block(2))
+        release = _release(1.0, party, distribution=MATRIX, correlation=matrix)
+        assert (exact_shift(release, party) is not None) == is_exact
