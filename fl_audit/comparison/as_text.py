@@ -113,9 +113,9 @@ def title(comparison: Comparison) -> str:
     """The title of a comparison, such as "digits: 3 settings, 5 runs"."""
     names = (run.record and run.record.task for run in comparison.runs)
     tasks = dict.fromkeys(task or "another system" for task in names)
-    settings, runs = len(comparison.settings), len(comparison.runs)
-    plural = "" if settings == 1 else "s"
-    return f"{', '.join(tasks)}: {settings} setting{plural}, {runs} runs"
+    numbers = {"setting": len(comparison.settings), "run": len(comparison.runs)}
+    counts = (f"{number} {thing}{'s'[: number != 1]}" for thing, number in numbers.items())
+    return f"{', '.join(tasks)}: {', '.join(counts)}"
 
 
 def brief_lines(comparison: Comparison) -> list[str]:

@@ -560,9 +560,11 @@ def check_groups(clients_per_round: int, separation: int, num_clients: int) -> N
 
 
 def _check_cap(config: MinSeparation, urn: Urn) -> None:
-    """Refuses a cap that leaves too few clients for the rounds of the smallest group."""
-    turns = config.rounds // config.separation
-    least = -(-turns * urn.sample_size // (urn.size // config.separation))
+    """Refuses a cap that leaves too few clients for the rounds of a group."""
+    groups = np.arange(config.separation)
+    turns = -(-(config.rounds - groups) // config.separation)
+    sizes = urn.size // config.separation + (groups < urn.size % config.separation)
+    least = int(np.max(-(-turns * urn.sample_size // sizes)))
     if config.sampling.at_most < least:
         raise InputError(
             f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds of each "

@@ -52,8 +52,9 @@ def compare_scores(
     if recorded.canary_id != derived.canary_id:
         verified.add(path, "lists other canaries than the pool has, or in another order")
         return derived
-    if (recorded.inclusion, recorded.pair) != (derived.inclusion, derived.pair):
-        verified.add(path, "says otherwise than the pool how it was decided who takes part")
+    drawn = [(one.inclusion, one.inclusion_probability, one.pair) for one in (recorded, derived)]
+    if drawn[0] != drawn[1]:
+        verified.add(path, "says otherwise than the pool how it was decided who participates")
     coins = np.asarray(recorded.included) != np.asarray(derived.included)
     differ = ~(np.abs(np.asarray(recorded.score) - derived.score) <= error)
     wrong = np.flatnonzero(coins | differ)
