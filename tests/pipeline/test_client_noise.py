@@ -87,7 +87,7 @@ def test_the_folder_verifies(folder, capsys):
     assert main(["verify", str(folder.path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["held"] is True
     main(["verify", str(folder.path)])
-    (note,) = (line for line in capsys.readouterr().out.splitlines() if "not made again" in line)
+    (note,) = (line for line in capsys.readouterr().out.splitlines() if "not computed again" in line)
     assert "scores_one_upload.csv" in note
 
 
@@ -103,4 +103,4 @@ def test_scores_of_single_uploads_are_made_again(tmp_path, capsys):
     assert main(["verify", str(single.path)]) == 1
     found = capsys.readouterr().out
     assert "scores_one_upload.csv: canary" in found
-    assert "the logged rounds give 0.5" in found
+    assert "the logs give 0.5" in found

@@ -60,6 +60,11 @@ def _log(folder: Path) -> list[str]:
     return []
 
 
+def _log_and_settings(folder: Path) -> list[str]:
+    shutil.copytree(ROOT / "experiments/production", folder / "experiments/production")
+    return _log(folder)
+
+
 def _config_with_claim(folder: Path) -> list[str]:
     _log(folder)
     main(["init", "digits", "--out", str(folder / "config.toml")])
@@ -107,10 +112,11 @@ def _finished_run(folder: Path) -> list[str]:
 _FEW_CLIENTS = ("participation.clients_per_round=2", "participation.rounds=4", "canaries.count=20")
 
 WALKS = {
-    "README.md": Walk(_log),
+    "README.md": Walk(_log_and_settings),
     "docs/any_process.md": Walk(_log),
-    "docs/checks.md": Walk(_config),
+    "docs/broken_mechanisms.md": Walk(_log, statuses={"estimate audit_log": 3}),
     "docs/logs.md": Walk(_log),
+    "docs/mechanisms.md": Walk(),
     "docs/own_task.md": Walk(_own_task, changes=()),
     "docs/plugins.md": Walk(_plugins, changes=()),
     "docs/release.md": Walk(_config_with_claim),
