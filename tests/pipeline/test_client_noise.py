@@ -87,7 +87,8 @@ def test_the_folder_verifies(folder, capsys):
     assert main(["verify", str(folder.path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["held"] is True
     main(["verify", str(folder.path)])
-    (note,) = (line for line in capsys.readouterr().out.splitlines() if "not computed again" in line)
+    lines = capsys.readouterr().out.splitlines()
+    (note,) = (line for line in lines if "not computed again" in line)
     assert "scores_one_upload.csv" in note
 
 
