@@ -1,4 +1,4 @@
-"""The release of `fl-audit account` without a config: options describe it."""
+"""The release that `fl-audit account` takes from options, without a config."""
 
 import math
 from dataclasses import dataclass
@@ -155,7 +155,8 @@ def _check_numbers(options: Options) -> None:
     for name in ("rounds", "participations", "separation"):
         value = getattr(options, name)
         if value is not None and not 1 <= value <= options.rounds:
-            raise InputError(f"--{name} {value}: must be from 1 to the number of rounds")
+            most = "at least 1" if name == "rounds" else "from 1 to the number of rounds"
+            raise InputError(f"--{name} {value}: must be {most}")
     if options.rate is not None and not 0 < options.rate <= 1:
         raise InputError(f"--rate {options.rate:g}: must be in (0, 1]")
     is_drawn = options.sampling in ("poisson", "fixed_size")

@@ -20,7 +20,7 @@ from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, c
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
 _LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond this may have been rounded to 1, impossible in a small dimension."""
+"""The cap: in a small dimension a cosine may round to 1, whose tail is 0."""
 
 _ROUNDING = 1e-5
 """The most by which rounding moves a discrete score above its atom, in standard deviations."""
@@ -136,9 +136,9 @@ class SignCanaryNull:
     """A bound for random signs, `rademacher` or `hadamard` canaries, compared with one vector.
 
     Without the vector's concentration the bound holds for any vector, and for the cosines of
-    `gaussian` canaries too: such a cosine is X with X R Gaussian for R^2 ~ chi-square with dim
-    degrees of freedom, independent of X, so P(Z >= z) >= P(X >= z / sqrt(dim)) P(R^2 >= dim), and
-    the last factor is at least P(chi-square(1) >= 1) = 1 / 3.15; the bound allows 1 / 3.178.
+    `gaussian` canaries too: for such a cosine X and an independent R^2 ~ chi-square(dim), Z = X R
+    is Gaussian, so P(Z >= z) >= P(X >= z / sqrt(dim)) P(R^2 >= dim), and the last factor is at
+    least P(chi-square(1) >= 1) = 1 / 3.15; the bound allows 1 / 3.178.
 
     Attributes:
       dim: Number of trainable parameters, at least 2.

@@ -111,8 +111,8 @@ class AccuracyCost:
       noise_multiplier: Noise multiplier z of the noise on the sum.
       canary_noise: Standard deviation sqrt(m / d) that m unit vectors in random directions add
         to each coordinate, in clip norms.
-      canary_noise_of_run: The same over the run, sqrt(m p / d), because p participations of a
-        canary add up along its direction; p is averaged over participations.
+      canary_noise_of_run: The same per round but over the run, sqrt(m p / d): a canary's p rounds
+        add up along its direction; p = sum k^2 / sum k over canaries in k rounds.
       unclipped_quantile: Share gamma (n + m) / n of real updates below the clip norm at which an
         adaptive clip norm settles, because no canary is below it; if above 1, the clip norm grows
         without end. None for a fixed clip norm, or without real clients.

@@ -233,7 +233,7 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
 
 
 def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
-    """A run's canaries by their own rounds; None if these are not scored or not requested."""
+    """A run's canaries scored by `own_rounds`; None if not scored or not requested."""
     asked = run.config.audit.verdict_statistic
     is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
     if background is None or not is_asked:
@@ -294,7 +294,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """The threat model of a statistic; empty for unknown statistics, or if `audit` lacks it."""
+    """The threat model of a statistic; empty if unknown, or with keys that `audit` lacks."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):
@@ -465,7 +465,7 @@ def _claim_verdict(
 def _sampled_canaries_of(
     folder: AuditedFolder, statistics: Sequence[ScoredStatistic], background: Background | None
 ) -> SampledCanaries | None:
-    """A folder's canaries by their own rounds; None if these are not scored or not requested."""
+    """A folder's canaries scored by `own_rounds`; None without those scores or background."""
     own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
     if own is None or background is None:
         return None

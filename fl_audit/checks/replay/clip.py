@@ -39,8 +39,8 @@ ClipNormOf = Callable[[Any], float]
 """A function from a server's state to the clip norm of the next round."""
 
 _CHAINS = 48
-"""The number of seeds, with two rounds each. A deficit of half of a count's noise is then certain
-to be found: the 96 counts have less than 0.58 of the promised deviation with probability 1e-7.
+"""The number of seeds, with two rounds each. Noise of half the promised deviation is then found
+almost surely: the 96 counts have less than 0.65 of it with probability 1e-7.
 """
 
 _MOST_NUMBERS = 1 << 30
@@ -70,7 +70,7 @@ EXPECTED = {
 class _Counted:
     """A cohort and its noised count."""
 
-    words: str  # the cohort, to follow "of"
+    words: str  # the cohort
     sum: float  # the count without noise, each client as plus or minus one half
     count: float  # the count that moved the clip norm
 
@@ -418,7 +418,7 @@ def zeroing_finding(
             return failed(name, expected, f"{type(error).__name__}: {error}")
         promised = _moved(zeroing, estimate, cohort)
         if not math.isclose(after, promised, rel_tol=1e-4):
-            words = f"{large} of {len(cohort)} large updates move it from {before:.4g} to "
+            words = f"{large} large of {len(cohort)} updates move it from {before:.4g} to "
             return failed(name, expected, f"{words}{after:.4g}, not to {promised:.4g}")
     return held(name, expected, f"{_CLIENTS + 1} cohorts do")
 

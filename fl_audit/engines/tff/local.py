@@ -46,7 +46,7 @@ class InThisProcess(TffEngine):
 
     @contextlib.contextmanager
     def seen_uploads(self, state: Any, data: RoundData) -> Iterator[dict[int, Float32Array]]:
-        """A block in which a round records canaries' uploads as the server receives them."""
+        """A context in which a round records canaries' uploads, negated from TFF's sign."""
         uploads: dict[int, Float32Array] = {}
         if not self.shows_uploads:
             yield uploads
@@ -144,7 +144,7 @@ def local_of(run: PreparedRun) -> Local | LocalBlocks:
 
 
 def clients_in_parallel(cores: int) -> int:
-    """How many clients train in parallel: one per core; on a GPU one, in full precision."""
+    """Number of client threads: one per core, or one on a GPU, where it turns TF32 off."""
     if _device() == "CPU":
         return cores
     # TF32 products keep only ten bits of each factor: blocks and single clients would differ by a

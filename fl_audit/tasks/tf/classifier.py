@@ -52,7 +52,7 @@ class Classifier(Model):
     def attacked_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Sums of minus the labels' log-odds, in nats, and their numbers; float (examples,)."""
+        """Each example's summed negative log-odds, in nats, and token count; float (examples,)."""
         return self._by_example(self._attacked(logits, labels), labels)
 
     def label_loss_by_example(
@@ -74,7 +74,7 @@ class Classifier(Model):
         return tf.reduce_sum(self._is_counted(labels))
 
     def num_correct(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The sum of the counted positions' parts of the accuracy, as a float scalar."""
+        """The sum of scores over counted positions, as a float scalar."""
         return tf.reduce_sum(self._scores(logits, labels) * self._is_counted(labels))
 
     # Values of each position, in the labels' shape; those at padding do not count.
