@@ -288,7 +288,7 @@ BAD = [
     (["report"], "unknown command 'report': did you mean 'show' (prints the report of a run)?"),
     (["estimat"], "unknown command 'estimat': did you mean 'estimate'"),
     (["--jason"], "unknown option '--jason'"),
-    (["estimate", "{scores}"], "--delta: is required, as "),
+    (["estimate", "{scores}"], "--delta: is required (such as 1e-5), as "),
     (["estimate", "{scores}", "--detla", "1e-5"], "did you mean '--delta'?"),
     (["estimate", "{scores}", "--delta=1e-5", "--method=x"], "did you mean '--methods'?"),
     (["estimate", "{scores}", "more", "--delta", "1e-5"], "one argument too many: more"),
