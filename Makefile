@@ -46,7 +46,7 @@ test:
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(addprefix --ignore=,$(LIGHT_FILES))
 
 test-all: $(STAMP) .venv-light/.synced lint
-	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) tests
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ""
 
 test-light: .venv-light/.synced
