@@ -222,10 +222,8 @@ def _in_their_rounds(
     by_client = np.argsort(log.clients, kind="stable")
     starts = np.searchsorted(log.clients, copied, side="left", sorter=by_client)
     ends = np.searchsorted(log.clients, copied, side="right", sorter=by_client)
-    rows = [by_client[start:end] for start, end in zip(starts, ends, strict=True)]
-    members = np.repeat(canaries, ends - starts)
-    rounds = log.rounds[np.concatenate([by_client[:0], *rows])]
-    return ParticipationTable(members, rounds, log.num_rounds)
+    rounds = [log.rounds[by_client[start:end]] for start, end in zip(starts, ends, strict=True)]
+    return ParticipationTable.of_members(canaries, rounds, log.num_rounds)
 
 
 def _client_rounds(record: RunRecord, config: Replay) -> str:

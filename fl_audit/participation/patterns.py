@@ -618,9 +618,7 @@ def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Parti
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
     most = config.sampling.at_most
     rounds = [np.arange(group, config.rounds, config.separation)[:most] for group in groups]
-    members = np.repeat(canaries, np.array([len(own_rounds) for own_rounds in rounds], np.int64))
-    none = np.zeros(0, np.int64)
-    return ParticipationTable(members, np.concatenate([none, *rounds]), config.rounds)
+    return ParticipationTable.of_members(canaries, rounds, config.rounds)
 
 
 def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> str:

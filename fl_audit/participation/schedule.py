@@ -215,6 +215,15 @@ class ParticipationTable:
         self._rounds = rounds[order].astype(np.int32)
         self._starts = np.searchsorted(self._rounds, np.arange(num_rounds + 1))
 
+    @classmethod
+    def of_members(
+        cls, members: IndexArray, rounds: Sequence[IndexArray], num_rounds: int
+    ) -> "ParticipationTable":
+        """The participations of members with these rounds each; there may be no members."""
+        numbers = np.array([len(of_one) for of_one in rounds], np.int64)
+        none = np.zeros(0, np.int64)
+        return cls(np.repeat(members, numbers), np.concatenate([none, *rounds]), num_rounds)
+
     @property
     def attendance(self) -> Attendance:
         most = int(np.bincount(self._members).max(initial=0))
