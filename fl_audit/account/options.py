@@ -152,11 +152,12 @@ def _sampling(options: Options) -> Sampling:
 
 def _check_numbers(options: Options) -> None:
     """Raises InputError for options that are out of range or do not apply to the sampling."""
-    for name in ("rounds", "participations", "separation"):
+    if options.rounds < 1:
+        raise InputError(f"--rounds {options.rounds}: must be at least 1")
+    for name in ("participations", "separation"):
         value = getattr(options, name)
         if value is not None and not 1 <= value <= options.rounds:
-            most = "at least 1" if name == "rounds" else "from 1 to the number of rounds"
-            raise InputError(f"--{name} {value}: must be {most}")
+            raise InputError(f"--{name} {value}: must be from 1 to the number of rounds")
     if options.rate is not None and not 0 < options.rate <= 1:
         raise InputError(f"--rate {options.rate:g}: must be in (0, 1]")
     is_drawn = options.sampling in ("poisson", "fixed_size")
