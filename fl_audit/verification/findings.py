@@ -124,6 +124,9 @@ class Difference:
 _SAME = 1e-9
 """The allowed relative difference in last digits, as between processors or libraries."""
 
+_NEXT_TO_ZERO = 2.0**-50
+"""Where one value is 0, the other may be this large: 1 - x for an x rounded next to 1."""
+
 
 def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:
     """The differences between two values of JSON, in order.
@@ -169,7 +172,9 @@ def _kind(stated: Any, derived: Any) -> Literal["last digits", "words", "lacking
     if isinstance(stated, str) and isinstance(derived, str) and " " in derived:
         return "words"
     if isinstance(stated, float) and isinstance(derived, float):
-        is_same = abs(stated - derived) <= _SAME * max(abs(stated), abs(derived))
+        small, large = sorted((abs(stated), abs(derived)))
+        allowed = _SAME * large if small else _NEXT_TO_ZERO
+        is_same = abs(stated - derived) <= allowed
         return "last digits" if is_same else "value"
     return "value"
 
