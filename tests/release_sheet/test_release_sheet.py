@@ -22,9 +22,9 @@ from fl_audit.release_sheet.from_run import (
     read_statement,
     sheet_of_run,
     statement_of,
+    sweep_around,
 )
 from fl_audit.release_sheet.registry_entry import Parameters
-from fl_audit.release_sheet.selection import sweep_around
 from fl_audit.release_sheet.sheet import (
     LAYOUT,
     NOT_AUDITED,
