@@ -24,20 +24,6 @@ from fl_audit.errors import InputError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
 ZOO = {member.name: member for member in (*RIGHT, *WRONG)}
-QUESTIONS = (
-    "repeatable",
-    "one_client",
-    "clip",
-    "unlike",
-    "denominator",
-    "not_finite",
-    "every_client",
-    "memory",
-    "noise_length",
-    "noise_echo",
-    "noise_resolution",
-    "noise_next",
-)
 UNTOLD = {
     "fixed point, drawn before the noise": {"denominator"},
     "the largest coordinates alone": {"every_client"},
