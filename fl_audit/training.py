@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     )
     from fl_audit.engines.tff.canary_process import model_weights as model_weights
     from fl_audit.engines.tff.canary_process import released_aggregate as released_aggregate
+    from fl_audit.engines.tff.native_worker import native_runtime as native_runtime
     from fl_audit.engines.tff.replayed_process import replay_process as replay_process
-    from fl_audit.engines.tff.worker import native_runtime as native_runtime
     from fl_audit.mechanisms.mechanism_of_run import make_aggregator as make_aggregator
 
 _MODULE_OF = {

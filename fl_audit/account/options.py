@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.account.record import Source, check_delta_option, check_epsilon
+from fl_audit.account.account_record import Source, check_delta_option, check_epsilon
 from fl_audit.accounting import (
     Correlation,
     Denominator,
@@ -102,7 +102,7 @@ def _mechanism(options: Options) -> NoisyMechanism:
         check_epsilon(options.epsilon)
     noise = options.noise_multiplier
     if (noise is None) == (options.epsilon is None):
-        raise InputError("--noise-multiplier: give either it or --epsilon, whose noise is found")
+        raise InputError("--noise-multiplier: give either this or --epsilon, which finds the noise")
     if noise is not None and not 0 <= noise < math.inf:
         raise InputError(f"--noise-multiplier {noise:g}: must be a finite number of at least 0")
     table = {
@@ -140,14 +140,18 @@ def _sampling(options: Options) -> Sampling:
         case "shuffle" if options.participations is not None:
             return OncePerBlock.over(rounds, -(-rounds // options.participations))
         case "shuffle":
-            raise InputError("--participations: --sampling shuffle needs the number of epochs")
+            raise InputError(
+                "--participations: is required with --sampling shuffle (number of epochs)"
+            )
         case "poisson" if rate is not None:
             return PoissonSampling(rate)
         case "fixed_size" if rate is not None:
             share = Fraction(rate).limit_denominator(_LARGEST_POPULATION)
             return FixedSizeSampling(max(share.numerator, 1), share.denominator)
         case _:
-            raise InputError(f"--rate: --sampling {options.sampling} needs it, such as --rate 0.01")
+            raise InputError(
+                f"--rate: is required with --sampling {options.sampling}, such as 0.01"
+            )
 
 
 def _check_numbers(options: Options) -> None:

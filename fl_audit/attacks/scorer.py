@@ -259,7 +259,7 @@ class RoundScorer:
         chain, read = ChainWriter.go_on(path), read_chain(path)
         if chain.head != self._opened_at:
             raise InputError(
-                f"{self.folder.path}: was written after it was opened here; open it again"
+                f"{self.folder.path}: was changed after it was opened here; open it again"
             )
         self._lock = lock
         for path in unfinished_files(self.folder.path):

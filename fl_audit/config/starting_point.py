@@ -8,7 +8,7 @@ import msgspec
 from fl_audit.config.reference import Key, TableOfKeys, config_tables, toml_line
 from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError, nearest
-from fl_audit.tasks.kinds import TASKS
+from fl_audit.tasks.task_kinds import TASKS
 
 _FILE_HEAD = """\
 # A run of fl_audit: what it trains, how, and what it is audited for. A key that is commented out

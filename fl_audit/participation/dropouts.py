@@ -29,9 +29,9 @@ class Dropouts(Table, frozen=True, kw_only=True):
     Attributes:
       share: Probability that a sampled member drops out.
       available_share: Share of a day in which a device is available.
-      rounds_per_day: Rounds of that day.
-      report_goal: Most reports of a round; it determines noise and denominator. Excluded canaries
-        count.
+      rounds_per_day: Number of rounds in a day.
+      report_goal: Most reports in a round, those of excluded canaries included; it determines noise
+        and denominator.
     """
 
     share: Annotated[float, Meta(ge=0, lt=1)] = 0.0

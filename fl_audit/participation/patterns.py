@@ -207,7 +207,7 @@ class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind",
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
-      largest_round: Largest round of truncated Poisson sampling.
+      largest_round: Largest cohort of truncated Poisson sampling.
       canaries: Rounds of canaries (docs/participation.md).
     """
 
@@ -493,7 +493,8 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
       round_hours: Least hours from a round to the next.
       client_rounds_at_most: Rounds after which a client is no longer sampled.
       canaries: Rounds of canaries (docs/participation.md).
-      canary_mean_repeats: Mean rounds of a canary under `like_clients`; by default a client's.
+      canary_mean_repeats: Mean number of a canary's rounds under `like_clients`; default: a
+        client's.
     """
 
     rounds: NumRounds

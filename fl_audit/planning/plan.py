@@ -11,9 +11,8 @@ from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
 from fl_audit.planning.cost import AccuracyCost, Cost, accuracy_cost, measure_cost
-from fl_audit.planning.patterns import PatternPair, pattern_pairs
-from fl_audit.planning.planned_run import PlannedRun, check_covered, plan_run
-from fl_audit.planning.power import (
+from fl_audit.planning.planned_patterns import PatternPair, pattern_pairs
+from fl_audit.planning.planned_power import (
     ClaimPower,
     CurvePower,
     PlannedEfficiency,
@@ -21,6 +20,7 @@ from fl_audit.planning.power import (
     curve_power,
     planned_efficiency,
 )
+from fl_audit.planning.planned_run import PlannedRun, check_covered, plan_run
 from fl_audit.planning.prediction import (
     Samples,
     StatisticPrediction,

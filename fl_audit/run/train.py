@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
-from fl_audit.canaries.tables import score_file_of
+from fl_audit.canaries.canary_tables import score_file_of
 from fl_audit.checks import write_replay
 from fl_audit.engines.engine import Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun

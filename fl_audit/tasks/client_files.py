@@ -18,8 +18,8 @@ from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
-from fl_audit.tasks.kinds import ClientFilesTask, NpzTask, TableTask
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, say_left_out
+from fl_audit.tasks.task_kinds import ClientFilesTask, NpzTask, TableTask
 
 _HOLD_OUT_EVERY = 10
 

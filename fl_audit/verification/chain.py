@@ -49,7 +49,7 @@ def verify_chain(
     last = chain.lines[-1].link
     if link is not None and link != last:
         how = (
-            "was written on after it"
+            "was continued after it"
             if link in [line.link for line in chain.lines]
             else "was written anew"
         )
@@ -102,7 +102,7 @@ def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
         read += [*folder.training_outputs(), folder.record, *logs]
     for path in sorted(set(read)):
         if path.name not in known and path.exists():
-            verified.add(path, "was added later: the chain does not know it")
+            verified.add(path, "was added later: the chain does not list it")
 
 
 def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:

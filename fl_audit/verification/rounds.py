@@ -25,7 +25,7 @@ from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanisms import GaussianAdaptive
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.verification.findings import Verified
-from fl_audit.verification.scores import RunScores
+from fl_audit.verification.score_files import RunScores
 
 _ROUNDING = 1e-4
 """A generous bound on the relative rounding of norms and sketches in float32."""

@@ -182,7 +182,9 @@ def test_variables_and_frozen_ones(tmp_path):
     path = tmp_path / "log"
     with pytest.raises(InputError, match=r"sizes must be positive and add up to dim = 2,000"):
         RoundScorer.create(path, pool, 9, variable_sizes=[7, 8])
-    with pytest.raises(InputError, match="frozen must be numbers of some of the variables, 1 to 2"):
+    with pytest.raises(
+        InputError, match="frozen must list some variables, not all, by numbers from 1 to 2"
+    ):
         RoundScorer.create(path, pool, 9, variable_sizes=[1900, 100], frozen=[3])
     with pytest.raises(InputError, match="variable_sizes: must be handed over where frozen is"):
         RoundScorer.create(path, pool, 9, frozen=[3])
