@@ -43,7 +43,7 @@ _MODULE_OF = {
     "compose_audited_process": ".engines.tff.canary_process",
     "make_aggregator": ".mechanisms.mechanism_of_run",
     "model_weights": ".engines.tff.canary_process",
-    "native_runtime": ".engines.tff.worker",
+    "native_runtime": ".engines.tff.native_worker",
     "probe": ".engines.tff.canary_clients",
     "released_aggregate": ".engines.tff.canary_process",
     "replay_process": ".engines.tff.replayed_process",

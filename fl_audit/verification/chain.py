@@ -144,7 +144,7 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified
     for row in chain.changed_rows(folder.path):
         changed[row.name].append(row.round)
     if logged and all(len(changed.get(name, ())) == len(chain.rounds) for name in logged):
-        verified.add(folder.chain, "is of another run: no row of any log is the one in it")
+        verified.add(folder.chain, "is of another run: no row of any log matches it")
     for name, rounds in changed.items():
         what = "has changed since it was" if len(rounds) == 1 else "have changed since they were"
         verified.add(name, f"{_rounds(rounds)} {what} logged")
@@ -190,7 +190,7 @@ def _verify_order(folder: RunFolder, chain: Chain, verified: Verified) -> None:
             saved = line.rounds
         elif isinstance(line, Resumed):
             if line.rounds > saved:
-                wrong = f"goes on after round {line.rounds}; the last checkpoint is of {saved}"
+                wrong = f"resumes after round {line.rounds}; the last checkpoint is of {saved}"
             completed = saved = line.rounds
         elif isinstance(line, Scored) and line.rounds != completed:
             wrong = f"has scores of {line.rounds} rounds after round {completed}"

@@ -216,7 +216,8 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
         ),
         source=(
             "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Proposition 5.1 for a walk that "
-            "crosses a boundary; our one_run/guessing_plan.py for delta and for what the scores decide"
+            "crosses a boundary; our one_run/guessing_plan.py for delta and for what the scores "
+            "decide"
         ),
         details={
             **guesses.details(scores.num_coins, setting.delta),
