@@ -227,7 +227,7 @@ class VerdictLine(RoundObserver):
             return
         claimed, lower_bound = self._audit.claimed_epsilon, ""
         if claimed is not None:
-            lower_bound = f", at least {lower_bound_text(finished.contradicted_at)} is proven"
+            lower_bound = f" (lower bound {lower_bound_text(finished.contradicted_at)})"
         claim = "the claimed curve" if claimed is None else f"the claim of epsilon {claimed:g}"
         warn(f"round {finished.metrics.round}: {claim} is contradicted{lower_bound}; the run stops")
 

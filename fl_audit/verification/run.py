@@ -100,7 +100,7 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
     with verified.reading(folder.config):
         values = read_toml(folder.config)
         if read_foreign(folder.config).decode().split() != tomli_w.dumps(values).split():
-            verified.add(folder.config, "has other text than its keys and values")
+            verified.add(folder.config, "has text that is not of its keys and values")
 
 
 def _verify_inputs(
@@ -120,7 +120,10 @@ def _verify_inputs(
         if record.num_clients > most:
             verified.add(folder.record, f"`num_clients` is above the {most} of the config's task")
         if config.audit.replay != folder.replay.exists():
-            lack, more = "is missing: the config asks for it", "is there: the config asks for none"
+            lack, more = (
+                "is missing: the config asks for it",
+                "exists, but the config asks for none",
+            )
             verified.add(folder.replay, lack if config.audit.replay else more)
         for key, path in input_files(config):
             if path.exists() and digest_of(path) != inputs.files.get(key):

@@ -147,7 +147,7 @@ def test_what_cannot_be_scored_is_refused_and_nothing_is_written(tmp_path):
     assert scorer.scored_rounds == []
     with pytest.raises(InputError, match="audit: no round is scored yet"):
         scorer.finish()
-    with pytest.raises(InputError, match="final: must be handed over where initial is"):
+    with pytest.raises(InputError, match="final: is required with initial"):
         scorer.finish(initial=good)
     with pytest.raises(InputError, match="final: must have 500 numbers"):
         scorer.finish(final=good[1:])

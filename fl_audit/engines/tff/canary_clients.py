@@ -169,8 +169,8 @@ class CanaryClients:
             return self._norm
         if state is None:
             raise InputError(
-                "state: must be handed over, as join(round_number, clients, state), so that a "
-                "canary is as long as the round's clip; or CanaryClients must be given a norm"
+                "state: is required, as join(round_number, clients, state), to give canaries the "
+                "round's clip norm; or give CanaryClients a norm"
             )
         return norm_to_clip(state)
 
