@@ -282,11 +282,9 @@ def percent(share: float) -> str:
 
 def _cost(plan: Plan) -> list[str]:
     cost = plan.cost
-    part = (
-        ""
-        if cost.canaries_timed == plan.run.num_canaries
-        else (f", in proportion from {cost.canaries_timed:,} of the canaries")
-    )
+    part = ""
+    if cost.canaries_timed < plan.run.num_canaries:
+        part = f", extrapolated from {cost.canaries_timed:,} of the canaries"
     rows = [
         [
             "updates a round",
@@ -300,10 +298,7 @@ def _cost(plan: Plan) -> list[str]:
             f"{duration(cost.total_scoring_seconds)} over {count(cost.rounds, 'round')}{part}",
         ],
         ["log of cosines", _bytes(cost.log_bytes)],
-        [
-            "vectors kept",
-            _bytes(cost.store_bytes) if cost.store_bytes else "none, drawn again",
-        ],
+        ["vectors kept", _bytes(cost.store_bytes) if cost.store_bytes else "none, redrawn"],
     ]
     return ["", "What it costs", *_named(rows)]
 
