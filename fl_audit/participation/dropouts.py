@@ -56,7 +56,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """A sentence for the report."""
-        parts = [f"of those sampled {100 * self.share:.3g} % drop out"] * (self.share > 0)
+        parts = [f"{100 * self.share:.3g} % of those sampled drop out"] * (self.share > 0)
         if self.available_share < 1:
             hours = f"{100 * self.available_share:.3g} % of each {self.rounds_per_day} rounds"
             parts.append(f"each is available in {hours}")

@@ -110,7 +110,7 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
         warn(f"replay of round 1: {finding}")
     if not wrong:
         answered = [finding for finding in findings if finding.is_conclusive]
-        hint(f"replay of round 1: {len(answered)} of {len(findings)} questions: held")
+        hint(f"replay of round 1: held, {len(answered)} of {len(findings)} questions answered")
 
 
 @dataclass(frozen=True)

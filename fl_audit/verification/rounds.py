@@ -186,7 +186,7 @@ def _verify_noise(
     counts = rows.exceeding
     between = -np.diff(counts, axis=1, append=0)
     impossible = (counts[:, 0] > rows.dim) | (between < 0).any(axis=1)
-    if not is_on_grid:  # a grid has other ones
+    if not is_on_grid:  # on a grid other counts are possible
         least, most = between @ THRESHOLDS**2, between[:, :-1] @ THRESHOLDS[1:] ** 2
         impossible |= least > (1 + _ROUNDING) * norms**2
         impossible |= (counts[:, -1] == 0) & (most < (1 - _ROUNDING) * norms**2)
