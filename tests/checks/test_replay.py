@@ -108,7 +108,7 @@ def test_a_grid_is_named_and_counted_as_rounding():
     found = replayed(fixed_point(lambda random: random.spawn(1)[0], 2.0**-6))
     assert found.passed, str(found)
     held = finding(found, "clip")
-    assert "with its rounding to a grid of 0.0156" in held.measured
+    assert "including rounding to a grid of 0.0156" in held.measured
     assert 1.02 < held.ratio < 1.2
 
     def long(update):
@@ -138,7 +138,9 @@ def test_rounds_that_a_server_refuses_are_not_told():
 
     found = replayed(refusing)
     assert found.passed
-    assert "the server refuses it (ValueError: too many)" in str(finding(found, "denominator"))
+    assert "the server refuses this cohort (ValueError: too many)" in str(
+        finding(found, "denominator")
+    )
     assert found.inconclusive == ("denominator", "not_finite")
 
     def failing(state, updates, random):

@@ -163,14 +163,14 @@ def _is_finite(vector: FloatArray) -> bool:
 
 def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Finding:
     """Whether the same seed gives the same round."""
-    expected = "the same round with the same seed releases the same"
+    expected = "the same round with the same seed gives the same release"
     length = float(np.linalg.norm(difference))
     if not _is_finite(recorded.release):
         return failed("repeatable", expected, "numbers that are not finite")
     if length <= ruler.rounding(float(np.linalg.norm(recorded.release))):
-        return held("repeatable", expected, "so")
+        return held("repeatable", expected, "the same release")
     most = length / ruler.promise.sensitivity
-    words = f"another release, {most:.3g} times what one client may change away"
+    words = f"another release, which differs by {most:.3g} times what one client may change"
     return failed("repeatable", expected, words)
 
 
@@ -281,7 +281,7 @@ class _Replayed:
         if judged.outcome == "failed":
             why = f"one NaN changes {words}: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
-        return held(name, expected, f"so, {words}", ratio)
+        return held(name, expected, words, ratio)
 
     def noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
         """The findings from the smallest round, which is mostly noise."""
