@@ -401,14 +401,15 @@ def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryChe
 
 def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
     """The canary check, inconclusive if participation terms changed after scoring."""
-    chain, name = folder.checked_chain(), folder.participation.name
+    chain = folder.checked_chain()
     if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
         return canary_check
-    if not chain.changed_files(folder.path, [name]):
+    changed = chain.changed_terms(folder.path, folder.terms())
+    if not changed:
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {name} has changed since canaries were scored, so it may "
-        "have been chosen by their scores"
+        f"{canary_check.reason}; but {changed[0]} has changed since canaries were scored, so it "
+        "may have been chosen by their scores"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 
