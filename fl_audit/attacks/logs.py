@@ -83,7 +83,7 @@ def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
         if (counts > 1).any():
             twice = int(numbers[np.argmax(counts > 1)]) + 1
             raise InputError(
-                f"{path}, canary_id '{canary}': round {twice} is listed twice; must be each once"
+                f"{path}, canary_id '{canary}': round {twice} is listed twice; list each round once"
             )
 
 
@@ -265,7 +265,7 @@ def check_pool(folder: LogFolder) -> None:
     for name in [] if chain is None else chain.changed_files(folder.path, pool):
         raise InputError(
             f"{folder.path / name}: has changed since the canaries of {folder.round_cosines.name} "
-            "were scored; put back the file that it was, or start a new audit"
+            "were scored; restore the original, or start a new audit"
         )
 
 
@@ -276,7 +276,7 @@ def _same_rounds(
 
     Returns a function that checks a round, from 1, and the cosines with its aggregate.
     """
-    contradiction = f"{folder.round_cosines}: is about other rounds than {folder.aggregates.name}/"
+    contradiction = f"{folder.round_cosines}: covers other rounds than {folder.aggregates.name}/"
     advice = "delete the older one of the two"
     logged = set((np.flatnonzero(log.written()) + 1).tolist())
     if only := sorted(logged ^ set(paths)):

@@ -79,7 +79,7 @@ class StatedRound:
         if self.noise_stddev is not None:
             check_noise(self.noise_stddev, self.norm_bound)
         elif self.norm_bound is not None:
-            raise InputError("noise_stddev: must be handed over where norm_bound is")
+            raise InputError("noise_stddev: is required with norm_bound")
 
 
 class RoundScorer:
@@ -188,7 +188,7 @@ class RoundScorer:
             name = "variable_sizes and frozen"
             variables = checked_variables(variable_sizes, frozen, pool.dim, name)
         elif frozen:
-            raise InputError("variable_sizes: must be handed over where frozen is")
+            raise InputError("variable_sizes: is required with frozen")
         _ = pool.included  # raises now, not after training, if all coins are the same
         with new_folder(path) as made:
             new = LogFolder(made)
@@ -250,7 +250,7 @@ class RoundScorer:
         chain, read = ChainWriter.go_on(path), read_chain(path)
         if chain.head != self._opened_at:
             raise InputError(
-                f"{self.folder.path}: was written after it was opened here; open it again"
+                f"{self.folder.path}: was changed after it was opened here; open it again"
             )
         self._lock = lock
         for path in unfinished_files(self.folder.path):
@@ -440,7 +440,7 @@ class RoundScorer:
         listed = read_listed(self.folder, self.pool)
         why_not = why_no_live_test(listed.own_rounds, self.pool.family)
         if listed.own_rounds is None or why_not is not None:
-            raise InputError(f"{self.folder.path}: nothing can be proven yet: {why_not}")
+            raise InputError(f"{self.folder.path}: no lower bound yet: {why_not}")
         canaries = LiveCanaries(listed.included, listed.own_rounds, self.pool.family, self.pool.dim)
         test = LiveTest(canaries, delta)
         test.add(self, range(self.num_rounds))
@@ -466,7 +466,7 @@ class RoundScorer:
             one, or there is nothing to score.
         """
         if initial is not None and final is None:
-            raise InputError("final: must be handed over where initial is")
+            raise InputError("final: is required with initial")
         models = {
             name: None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))

@@ -321,7 +321,7 @@ def checked_variables(
         )
     if not all(1 <= number <= len(sizes) for number in frozen) or len(set(frozen)) == len(sizes):
         raise InputError(
-            f"{name}: frozen must be numbers of some of the variables, 1 to {len(sizes)}"
+            f"{name}: frozen must list some variables, not all, by numbers from 1 to {len(sizes)}"
         )
     return Variables(tuple(map(int, sizes)), tuple(sorted(set(map(int, frozen)))))
 

@@ -87,7 +87,7 @@ def _varies(name: str, what: str, values: FloatArray, trials: int, probability: 
     log_p = log_p_dispersion(float(squares.sum()), len(values), trials, probability)
     return compared(
         name,
-        f"the {what} vary as independent draws make them",
+        f"the {what} vary as under independent draws",
         f"a variance {ratio:.3g} times that of the binomial distribution",
         log_p=log_p,
         ratio=ratio,
@@ -140,7 +140,7 @@ def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability:
     sizes = present.sum(axis=0, dtype=np.float64)
     before = np.cumsum(sizes)[: rounds - 1][::-1]  # at distances 1, 2, ...
     if not before.any():
-        return compared("clients_return", _RETURN, "no client came before the last round")
+        return compared("clients_return", _RETURN, "no client participated before the last round")
     share = again / np.maximum(before, 1)
     log_p = -before * binomial_divergence(share, np.full(len(share), probability))
     at = int(np.argmin(log_p))
@@ -154,7 +154,7 @@ def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability:
     )
 
 
-_RETURN = "whether a client comes does not depend on whether it came some rounds before"
+_RETURN = "whether a client participates does not depend on its participation some rounds before"
 
 
 def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:

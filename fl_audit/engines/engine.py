@@ -165,7 +165,7 @@ def shows_uploads(run: PreparedRun) -> bool:
 
 def not_replayed(why: str) -> Check:
     """The finding for an impossible replay, with the reason."""
-    words = "the same round with the same seed releases the same"
+    words = "the same round with the same seed gives the same release"
     return inconclusive("repeatable", words, f"not replayed: {why}")
 
 

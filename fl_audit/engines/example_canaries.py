@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.attacks.threat_models import check_scored
-from fl_audit.canaries.tables import (
+from fl_audit.canaries.canary_tables import (
     random_inputs,
     random_labels,
     random_sentences,
@@ -101,7 +101,7 @@ def _pool_from_clients(
         size = config.examples_per_canary
         held = "all examples of a client" if size is None else f"{size} examples of one client"
         raise InputError(
-            f"canaries.count: {count} canaries with {held} each are more than the "
+            f"canaries.count: {count} canaries with {held} each need more than the "
             f"{len(is_real)} clients of the task have, as one client must remain; must be smaller"
         )
     left = PartOfPopulation(population, np.flatnonzero(is_real))
@@ -141,7 +141,7 @@ def usual_size(task: LearningTask) -> int:
 def _random(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Canaries of random examples (`fl_audit.canaries.tables`)."""
+    """Canaries of random examples (`fl_audit.canaries.canary_tables`)."""
     size = canaries.examples_per_canary or usual_size(task)
     design = canaries.design or "signs"
     like, model = task.held_out, task.classifier

@@ -223,7 +223,7 @@ class ConcentrationLog(RoundArray):
             bad = int(np.argmin(possible))
             raise InputError(
                 f"{path}: round {bad + 1} has the sums {rows[bad, 0]:g} and {rows[bad, 1]:g}, must "
-                "be those of a vector of norm 1, both 0 or NaN"
+                "be those of a vector of norm 1, or both 0, or both NaN"
             )
         return log
 
@@ -328,7 +328,7 @@ class LoggedTotal:
             )
         if seal is not None and not np.array_equal(seal, _seal(rounds, total)):
             raise InputError(
-                f"{self._path}: is damaged: its checksum is another; without the file, statistics "
+                f"{self._path}: is damaged: its checksum differs; without the file, statistics "
                 "use a bound for any sum"
             )
         self.rounds, self.total = set(rounds.tolist()), total

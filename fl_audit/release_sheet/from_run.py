@@ -18,17 +18,16 @@ from fl_audit.accounting import (
     noise_distribution_named,
 )
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
-from fl_audit.accounting.selection import SelectionPrice, price_of_selection
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.config import Config, ReleaseStatement
-from fl_audit.config.commitment import read_try
 from fl_audit.config.file import parse_tables
+from fl_audit.config.tries import read_try
 from fl_audit.config_tables.kinds import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
-from fl_audit.formats.run_record import RunRecord, read_record
-from fl_audit.formats.text_files import read_json, read_toml
+from fl_audit.formats.run_record import RunRecord
+from fl_audit.formats.text_files import read_toml
 from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.participation.schedule import client_rounds
 from fl_audit.release_sheet.sheet import (
@@ -39,6 +38,7 @@ from fl_audit.release_sheet.sheet import (
     ReleaseSheet,
     laid_out,
 )
+from fl_audit.release_sheet.sweep_price import SweepRuns
 from fl_audit.report.checks import canary_check_words, checks_words, failed_checks, title_of_check
 from fl_audit.report.headline import headline, reason_sentences
 from fl_audit.report.report import ATTACKERS, Checks, Report
@@ -93,58 +93,6 @@ def read_statement(path: Path) -> ReleaseStatement:
 
 Stated = tuple[str, str, str]
 """A field's key, a statement, and its evidence."""
-
-
-@dataclass(frozen=True)
-class SweepRuns:
-    """The runs of a sweep.
-
-    Attributes:
-      num_runs: The number of runs in sweep.json or among the folders of runs.
-      num_recorded: The number of runs with a record.
-      num_begun: The number of started runs without a record, unfinished, or ended according to
-        sweep.json.
-      price: The privacy cost of the recorded runs for a client; None if there are none.
-    """
-
-    num_runs: int
-    num_recorded: int
-    num_begun: int
-    price: SelectionPrice | None
-
-
-class _ListedRun(msgspec.Struct):
-    name: str
-    state: str | None = None
-
-
-class _Sweep(msgspec.Struct):
-    """The part of a sweep.json that is read."""
-
-    runs: tuple[_ListedRun, ...] = ()
-
-
-def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
-    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none."""
-    runs = folder.resolve().parent
-    listed = runs.parent / "sweep.json"
-    if runs.name != "runs" or not listed.exists():
-        return None
-    states = {run.name: run.state for run in read_json(listed, _Sweep, "the state of a sweep").runs}
-    names = states.keys() | {
-        path.name for path in runs.iterdir() if RunFolder(path).config.exists()
-    }
-    folders = [RunFolder(runs / name) for name in sorted(names)]
-    recorded = [run for run in folders if run.record.exists()]
-    begun = [
-        run
-        for run in folders
-        if run not in recorded
-        and (run.config.exists() or states.get(run.path.name) in ("finished", "failed"))
-    ]
-    releases = [read_record(run).release for run in recorded]
-    price = price_of_selection(releases, delta) if releases else None
-    return SweepRuns(len(names), len(recorded), len(begun), price)
 
 
 def sheet_of_run(

@@ -19,7 +19,7 @@ from fl_audit.attacks.measured_canary_check import (
 )
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
-from fl_audit.canaries.tables import Canaries
+from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rounds, read_mechanism
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
@@ -392,14 +392,15 @@ def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryChe
 
 def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
     """The canary check, inconclusive if participation terms changed after scoring."""
-    chain, name = folder.checked_chain(), folder.participation.name
+    chain = folder.checked_chain()
     if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
         return canary_check
-    if not chain.changed_files(folder.path, [name]):
+    changed = chain.changed_terms(folder.path, folder.terms())
+    if not changed:
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {name} has changed since canaries were scored, so it may "
-        "have been chosen by their scores"
+        f"{canary_check.reason}; but {changed[0]} has changed since canaries were scored, so it "
+        "may have been chosen by their scores"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 

@@ -20,7 +20,7 @@ from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, Se
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
 from fl_audit.attacks.update_ratio import RoundFilter, Signals, UpdateLogs, clipped
-from fl_audit.canaries.tables import coin_probability, family_of
+from fl_audit.canaries.canary_tables import coin_probability, family_of
 from fl_audit.config import ExampleCanaries
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
 from fl_audit.engines.example_canaries import alike_canaries, parts_of, usual_size

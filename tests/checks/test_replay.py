@@ -25,20 +25,6 @@ from fl_audit.errors import InputError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
 ZOO = {member.name: member for member in (*RIGHT, *WRONG)}
-QUESTIONS = (
-    "repeatable",
-    "one_client",
-    "clip",
-    "unlike",
-    "denominator",
-    "not_finite",
-    "every_client",
-    "memory",
-    "noise_length",
-    "noise_echo",
-    "noise_resolution",
-    "noise_next",
-)
 UNTOLD = {
     "fixed point, drawn before the noise": {"denominator"},
     "the largest coordinates alone": {"every_client"},
@@ -123,7 +109,7 @@ def test_a_grid_is_named_and_counted_as_rounding():
     found = replayed(fixed_point(lambda random: random.spawn(1)[0], 2.0**-6))
     assert found.passed, str(found)
     held = finding(found, "clip")
-    assert "with its rounding to a grid of 0.0156" in held.measured
+    assert "including rounding to a grid of 0.0156" in held.measured
     assert 1.02 < held.ratio < 1.2
 
     def long(update):
@@ -153,7 +139,9 @@ def test_rounds_that_a_server_refuses_are_not_told():
 
     found = replayed(refusing)
     assert found.passed
-    assert "the server refuses it (ValueError: too many)" in str(finding(found, "denominator"))
+    assert "the server refuses this cohort (ValueError: too many)" in str(
+        finding(found, "denominator")
+    )
     assert found.inconclusive == ("denominator", "not_finite")
 
     def failing(state, updates, random):

@@ -22,7 +22,6 @@ from fl_audit.release_sheet.from_run import (
     read_statement,
     sheet_of_run,
     statement_of,
-    sweep_around,
 )
 from fl_audit.release_sheet.registry_entry import Parameters
 from fl_audit.release_sheet.sheet import (
@@ -31,6 +30,7 @@ from fl_audit.release_sheet.sheet import (
     NOT_STATED,
     render_sheet,
 )
+from fl_audit.release_sheet.sweep_price import sweep_around
 from fl_audit.report import write_report
 from fl_audit.verification import Verified
 from tests.release_sheet.registry_schema import errors, read_schema, schema_path

@@ -48,10 +48,10 @@ COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
 
 EXPECTED = {
     COUNT: "a client moves the count that sets the next clip norm by at most one half",
-    UPDATE: "the clip norm moves as the promised quantile, rate and denominator say",
-    COUNT_NOISE: "another seed, and the next round, give the count noise as large as promised",
-    NOISE: "the sum's noise follows the clip norm that was used, also once it has moved",
-    NEXT: "in the next round a client changes at most its clip norm over the denominator",
+    UPDATE: "the clip norm moves by the promised quantile, learning rate and denominator",
+    COUNT_NOISE: "under other seeds, now and in the next round, the count's noise is as promised",
+    NOISE: "the sum's noise is in proportion to the clip norm in use, before and after it moves",
+    NEXT: "in the next round a client changes at most the new clip norm over the denominator",
 }
 
 
@@ -93,14 +93,14 @@ class ClipQuestions:
     def _count_findings(self) -> Iterator[Check]:
         promised = self.trials.promise.clip_norm
         if not math.isclose(self._start, promised, rel_tol=1e-5):
-            words = f"the first state clips to {self._start:g}, not to {promised:g}"
+            words = f"the initial clip norm is {self._start:g}, not {promised:g}"
             yield failed(UPDATE, EXPECTED[UPDATE], words)
             return
         if self.clip.learning_rate == 0:
             yield self._fixed_clip_finding()
             return
         if not self.clip.determines_counts:
-            why = f"float32 tells the count to {self.clip.rounding:.2g} clients only"
+            why = f"float32 resolves the count only to {self.clip.rounding:.2g} clients"
             for name in (COUNT, UPDATE, COUNT_NOISE):
                 yield inconclusive(name, EXPECTED[name], why)
             return
@@ -118,7 +118,7 @@ class ClipQuestions:
     def _fixed_clip_finding(self) -> Check:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
-            return compared(UPDATE, EXPECTED[UPDATE], "it stays")
+            return compared(UPDATE, EXPECTED[UPDATE], "it stays fixed")
         return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
 
     # The counts.
@@ -203,7 +203,7 @@ class ClipQuestions:
         rounding = 2 * self.clip.rounding
         whole = [cohort for cohort in counted if not self.clip.is_limited(np.array(cohort.count))]
         if len(whole) < 2:
-            why = "noise leaves the share of short updates at the end of its range"
+            why = "noise takes the share of short updates to the limits of [0, 1]"
             return inconclusive(UPDATE, EXPECTED[UPDATE], why)
         first = whole[0]
         off = [abs((cohort.count - first.count) - (cohort.sum - first.sum)) for cohort in whole]
@@ -216,16 +216,16 @@ class ClipQuestions:
         mean, spread = float(noise.mean()), self.clip.count_stddev
         if not spread:
             if abs(mean) <= rounding:
-                return compared(UPDATE, EXPECTED[UPDATE], f"{len(whole)} cohorts do")
-            return failed(UPDATE, EXPECTED[UPDATE], f"the count is {mean:.3g} clients off")
+                return compared(UPDATE, EXPECTED[UPDATE], f"true of {len(whole)} cohorts")
+            return failed(UPDATE, EXPECTED[UPDATE], f"the count is off by {mean:.3g} clients")
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
-        words = f"{len(whole)} cohorts do; the count is {mean:.3g} clients off on average"
+        words = f"true of {len(whole)} cohorts; the count is off by {mean:.3g} clients on average"
         detectable = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
         return compared(
             UPDATE,
             EXPECTED[UPDATE],
-            f"{words}, {detectable:.2g} would have been seen",
+            f"{words}, and {detectable:.2g} would have been detected",
             log_p=log_p,
         )
 
@@ -243,8 +243,10 @@ class ClipQuestions:
         if not self.clip.count_stddev:
             largest = float(np.abs(noise).max())
             if largest <= 2 * self.clip.rounding:
-                return compared(name, expected, "none, as promised")
-            return failed(name, expected, f"none is promised, and {largest:.3g} clients measured")
+                return compared(name, expected, "no noise, as promised")
+            return failed(
+                name, expected, f"no noise is promised, but up to {largest:.3g} clients measured"
+            )
         steps = (units[:, 1] - units[:, 0]) / math.sqrt(2)
         parts = (units[:, 0], units[:, 1], units.ravel(), steps)
         squared = np.array([float(part @ part) for part in parts])
@@ -254,15 +256,15 @@ class ClipQuestions:
         tail = np.where(np.isfinite(squared), tail, -np.inf)
         at, ratio = int(np.argmin(tail)), np.sqrt(squared / dof)
         low = stats.chi2.ppf(FALSE_ALARM / tests, dof[2]) / stats.chi2.ppf(0.95, dof[2])
-        where = ("", ", in the next round", "", ", from a round to the next")[at]
+        where = ("", ", in the next round", "", ", in the difference of two rounds")[at]
         at = 2 if at == 0 else at
         limited = float(is_limited.mean())
-        words = f"{ratio[at]:.3g} times as large as promised{where}"
+        words = f"{ratio[at]:.3g} times the promised size{where}"
         if ratio[2] * self.clip.count_stddev <= 2 * self.clip.rounding:
-            words = "none, whatever the seed"
-        words += f"; less than {math.sqrt(low):.2g} of it would have been seen"
+            words = "no noise under any seed"
+        words += f"; less than {math.sqrt(low):.2g} times it would have been detected"
         if limited > 0.5:
-            words = f"{100 * limited:.0f} % of the shares are at the end of their range; {words}"
+            words = f"{100 * limited:.0f} % of the shares are at the limits of [0, 1]; {words}"
         log_p = min(0.0, float(tail.min()) + math.log(tests))
         return compared(
             name,
@@ -343,7 +345,7 @@ class ClipQuestions:
             length -= self.ruler.rounding(max(float(np.linalg.norm(r)) for r in releases))
             ratios[words] = length * self.trials.promise.denominator / norms[words]
         worst = max(ratios, key=lambda words: ratios[words])
-        words = f"{max(0.0, ratios[worst]):.3g} times as much after {worst} updates"
+        words = f"{max(0.0, ratios[worst]):.3g} times that, after {worst} updates"
         if ratios[worst] <= 1.001:
             return compared(NEXT, EXPECTED[NEXT], f"at most {words}", ratio=ratios[worst])
         return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
@@ -360,7 +362,7 @@ def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int
     worst = int(np.argmax(moved))
     most, words = 0.5 * halves, pairs[worst][1].words
     ratio = moved[worst] / most
-    measured = f"{ratio:.3g} times as much, by {words}"
+    measured = f"{ratio:.3g} times that, by {words}"
     if moved[worst] <= most * 1.001 + 2 * clip.rounding:
         return compared(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio=ratio)
     return failed(COUNT, EXPECTED[COUNT], measured, ratio)
@@ -396,7 +398,7 @@ def zeroing_finding(
     """Whether cohorts of small and of large updates move the zeroing norm as promised."""
     name, expected = (
         "zeroing_update",
-        "the zeroing norm moves as the promised quantile and rate say",
+        "the zeroing norm moves by the promised quantile and learning rate",
     )
     before = float(norm_of(rounds.state))
     estimate = (before - zeroing.increment) / zeroing.multiplier
@@ -410,9 +412,9 @@ def zeroing_finding(
             return failed(name, expected, f"{type(error).__name__}: {error}")
         promised = _moved(zeroing, estimate, cohort)
         if not math.isclose(after, promised, rel_tol=1e-4):
-            words = f"{large} large of {len(cohort)} updates move it from {before:.4g} to "
+            words = f"with {large} large updates of {len(cohort)} it moves from {before:.4g} to "
             return failed(name, expected, f"{words}{after:.4g}, not to {promised:.4g}")
-    return compared(name, expected, f"{_CLIENTS + 1} cohorts do")
+    return compared(name, expected, f"true of {_CLIENTS + 1} cohorts")
 
 
 def _moved(zeroing: AdaptiveZeroing, estimate: float, cohort: Sequence[FloatArray]) -> float:

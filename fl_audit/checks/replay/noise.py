@@ -40,7 +40,7 @@ _QUANTILE = 1.6449
 """The standard normal quantile at 0.95."""
 
 NAME = "noise_rounds"
-EXPECTED = "whitened by the accounted matrix, noise is independent from round to round"
+EXPECTED = "after whitening by the accounted matrix, noise is independent between rounds"
 
 
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
@@ -73,7 +73,7 @@ def stream_finding(
     """
     number = num_stream_rounds(correlation, rounds_before, rounds.dim)
     if number < 2:
-        return inconclusive(NAME, EXPECTED, "there are fewer than two rounds to look at")
+        return inconclusive(NAME, EXPECTED, "fewer than two rounds can be compared")
     try:
         ways = [
             _releases(rounds, start, few, seed, number)
@@ -85,7 +85,7 @@ def stream_finding(
     if not np.isfinite(differences).all():
         return failed(NAME, EXPECTED, "numbers that are not finite")
     if not differences.any():
-        return failed(NAME, EXPECTED, "the same noise, or none, under other randomness")
+        return failed(NAME, EXPECTED, "the same noise, or none, under different randomness")
     parts = np.split(differences, np.cumsum(rounds.sizes)[:-1], axis=1)
     moves = np.array([part.any() for part in parts]) | touched
     units = differences[:, np.repeat(moves, rounds.sizes)] / (math.sqrt(2) * stddev)
@@ -148,8 +148,8 @@ def _judged(white: FloatArray, sizes: Sequence[int]) -> Check:
     detectable = (stats.norm.isf(FALSE_ALARM / tests) + _QUANTILE) / math.sqrt(dim)
     words = (
         f"norm {ratio:.3g} × expected in {place}, correlation "
-        f"{normal[pair] / math.sqrt(dim):.2g} of rounds {earlier[pair] + 1} and {later[pair] + 1}, "
-        f"of {number}; one of {detectable:.2g} would have been seen"
+        f"{normal[pair] / math.sqrt(dim):.2g} between rounds {earlier[pair] + 1} and "
+        f"{later[pair] + 1} of {number}; a correlation of {detectable:.2g} would have been detected"
     )
     variable = worst - number + 1 if worst >= number and tails.min() < products.min() else None
     return compared(NAME, EXPECTED, words, log_p=log_p, variable=variable, ratio=ratio)
@@ -222,9 +222,9 @@ def length_finding(
     measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
     if not squared.any():
         measured = "the same noise, or none, under another seed"
-    measured += f"; less than {detectable[-1]:.2g} of it would have been seen"
+    measured += f"; less than {detectable[-1]:.2g} × would have been detected"
     if len(sizes) > 1:
-        measured += f", in a variable less than {detectable[:-1].min():.2g}"
+        measured += f", or less than {detectable[:-1].min():.2g} × in a variable"
     return compared(
         name,
         expected,
@@ -250,8 +250,8 @@ def echo_finding(difference: FloatArray, stddev: float) -> Check:
     strongest = strongest_autocorrelation(normal.astype(np.float32), 1.0, 0.0)
     expected = "no stretch of the noise repeats another"
     if strongest is None:
-        return compared("noise_echo", expected, "nothing to look at", ratio=0.0)
-    where = f"at {strongest.lag} coordinates" if strongest.lag else "in reversed order"
+        return compared("noise_echo", expected, "nothing to compare", ratio=0.0)
+    where = f"at lag {strongest.lag}" if strongest.lag else "in reversed order"
     return compared(
         "noise_echo",
         expected,
@@ -270,15 +270,15 @@ def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
     """
     from scipy import stats  # imported here: it takes half a second
 
-    name, expected = "noise_resolution", "noise has the resolution of the sum that it is added to"
+    name, expected = "noise_resolution", "noise has the resolution of the sum to which it is added"
     values = noise.ravel()[:_MOST_VALUES]
     repeated = len(values) - len(np.unique(values))
     chance = len(values) * _LIKELIEST_VALUE
     log_p = float(stats.binom.logsf(repeated - 1, len(values), chance)) if repeated else 0.0
     share = repeated / max(1, len(values))
-    words = f"{repeated} of {len(values)} numbers are not new"
+    words = f"{repeated} of {len(values)} numbers repeat earlier ones"
     if log_p < math.log(FALSE_ALARM) and _is_as_coarse(release, values):
-        words, log_p = f"{words}; releases with clients are rounded alike", 0.0
+        words, log_p = f"{words}, and releases with clients are rounded in the same way", 0.0
     return compared(name, expected, words, log_p=log_p, ratio=share)
 
 
@@ -393,7 +393,7 @@ class NoiseQuestions:
             key=lambda pair: pair[0],
         )
         if share < 1e-3:
-            return inconclusive(name, expected, "no client counts in the next round")
+            return inconclusive(name, expected, "no client changes the next round")
         seeds = range(2, 2 + num_seeds(sizes))
         after = [
             self.rounds.go_on(state, self.trials.few, seed).release[coordinates] for seed in seeds

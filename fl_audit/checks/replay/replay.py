@@ -160,14 +160,14 @@ def _is_finite(vector: FloatArray) -> bool:
 
 def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Check:
     """Whether the same seed gives the same round."""
-    expected = "the same round with the same seed releases the same"
+    expected = "the same round with the same seed gives the same release"
     length = float(np.linalg.norm(difference))
     if not _is_finite(recorded.release):
         return failed("repeatable", expected, "numbers that are not finite")
     if length <= ruler.rounding(float(np.linalg.norm(recorded.release))):
-        return compared("repeatable", expected, "so")
+        return compared("repeatable", expected, "the same release")
     most = length / ruler.promise.sensitivity
-    words = f"another release, {most:.3g} times what one client may change away"
+    words = f"another release, which differs by {most:.3g} times what one client may change"
     return failed("repeatable", expected, words)
 
 
@@ -278,7 +278,7 @@ class _Replayed:
         if judged.outcome == "failed":
             why = f"one NaN changes {words}: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
-        return compared(name, expected, f"so, {words}", ratio=ratio)
+        return compared(name, expected, words, ratio=ratio)
 
     def noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings from the smallest round, which is mostly noise."""

@@ -30,8 +30,8 @@ from fl_audit.engines.prepare import PreparedRun
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.mechanism_of_run import canary_length
 from fl_audit.resources import set_jax_defaults
-from fl_audit.tasks.jax.classifier import JaxModel, in_full_precision
-from fl_audit.tasks.jax.networks import as_jax_model
+from fl_audit.tasks.jax.jax_classifier import JaxModel, in_full_precision
+from fl_audit.tasks.jax.jax_networks import as_jax_model
 from fl_audit.tasks.learning_task import Examples
 
 # Measures of models: accuracy, and the losses for attacks.

@@ -171,8 +171,8 @@ class CanaryClients:
             return self._norm
         if state is None:
             raise InputError(
-                "state: must be handed over, as join(round_number, clients, state), so that a "
-                "canary is as long as the round's clip; or CanaryClients must be given a norm"
+                "state: is required, as join(round_number, clients, state), to give canaries the "
+                "round's clip norm; or give CanaryClients a norm"
             )
         return norm_to_clip(state)
 
@@ -383,9 +383,9 @@ class ProbedCanary:
         """The result as a sentence."""
         counted = "" if not self.zeroed else f"; {self.zeroed} of {_COPIES} were zeroed"
         return (
-            f"{self.state}: a canary of length {self.norm:.3g} is in the aggregate at "
-            f"{self.ratio:.3g} ± {self.error / self.promised:.2g} of the length that a client may "
-            f"have{counted}"
+            f"{self.state}: in the aggregate, a canary of norm {self.norm:.3g} has "
+            f"{self.ratio:.3g} ± {self.error / self.promised:.2g} × the largest norm of a client"
+            f"{counted}"
         )
 
 

@@ -26,8 +26,8 @@ from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
 from fl_audit.attacks.update_ratio import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
+from fl_audit.canaries.canary_tables import Canaries, family_of, score_file_of
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
-from fl_audit.canaries.tables import Canaries, family_of, score_file_of
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
@@ -54,7 +54,7 @@ def compare_scores(
         return derived
     drawn = [(one.inclusion, one.inclusion_probability, one.pair) for one in (recorded, derived)]
     if drawn[0] != drawn[1]:
-        verified.add(path, "says otherwise than the pool how it was decided who participates")
+        verified.add(path, "states another kind of inclusion, probability or pair than the pool")
     coins = np.asarray(recorded.included) != np.asarray(derived.included)
     differ = ~(np.abs(np.asarray(recorded.score) - derived.score) <= error)
     wrong = np.flatnonzero(coins | differ)

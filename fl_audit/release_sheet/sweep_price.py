@@ -1,0 +1,63 @@
+"""The sweep that contains a run, and the privacy cost of its runs on the same data."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fl_audit.accounting.selection import SelectionPrice, price_of_selection
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.run_record import read_record
+from fl_audit.formats.text_files import read_json
+
+
+@dataclass(frozen=True)
+class SweepRuns:
+    """The runs of a sweep.
+
+    Attributes:
+      num_runs: The number of runs in sweep.json or among the folders of runs.
+      num_recorded: The number of runs with a record.
+      num_begun: The number of started runs without a record, unfinished, or ended according to
+        sweep.json.
+      price: The privacy cost of the recorded runs for a client; None if there are none.
+    """
+
+    num_runs: int
+    num_recorded: int
+    num_begun: int
+    price: SelectionPrice | None
+
+
+class _ListedRun(msgspec.Struct):
+    name: str
+    state: str | None = None
+
+
+class _Sweep(msgspec.Struct):
+    """The part of a sweep.json that is read."""
+
+    runs: tuple[_ListedRun, ...] = ()
+
+
+def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
+    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none."""
+    runs = folder.resolve().parent
+    listed = runs.parent / "sweep.json"
+    if runs.name != "runs" or not listed.exists():
+        return None
+    states = {run.name: run.state for run in read_json(listed, _Sweep, "the state of a sweep").runs}
+    names = states.keys() | {
+        path.name for path in runs.iterdir() if RunFolder(path).config.exists()
+    }
+    folders = [RunFolder(runs / name) for name in sorted(names)]
+    recorded = [run for run in folders if run.record.exists()]
+    begun = [
+        run
+        for run in folders
+        if run not in recorded
+        and (run.config.exists() or states.get(run.path.name) in ("finished", "failed"))
+    ]
+    releases = [read_record(run).release for run in recorded]
+    price = price_of_selection(releases, delta) if releases else None
+    return SweepRuns(len(names), len(recorded), len(begun), price)
