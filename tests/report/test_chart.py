@@ -107,9 +107,9 @@ def test_ids_do_not_hang_on_how_numbers_are_written(monkeypatch):
         RendererSVG, "_make_id", lambda self, kind, text: make_id(self, kind, f"np {text}")
     )
     assert draw("of a run", 3, 2, lambda axes: axes.plot([1, 2], [3, 4], "o-")) == before
-    made = re.findall(r'id="(p[^"]*)"', before)
-    assert made
-    assert all(f"url(#{one})" in before for one in made)
+    references = re.findall(r"url\(#([^)]*)\)", before)
+    assert references
+    assert all(f'id="{one}"' in before for one in references)
 
 
 def test_the_curve_counts_what_a_law_puts_into_a_bin():
