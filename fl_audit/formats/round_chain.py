@@ -430,7 +430,7 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
             f"{path}: line {number} is not a valid line of a chain: {json_words(error)}"
         ) from error
     if isinstance(line, Begun) != (number == 1):
-        raise InputError(f"{path}: line {number}: a chain begins with the line `begun`, and once")
+        raise InputError(f"{path}: line {number}: `begun` must be the first line, and no other")
     if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:
         raise InputError(
             f"{path}: format_version is {line.format_version}, must be {FORMAT_VERSION}"

@@ -15,8 +15,8 @@ from fl_audit.attacks.log_scores import score_log, statistics_of_logs
 from fl_audit.attacks.logs import Progress, SeenLog, read_log
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.canaries.canary_tables import family_of
 from fl_audit.canaries.pool import read_pool
-from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_recorded
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError, nearest

@@ -119,7 +119,7 @@ class Difference:
     kind: Literal["last digits", "words", "lacking", "value"]
 
     def __str__(self) -> str:
-        return f"`{self.place}` is {_short(self.recorded)}, and {_short(self.derived)} follows"
+        return f"`{self.place}` is {_short(self.recorded)}; recomputed: {_short(self.derived)}"
 
 
 _SAME = 1e-9
@@ -130,7 +130,7 @@ def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Differen
     """The differences between two values of JSON, in order.
 
     >>> [str(difference) for difference in differences({"a": [1, 2.5]}, {"a": [1, 2.0], "b": None})]
-    ['`a[1]` is 2.5, and 2.0 follows', '`b` is missing, and null follows']
+    ['`a[1]` is 2.5; recomputed: 2.0', '`b` is missing; recomputed: null']
     """
     if isinstance(stated, Mapping) and isinstance(derived, Mapping):
         for key in dict.fromkeys([*derived, *stated]):

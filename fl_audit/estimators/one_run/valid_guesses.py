@@ -15,7 +15,12 @@ import numpy.typing as npt
 from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.estimators.one_run.bound import crossing_point
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.plan import GuessOrder, GuessPlan, plans_of, plans_of_samples
+from fl_audit.estimators.one_run.guessing_plan import (
+    GuessOrder,
+    GuessPlan,
+    plans_of,
+    plans_of_samples,
+)
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores, Inclusion
@@ -206,12 +211,13 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
         assumes=_assumption(scores),
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
-            "although the number of guesses is chosen on the data, since the test asks about many "
-            "numbers at once; which, and in which order, the scores say without the coins."
+            "although the number of guesses is chosen on the data, since the test covers many "
+            "numbers at once, and scores choose these and the order of guesses without the coins."
         ),
         source=(
             "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Proposition 5.1 for a walk that "
-            "crosses a boundary; our one_run/plan.py for delta and for what the scores decide"
+            "crosses a boundary; our one_run/guessing_plan.py for delta and for what the scores "
+            "decide"
         ),
         details={
             **guesses.details(scores.num_coins, setting.delta),

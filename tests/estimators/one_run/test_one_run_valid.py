@@ -10,7 +10,7 @@ from scipy import special, stats
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.plan import orders_of, spare_for_delta
+from fl_audit.estimators.one_run.guessing_plan import orders_of, spare_for_delta
 from fl_audit.estimators.one_run.valid_guesses import one_run_epsilons, one_run_rejection
 
 SEED = 20230515
