@@ -247,9 +247,9 @@ def _patterns(plan: Plan) -> list[str]:
     rows: list[Sequence[str] | str] = []
     for words, pairs in itertools.groupby(plan.patterns, key=lambda pair: pair.attacker):
         found = list(pairs)
-        rows.append(
-            f"to an attacker {words}, least “{found[0].least}” (AUC {found[0].auc_least:.3f})"
-        )
+        is_least = any(pair.canaries is not None for pair in found)
+        least = f"{'least ' * is_least}“{found[0].least}” (AUC {found[0].auc_least:.3f})"
+        rows.append(f"to an attacker {words}, {least}{'' if is_least else ', no difference'}")
         for pair in found:
             cells = (
                 ("no number", "–")
