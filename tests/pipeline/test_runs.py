@@ -120,7 +120,7 @@ def _spawn(config_path: Path, out: Path, *arguments: str) -> subprocess.Popen[by
 
 
 def _wait_for_rounds(out: Path, rounds: int, program: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not (out / "metrics.csv").exists() or len(_rows(out / "metrics.csv")) < rounds:
         assert program.poll() is None, "the run ended before it could be interrupted"
         assert time.monotonic() < deadline
