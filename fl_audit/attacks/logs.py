@@ -19,7 +19,12 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import AggregateFiles, LoggedRounds, RoundCosines
+from fl_audit.attacks.round_cosines import (
+    AggregateFiles,
+    LoggedRounds,
+    RoundCosines,
+    read_concentrations,
+)
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
@@ -34,7 +39,7 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.participation_files import canaries_text, read_canaries
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog, LoggedTotal
+from fl_audit.formats.round_logs import CosineLog, LoggedTotal
 from fl_audit.formats.text_files import reading, write_text
 
 # Which canaries were included, and their rounds (canaries.csv).
@@ -219,7 +224,7 @@ def read_uploads(
     """The uploads of a log; None if there are none."""
     if not folder.upload_cosines.exists():
         return None
-    uploads = CanaryUploads.read(folder, pool_of_uploads(pool, own), pool.count)
+    uploads = CanaryUploads.opened("r", folder, pool_of_uploads(pool, own), "rounds", pool.count)
     return None if uploads.is_empty else uploads
 
 
@@ -291,18 +296,18 @@ def _same_rounds(
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
     """The rounds of a log of cosines, with the folder's measurements of their aggregates."""
-    path = folder.round_concentrations
-    concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
     scored = set(np.flatnonzero(log.written()).tolist())
     logged = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
     total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None
     directions = None
     if folder.round_directions.exists():
-        directions = RoundDirections.of(
-            DirectionLog.read, folder.round_directions, log.num_rounds, pool.seed, pool.dim
+        directions = RoundDirections.opened(
+            "r", folder.round_directions, log.num_rounds, pool.seed, pool.dim
         )
     measured = logged_aggregates(folder, pool.dim)
-    return LoggedRounds(log, concentrations, total, directions, measured)
+    return LoggedRounds(
+        log, read_concentrations(folder.round_concentrations, log), total, directions, measured
+    )
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:

@@ -54,10 +54,8 @@ from fl_audit.formats.round_chain import ChainWriter, Line, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
-    DirectionLog,
+    LengthLog,
     LoggedTotal,
-    create_log,
-    open_log,
 )
 from fl_audit.formats.text_files import new_folder, unfinished_files
 from fl_audit.inner_products import euclidean_norm
@@ -114,17 +112,15 @@ class RoundScorer:
         self._cut = last.round if isinstance(last, Scoring) else None
         self._concentrations: ConcentrationLog | None = None
         if folder.round_concentrations.exists():
-            self._concentrations = ConcentrationLog.open(
-                folder.round_concentrations, log.num_rounds
+            self._concentrations = ConcentrationLog.opened(
+                "r+", folder.round_concentrations, log.num_rounds
             )
         self._directions: RoundDirections | None = None
         if folder.round_directions.exists():
-            self._directions = RoundDirections.of(
-                DirectionLog.open, folder.round_directions, log.num_rounds, pool.seed, pool.dim
+            self._directions = RoundDirections.opened(
+                "r+", folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
-        self._lengths = open_log(
-            folder.round_lengths, "r+", np.float64, (log.num_rounds, 2), "lengths"
-        )
+        self._lengths = LengthLog.opened("r+", folder.round_lengths, log.num_rounds)
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._uploads: CanaryUploads | None = None
@@ -200,10 +196,10 @@ class RoundScorer:
         _ = pool.included  # raises now, not after training, if all coins are the same
         with new_folder(path) as made:
             new = LogFolder(made)
-            CosineLog.create(new.round_cosines, num_rounds, pool.count).flush()
-            create_log(new.round_lengths, np.float64, (num_rounds, 2)).flush()
+            CosineLog.opened("w+", new.round_cosines, num_rounds, pool.count).flush()
+            LengthLog.opened("w+", new.round_lengths, num_rounds).flush()
             if depends_on_vectors(pool.family):
-                ConcentrationLog.create(new.round_concentrations, num_rounds).flush()
+                ConcentrationLog.opened("w+", new.round_concentrations, num_rounds).flush()
             LoggedTotal.create(new.direction_sum)
             write_pool(new.pool, pool)
             if variables is not None:
@@ -218,8 +214,8 @@ class RoundScorer:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
                 if several or noise_correlation is not None:
-                    RoundDirections.of(
-                        DirectionLog.create, new.round_directions, num_rounds, pool.seed, pool.dim
+                    RoundDirections.opened(
+                        "w+", new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
         return cls.open(path, lost_canaries)
@@ -242,8 +238,7 @@ class RoundScorer:
         check_pool(at)
         chain = read_chain(at.chain)
         chain.check(at.chain)
-        num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
-        log = CosineLog.open(at.round_cosines, num_rounds, pool.count)
+        log = CosineLog.opened("r+", at.round_cosines, "rounds", pool.count)
         return cls(at, pool, log, last=chain.lines[-1], lost_canaries=lost_canaries)
 
     @functools.cached_property
@@ -365,10 +360,10 @@ class RoundScorer:
         length = euclidean_norm(vector)
         row = self._log.row(index)
         is_same = row is not None and np.array_equal(row, cosines.astype(row.dtype))
-        if not (is_same and self._lengths[index, 0] == length):
+        if not (is_same and self._lengths.array[index, 0] == length):
             self._sum.forget(index)
         changed = self._measured.forget(index)
-        self._lengths[index] = np.nan
+        self._lengths.write_round(index, np.nan)
         self._lengths.flush()
         if self._concentrations is not None:
             self._concentrations.write_round(index, unknown_rows(1)[0])
@@ -383,7 +378,7 @@ class RoundScorer:
             self._directions.add(index, vector)
             self._directions.flush()
         canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
-        self._lengths[index] = length, canary_length
+        self._lengths.write_round(index, (length, canary_length))
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
         return changed
@@ -419,9 +414,8 @@ class RoundScorer:
         if self._uploads is None:
             own = read_listed(self.folder, self.pool).own_rounds
             pool = pool_of_uploads(self.pool, own)
-            is_there = int(self.folder.upload_cosines.exists())
-            self._uploads = CanaryUploads.at_round(
-                is_there, self.folder, pool, self.num_rounds, self.pool.count
+            self._uploads = CanaryUploads.opened(
+                "a+", self.folder, pool, self.num_rounds, self.pool.count
             )
         return self._uploads
 

@@ -7,17 +7,14 @@ from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import (
-    answers_of,
-    attackers_of,
     beyond_noise,
     compared_statistic,
-    confidence_of,
+    patterns_of,
 )
 from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
 from fl_audit.comparison.settings import Setting
 from fl_audit.report.chart import EpsilonBars, bars_of
 from fl_audit.report.page import render
-from fl_audit.report.patterns import pattern_context
 from fl_audit.report.tables import methods_by_group
 from fl_audit.version import __version__
 
@@ -29,14 +26,14 @@ def render_comparison(comparison: Comparison) -> str:
 
 def _page(comparison: Comparison) -> dict[str, Any]:
     """The template's values."""
-    compared, attackers = compared_statistic(comparison), attackers_of(comparison)
+    compared = compared_statistic(comparison)
     names = comparison.statistics
     bars = {name: _bars(comparison, name) for name in comparison.statistics}
     return {
         "title": as_text.title(comparison),
         "warnings": comparison.warnings,
         "beyond_noise": beyond_noise(comparison),
-        **pattern_context(attackers, answers_of(comparison, attackers), confidence_of(comparison)),
+        **patterns_of(comparison).context(),
         "has_repetitions": as_text.has_repetitions(comparison),
         "setting_heads": _setting_heads(comparison),
         "settings": [_setting_cells(comparison, setting) for setting in comparison.settings],

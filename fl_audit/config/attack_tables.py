@@ -24,8 +24,9 @@ from fl_audit.tasks.task_kinds import Task
 # The table [attack], for central training or for federated runs.
 
 
-_Shadows = Annotated[int, Meta(ge=20)]
-_BaseShadows = Annotated[int, Meta(ge=4)]
+_Shadows = Annotated[int, Meta(ge=20, multiple_of=2)]
+_BaseShadows = Annotated[int, Meta(ge=4, multiple_of=2)]
+_Challenges = Annotated[int, Meta(ge=20)]
 
 
 class Judging(Table, frozen=True):
@@ -66,7 +67,7 @@ class Attack(Judging, frozen=True):
     num_shadow: _Shadows = 128
     num_points: PositiveInt = 1
     num_base_shadow: _BaseShadows = 64
-    num_challenges: _Shadows = 512
+    num_challenges: _Challenges = 512
     epochs: PositiveInt = 50
     batch_size: PositiveInt = 50
     learning_rate: PositiveFloat = 0.1
@@ -117,7 +118,7 @@ class FederatedAttack(Judging, frozen=True):
     num_shadow: _Shadows = 40
     num_clients: PositiveInt = 1
     num_base_shadow: _BaseShadows = 32
-    num_challenges: _Shadows = 100
+    num_challenges: _Challenges = 100
     initial_weights: Literal["random", "same"] = "same"
 
     @property

@@ -388,6 +388,11 @@ class Chain:
             if (folder / name).exists() and digest_of(folder / name) != self.files[name]
         ]
 
+    def changed_terms(self, folder: Path, names: Iterable[str]) -> list[str]:
+        """The names of files that were changed, added or removed since the scores."""
+        now = digests_of([folder / name for name in names])
+        return [name for name in names if now.get(name) != self.files.get(name)]
+
     def changed(self, folder: Path) -> list[str]:
         """The names of logs and files that differ from the scored ones."""
         rounds = self.rounds.values()

@@ -222,7 +222,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         sum_noise_multiplier=sum_noise,
         denominator=record.release.denominator.expected,
     )
-    log = AggregateLog.read(folder, record.rounds, record.variable_sizes)
+    log = AggregateLog.opened("r", folder, record.rounds, record.variable_sizes)
     measured = log.measured()[: record.rounds_done]
     stddev, norm_bound = expected_of_log(
         record.release.correlation,

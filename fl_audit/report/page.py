@@ -21,14 +21,13 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
 from fl_audit.number_words import delta_text, duration, significant
 from fl_audit.report import tables
-from fl_audit.report.arms import arm_answers, arm_rows, arms_words, difference_rows
+from fl_audit.report.arms import arm_rows, arms_as_patterns, arms_words, difference_rows
 from fl_audit.report.build import build_report
 from fl_audit.report.chart import epsilon_bars, has_range, score_histogram, training_curves
 from fl_audit.report.checks import canary_check_words, check_rows, checks_words, failed_checks
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import headline, verdict_banner
-from fl_audit.report.patterns import pattern_context
 from fl_audit.report.report import (
     AS_THE_LOG_STATES,
     NOT_KNOWN,
@@ -110,7 +109,7 @@ def render_html(
         "arms": report.arms,
         "arm_rows": [] if report.arms is None else arm_rows(report.arms),
         "difference_rows": [] if report.arms is None else difference_rows(report.arms),
-        **_patterns(report),
+        **arms_as_patterns(report.arms).context(),
         "arms_words": "" if report.arms is None else arms_words(report.arms),
         "delta": delta_text(report.delta),
         "confidence": f"{100 * report.confidence:g}",
@@ -120,14 +119,6 @@ def render_html(
         "fl_audit_version": report.fl_audit_version,
     }
     return render("fl_audit.report", "report.html", context)
-
-
-def _patterns(report: Report) -> dict[str, Any]:
-    """The template's values for arms of equal rounds, if there are any."""
-    if report.arms is None:
-        return pattern_context((), (), report.confidence)
-    confidence = report.arms.comparison.confidence
-    return pattern_context(report.arms.attackers, arm_answers(report.arms), confidence)
 
 
 def _heading(report: Report, run: FinishedRun | None) -> dict[str, Any]:

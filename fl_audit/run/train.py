@@ -105,7 +105,7 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
         return
     findings = engine.replay(run)
     write_replay(folder.replay, findings)
-    wrong = [finding for finding in findings if not finding.passed]
+    wrong = [finding for finding in findings if finding.failed]
     for finding in wrong:
         warn(f"replay of round 1: {finding}")
     if not wrong:

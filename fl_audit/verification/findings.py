@@ -1,6 +1,7 @@
 """The findings of a verification: inconsistencies, and files that could not be recomputed."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,9 +125,6 @@ class Difference:
 _SAME = 1e-9
 """The allowed relative difference in last digits, as between processors or libraries."""
 
-_NEXT_TO_ZERO = 2.0**-50
-"""Where one value is 0, the other may be this large: 1 - x for an x rounded next to 1."""
-
 
 def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:
     """The differences between two values of JSON, in order.
@@ -172,9 +170,7 @@ def _kind(stated: Any, derived: Any) -> Literal["last digits", "words", "lacking
     if isinstance(stated, str) and isinstance(derived, str) and " " in derived:
         return "words"
     if isinstance(stated, float) and isinstance(derived, float):
-        small, large = sorted((abs(stated), abs(derived)))
-        allowed = _SAME * large if small else _NEXT_TO_ZERO
-        is_same = abs(stated - derived) <= allowed
+        is_same = math.isclose(stated, derived, rel_tol=_SAME)
         return "last digits" if is_same else "value"
     return "value"
 

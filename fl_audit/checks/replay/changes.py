@@ -12,17 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.replay.trial_rounds import (
-    Answer,
-    Finding,
-    Promise,
-    Trial,
-    TrialRounds,
-    failed,
-    held,
-    inconclusive,
-    most_of,
-)
+from fl_audit.checks.check import Check, compared, failed, inconclusive
+from fl_audit.checks.replay.trial_rounds import Answer, Promise, Trial, TrialRounds, most_of
 from fl_audit.errors import InputError
 
 _TOLERANCE = 1e-3
@@ -134,7 +125,7 @@ def at_most(
     trials: Iterable[Trial],
     change_of: Callable[[Trial], Change],
     ruler: Ruler,
-) -> tuple[Finding, list[Change]]:
+) -> tuple[Check, list[Change]]:
     """Measures the effect of one client in each trial; returns the finding and the changes."""
     judged: list[tuple[Trial, _Judged]] = []
     changes: list[Change] = []
@@ -151,7 +142,7 @@ def at_most(
     return _worst(name, expected, judged), changes
 
 
-def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Finding:
+def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Check:
     """The finding on the worst failure, else the worst unclear trial, else all."""
     for outcome in ("failed", "could not tell", "held"):
         of_kind = [pair for pair in judged if pair[1].outcome == outcome]
@@ -162,13 +153,15 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
     extra = f" ({worst.words})" if worst.words else ""
     if outcome == "held":
         measured = f"at most {most}{extra}, in {len(judged)} comparisons"
-        return held(name, expected, measured, worst.ratio)
+        return compared(name, expected, measured, ratio=worst.ratio)
     if outcome == "could not tell":
         why = f"{trial.words}: {most if worst.ratio else 'the server refuses this cohort'}{extra}"
         return inconclusive(name, expected, why)
     place = "" if worst.variable is None else f", in variable {worst.variable}"
     words = f"{trial.words}: {most}{place}{extra}"
-    return Finding(name, expected, words, -math.inf, worst.variable, worst.ratio)
+    return compared(
+        name, expected, words, log_p=-math.inf, variable=worst.variable, ratio=worst.ratio
+    )
 
 
 def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[FloatArray, float]:
@@ -206,7 +199,7 @@ def _by_variable(
     return np.sqrt(squared), math.hypot(*rests), words
 
 
-def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Finding:
+def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Check:
     """Whether each client of a round counts at most once, by decomposing the round's sum.
 
     If the whole is no sum of the clients' updates, each variable is fitted by itself, except those
@@ -235,7 +228,7 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     wrong = np.flatnonzero(np.abs(whole) > allowed)
     if not len(wrong):
         words = f"{len(clients)} clients, each at most {ratio.max():.3g} times{left_out}"
-        return held(name, expected, words, float(ratio.max()))
+        return compared(name, expected, words, ratio=float(ratio.max()))
     deviations = [f"client {i + 1}: {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
     more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
     words = f"{len(wrong)} of {len(clients)} clients count more than they may: "
@@ -280,7 +273,7 @@ _ROUNDS = 2
 
 def memory_finding(
     rounds: TrialRounds, answers: Sequence[Answer], few: Sequence[FloatArray], ruler: Ruler
-) -> Finding:
+) -> Check:
     """Compares rounds of the smallest cohort after the recorded one and after one without clients.
 
     Their noise may differ in size if the clip norm follows the updates. Any other difference
@@ -319,7 +312,7 @@ def memory_finding(
     words = f"nothing more in the next {_ROUNDS} rounds"
     if along_noise:
         words += f", except {along_noise:.3g} times the round's sum with its noise"
-    return held(name, expected, words)
+    return compared(name, expected, words)
 
 
 class _Later:

@@ -16,21 +16,10 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.check import FALSE_ALARM
+from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
 from fl_audit.checks.replay.changes import Ruler
 from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds, shows_noise
-from fl_audit.checks.replay.trial_rounds import (
-    FAR,
-    SHORT,
-    Answer,
-    Finding,
-    TrialRounds,
-    Trials,
-    failed,
-    held,
-    inconclusive,
-    most_of,
-)
+from fl_audit.checks.replay.trial_rounds import FAR, SHORT, Answer, TrialRounds, Trials, most_of
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
@@ -91,7 +80,7 @@ class ClipQuestions:
     clip_norm_of: ClipNormOf
     is_silenced: bool
 
-    def findings(self, touched: FloatArray) -> Iterator[Finding]:
+    def findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings; `touched` marks the variables changed by any client."""
         try:
             yield from self._count_findings()
@@ -101,7 +90,7 @@ class ClipQuestions:
         except Exception as error:  # a server may refuse a round in any way
             yield failed(UPDATE, EXPECTED[UPDATE], f"{type(error).__name__}: {error}")
 
-    def _count_findings(self) -> Iterator[Finding]:
+    def _count_findings(self) -> Iterator[Check]:
         promised = self.trials.promise.clip_norm
         if not math.isclose(self._start, promised, rel_tol=1e-5):
             words = f"the initial clip norm is {self._start:g}, not {promised:g}"
@@ -126,10 +115,10 @@ class ClipQuestions:
         yield self._update_finding(counted, noise, units)
         yield self._count_noise_finding(noise, units, self.clip.is_limited(noise + sums))
 
-    def _fixed_clip_finding(self) -> Finding:
+    def _fixed_clip_finding(self) -> Check:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
-            return held(UPDATE, EXPECTED[UPDATE], "it stays fixed")
+            return compared(UPDATE, EXPECTED[UPDATE], "it stays fixed")
         return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
 
     # The counts.
@@ -204,7 +193,7 @@ class ClipQuestions:
 
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
-    ) -> Finding:
+    ) -> Check:
         """Whether cohorts move the clip norm as promised, and noise does not bias it.
 
         The mean of noise from `_normal` is normal.
@@ -227,24 +216,22 @@ class ClipQuestions:
         mean, spread = float(noise.mean()), self.clip.count_stddev
         if not spread:
             if abs(mean) <= rounding:
-                return held(UPDATE, EXPECTED[UPDATE], f"true of {len(whole)} cohorts")
+                return compared(UPDATE, EXPECTED[UPDATE], f"true of {len(whole)} cohorts")
             return failed(UPDATE, EXPECTED[UPDATE], f"the count is off by {mean:.3g} clients")
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
         words = f"true of {len(whole)} cohorts; the count is off by {mean:.3g} clients on average"
         detectable = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
-        return Finding(
+        return compared(
             UPDATE,
             EXPECTED[UPDATE],
             f"{words}, and {detectable:.2g} would have been detected",
-            log_p,
-            None,
-            1.0,
+            log_p=log_p,
         )
 
     def _count_noise_finding(
         self, noise: FloatArray, units: FloatArray, is_limited: FloatArray
-    ) -> Finding:
+    ) -> Check:
         """Whether the counts' noise has the promised size, in rounds and in their differences.
 
         The sums of squares of the first rounds' noise, of the second rounds', of both, and of their
@@ -256,7 +243,7 @@ class ClipQuestions:
         if not self.clip.count_stddev:
             largest = float(np.abs(noise).max())
             if largest <= 2 * self.clip.rounding:
-                return held(name, expected, "no noise, as promised")
+                return compared(name, expected, "no noise, as promised")
             return failed(
                 name, expected, f"no noise is promised, but up to {largest:.3g} clients measured"
             )
@@ -279,8 +266,13 @@ class ClipQuestions:
         if limited > 0.5:
             words = f"{100 * limited:.0f} % of the shares are at the limits of [0, 1]; {words}"
         log_p = min(0.0, float(tail.min()) + math.log(tests))
-        return Finding(
-            name, expected, words, log_p, None, float(ratio[at]), detectable_ratio=math.sqrt(low)
+        return compared(
+            name,
+            expected,
+            words,
+            log_p=log_p,
+            ratio=float(ratio[at]),
+            detectable_ratio=math.sqrt(low),
         )
 
     def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
@@ -306,7 +298,7 @@ class ClipQuestions:
 
     # The noise of the sum, and the next round's clip.
 
-    def _noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
+    def _noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings on large cohorts of short or long updates, which move the clip norm most."""
         promise = self.trials.promise
         crowds = {
@@ -339,7 +331,7 @@ class ClipQuestions:
             groups.append(NoisyRounds(f"the round after {words} updates", np.array(later), moved))
         yield _sum_noise_finding(groups, touched, self.rounds.sizes)
 
-    def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Finding:
+    def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Check:
         """The effect of a long client after the clip norm moved down, and up."""
         ratios = {}
         for words, answer in after.items():
@@ -355,11 +347,11 @@ class ClipQuestions:
         worst = max(ratios, key=lambda words: ratios[words])
         words = f"{max(0.0, ratios[worst]):.3g} times that, after {worst} updates"
         if ratios[worst] <= 1.001:
-            return held(NEXT, EXPECTED[NEXT], f"at most {words}", ratios[worst])
+            return compared(NEXT, EXPECTED[NEXT], f"at most {words}", ratio=ratios[worst])
         return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
 
 
-def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
+def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Check:
     """The finding on one client's effect on the count, alone and among others."""
     first = counted[0]
     singles, crowds = counted[1:-4], counted[-4:]
@@ -372,13 +364,13 @@ def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int
     ratio = moved[worst] / most
     measured = f"{ratio:.3g} times that, by {words}"
     if moved[worst] <= most * 1.001 + 2 * clip.rounding:
-        return held(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio)
+        return compared(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio=ratio)
     return failed(COUNT, EXPECTED[COUNT], measured, ratio)
 
 
 def _sum_noise_finding(
     groups: Sequence[NoisyRounds], touched: FloatArray, sizes: Sequence[int]
-) -> Finding:
+) -> Check:
     shows = shows_noise(groups[0].releases, touched, sizes)
     coordinates = np.repeat(shows, sizes)
     moved = [
@@ -402,7 +394,7 @@ _CLIENTS = 6
 
 def zeroing_finding(
     rounds: TrialRounds, trials: Trials, zeroing: AdaptiveZeroing, norm_of: ZeroingNormOf
-) -> Finding:
+) -> Check:
     """Whether cohorts of small and of large updates move the zeroing norm as promised."""
     name, expected = (
         "zeroing_update",
@@ -422,7 +414,7 @@ def zeroing_finding(
         if not math.isclose(after, promised, rel_tol=1e-4):
             words = f"with {large} large updates of {len(cohort)} it moves from {before:.4g} to "
             return failed(name, expected, f"{words}{after:.4g}, not to {promised:.4g}")
-    return held(name, expected, f"true of {_CLIENTS + 1} cohorts")
+    return compared(name, expected, f"true of {_CLIENTS + 1} cohorts")
 
 
 def _moved(zeroing: AdaptiveZeroing, estimate: float, cohort: Sequence[FloatArray]) -> float:

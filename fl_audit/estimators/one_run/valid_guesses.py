@@ -196,7 +196,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     one. Without a part for delta, the numbers and levels, and so these events, are the same for all
     outputs, which determine only the order (Steinke et al. 2023, Lemma 4.7).
     """
-    setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
+    setting.require(included=_fewest(setting.scores.inclusion), excluded=1)
     scores, level = setting.scores, 1 - setting.confidence
     plans = plans_of(scores, setting.delta, level)
     bounds = [_tested_plan(scores, plan, setting.delta, level) for plan in plans]
@@ -227,6 +227,11 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             **({"epsilon_replacement": 2 * best.epsilon} if scores.inclusion == "pairs" else {}),
         },
     )
+
+
+def _fewest(inclusion: Inclusion) -> int:
+    """The included canaries of the fewest coins that a guess of both ends needs."""
+    return 2 if inclusion == "pairs" else 1
 
 
 def _assumption(scores: CanaryScores) -> str:
@@ -276,7 +281,7 @@ def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: flo
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
-    """The bounds of many samples, three times faster; None without both kinds of canaries."""
+    """The bounds of many samples, three times faster; None where the method does not apply."""
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
         first = settings[members[0]]
@@ -362,11 +367,11 @@ def one_run_rejection(
 
 
 def _by_size(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
-    """The indices of settings with both kinds of canaries, by inclusion and number of coins."""
+    """The indices of settings to which the method applies, by inclusion and number of coins."""
     groups: dict[tuple[Inclusion, float, int], list[int]] = {}
     for index, setting in enumerate(settings):
         scores = setting.scores
-        if scores.num_included and scores.num_excluded:
+        if scores.num_included >= _fewest(scores.inclusion) and scores.num_excluded:
             key = (scores.inclusion, scores.inclusion_probability, scores.num_coins)
             groups.setdefault(key, []).append(index)
     return groups.values()
