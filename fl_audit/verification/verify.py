@@ -50,7 +50,7 @@ def verify_folder(
     log, run = LogFolder(path), RunFolder(path)
     if log.pool.exists():
         if commitment is not None:
-            raise InputError(f"--commitment: {path} is a log; only runs are made under one")
+            raise InputError(f"--commitment: {path} is a log; only runs have a commitment")
         if model is not None:
             raise InputError(f"--model: {path} is a log, which says nothing of the released model")
         _verify_log(log, verify_chain(log, link, verified), progress, verified)
