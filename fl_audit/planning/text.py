@@ -224,7 +224,8 @@ def _power(plan: Plan) -> list[str]:
             reaches = f"; {needed:,} included canaries would reach twice the claim"
             more = "" if needed == k else reaches
         words.append(f"simulations, by its parts: the noise, and the rate of sampling{more}")
-    remarks = [" ".join(words)]
+    sentence = " ".join(words)
+    remarks = [f"{sentence[0].upper()}{sentence[1:]}."]
     if power.accounting is not None:
         given = f"the configured noise gives {power.accounting}"
         remarks.append(f"Accounting contradicts the claim: {given}.")

@@ -219,7 +219,7 @@ def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
     ):
         raise InputError(
             f"--null: the distribution of an excluded canary's {name} has no closed form; "
-            "leave --null out, which takes what is known of each statistic"
+            "leave out --null to use what is known of each statistic"
         )
     if statistic is None or kind == "empirical":
         return Null("empirical", dim=facts.dim)
