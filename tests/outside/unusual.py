@@ -7,6 +7,7 @@ client, or the curve that it has, so that a verdict contradicts as many as its l
 """
 
 import csv
+import functools
 import json
 import math
 import sys
@@ -108,7 +109,7 @@ class SetUp:
         squared, _ = CORRELATED.get(self.mechanism, (self.most, None))
         return math.sqrt(squared) / self.noise
 
-    @property
+    @functools.cached_property
     def epsilon(self) -> float:
         if self.pattern == "Poisson":
             return amplified(self.noise, RATE, ROUNDS)
