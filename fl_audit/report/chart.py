@@ -23,9 +23,9 @@ from fl_audit.errors import visible
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.number_words import epsilon_text, lower_bound_text, significant, upper_bound_text
-from fl_audit.report.finished_run import Rounds
+from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.headline import Headline, headline_on, strongest_first
-from fl_audit.report.report import NOT_KNOWN, Report
+from fl_audit.report.report import Report
 from fl_audit.verdict import ConfiguredClaim
 
 # Colours of Okabe & Ito (2008), distinct in any colour vision, and in grey by lightness.
@@ -157,8 +157,9 @@ def _expected_counts(
 _MOST_MARKERS = 30
 
 
-def training_curves(rounds: Rounds, *, are_secret: bool) -> dict[str, Markup]:
+def training_curves(run: FinishedRun) -> dict[str, Markup]:
     """The figures by title, one per curve with any value; no loss if participants are secret."""
+    rounds, are_secret = run.rounds, run.record.schedule_secret is not None
     loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
     curves = loss | {
         "Held-out accuracy": rounds.accuracy,
@@ -348,7 +349,7 @@ def _attackers(report: Report) -> list[tuple[str, Headline]]:
     """The title of every threat model, with the headline on the first of its statistics."""
     return [
         (
-            report.threat_models.get(report.statistics[name].threat_model, NOT_KNOWN).title,
+            report.view_of(report.statistics[name].threat_model).title,
             headline_on(report, name),
         )
         for name in strongest_first(report.statistics)

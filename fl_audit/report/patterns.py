@@ -11,10 +11,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from scipy import special
 
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.estimators.roc.curve import ApproximateInterval, auc, auc_interval
 from fl_audit.estimators.scores import CanaryScores
@@ -23,8 +23,8 @@ from fl_audit.number_words import lower_bound_text, significant, upper_bound_tex
 from fl_audit.text_table import TextTable
 
 _ATTACKERS = (
-    ("without the schedule", ("likelihood_ratio", "max")),
-    ("with the schedule", ("own_rounds",)),
+    (Attacker.DOES_NOT_KNOW_ROUNDS.heading, ("likelihood_ratio", "max")),
+    (Attacker.KNOWS_ROUNDS.heading, ("own_rounds",)),
     ("with the final model", ("final_minus_initial", "final")),
 )
 """Attackers in words, each with its statistics, the best one first."""
@@ -250,13 +250,6 @@ def _certain(attacker: PatternAttacker) -> Iterator[str]:
             )
 
 
-PATTERN_NOTE = (
-    "AUC: the chance that an included canary outscores an excluded one (0.5: nothing shows); it is "
-    "about the average canary, ε about the most exposed one. Differences are significant at "
-    "the run’s confidence for all pairs and attackers together."
-)
-PATTERN_HEAD = ("pattern", "upper bound", "lower bound", "AUC")
-
 PatternRows = list[tuple[str, list[tuple[str, ...]]]]
 
 
@@ -282,21 +275,10 @@ def _cells(found: Detection, confidence: float) -> tuple[str, ...]:
     )
 
 
-def pattern_context(
-    attackers: Sequence[PatternAttacker], answers: Sequence[str], confidence: float
-) -> dict[str, Any]:
-    """The values of patterns.html, which is empty without attackers."""
-    return {
-        "pattern_answers": answers,
-        "pattern_head": [(head, "number" * bool(at)) for at, head in enumerate(PATTERN_HEAD)],
-        "pattern_note": PATTERN_NOTE,
-        "patterns": pattern_rows(attackers, confidence),
-    }
-
-
 def pattern_lines(attackers: Sequence[PatternAttacker], confidence: float) -> list[str]:
     """The table for the terminal; empty without attackers."""
     rows: list[tuple[str, ...] | str] = []
     for words, cells in pattern_rows(attackers, confidence):
         rows += [words, *cells]
-    return TextTable(PATTERN_HEAD, rows).lines() if rows else []
+    head = ("pattern", "upper bound", "lower bound", "AUC")
+    return TextTable(head, rows).lines() if rows else []
