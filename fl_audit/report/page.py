@@ -23,7 +23,13 @@ from fl_audit.formats.text_files import write_text
 from fl_audit.number_words import significant
 from fl_audit.report import arms, checks, shown_records, verdict_words
 from fl_audit.report.build import build_report
-from fl_audit.report.chart import epsilon_bars, has_range, score_histogram, training_curves
+from fl_audit.report.chart import (
+    bars_by_attacker,
+    epsilon_bars,
+    has_range,
+    score_histogram,
+    training_curves,
+)
 from fl_audit.report.checks import canary_check_words, checks_words
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
@@ -170,7 +176,7 @@ _FILTERS: tuple[Callable[..., object], ...] = (
     *(verdict_words.reasons, verdict_words.against_words, verdict_words.verdict_facts),
     *(checks.failed_checks, checks.finding_words, checks.title_of_check),
     *(arms.allowed_words, arms.arm_answers, arms.arms_words, arms.difference_name),
-    *(arms.interval_words, pattern_rows, epsilon_bars, training_curves),
+    *(arms.interval_words, pattern_rows, bars_by_attacker, epsilon_bars, training_curves),
     *(shown_records.accounted_parties, shown_records.at_least_words, shown_records.if_gaussian),
     *(shown_records.attacker_risks, shown_records.estimate_by, shown_records.method_notes),
     *(shown_records.methods_by_group, shown_records.most_detected, shown_records.percent),
