@@ -15,7 +15,7 @@ SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 
 # Where Python is told to keep no bytecode, every worker and every program that a test starts would
 # compile the package and the tests anew: ten seconds of a core each.
-test test-light test-all: export PYTHONDONTWRITEBYTECODE =
+test test-light test-all test-jax test-ray test-flower test-nvflare test-opacus test-pfl: export PYTHONDONTWRITEBYTECODE =
 
 # A worker a core: threads of BLAS beside them only wait for each other, a tenth of all time.
 test test-light: export OPENBLAS_NUM_THREADS = 1

@@ -42,7 +42,7 @@ class RoundAudit:
         """
         folder.mkdir(exist_ok=True)
         sizes, dim = run.task.classifier.variable_sizes, run.task.classifier.dim
-        log = AggregateLog.at_round(0, RunFolder(folder), ROUNDS, sizes)
+        log = AggregateLog.opened("w+", RunFolder(folder), ROUNDS, sizes)
         self._watch = MechanismWatch(sizes, log, 0)
         context = attack_context(run, local_of(run), RunFolder(folder), 0)
         self._attackers = make_attackers(context)

@@ -21,7 +21,7 @@ from fl_audit.engines.jax.device_blocks import Blocks
 from fl_audit.engines.jax.local_training import OptimizerSteps, sgd
 from fl_audit.engines.jax.scoring import GaussianOnDevice, HadamardOnDevice, ScoredFamily, scored_on
 from fl_audit.tasks.client_text import PADDING
-from fl_audit.tasks.jax.networks import as_jax_model
+from fl_audit.tasks.jax.jax_networks import as_jax_model
 
 _CLIP = 1.0
 _PAPER_CLIENTS = 10 * 342_000

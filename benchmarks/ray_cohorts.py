@@ -28,7 +28,7 @@ from fl_audit.engines.ray.cluster import node_of_this_process, ray_on_this_machi
 from fl_audit.engines.ray.tree_sum import OpenWork, Subtree, TreeSum, shards_of
 from fl_audit.engines.ray.worker import Arrays, Sent, WorkerSetup
 from fl_audit.participation import Cohort
-from fl_audit.tasks.kinds import PythonTask
+from fl_audit.tasks.task_kinds import PythonTask
 
 ROOT = Path(__file__).parent.parent
 LSTM = 4_050_748

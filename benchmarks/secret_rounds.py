@@ -148,8 +148,8 @@ def excluded_scores(
         return np.asarray((2 * heads - block) / math.sqrt(block))
     pool = CanaryPool(seed=int(random.integers(2**31)), count=canaries, dim=dim, family=family)
     basis, _ = np.linalg.qr(random.standard_normal((dim, rounds)))
-    cosines = [pool.cosines(column.astype(np.float32)) for column in basis.T]
-    return np.asarray(math.sqrt(dim) * np.stack(cosines))
+    vectors = np.stack([pool.vector(canary) for canary in range(canaries)])
+    return np.asarray(math.sqrt(dim) * (vectors @ basis).T)
 
 
 LEVEL_CELLS = [
@@ -157,6 +157,10 @@ LEVEL_CELLS = [
     *itertools.product(("hadamard",), (100, 1_000), (1,)),
 ]
 """The family, the dimension, and the index in `equal_patterns(60, 5)`."""
+
+
+_AT_ONCE = 20
+"""The number of runs whose likelihood ratios are computed at once."""
 
 
 def level(family: str, dim: int, which: int, runs: int, canaries: int = 200) -> tuple[float, float]:
@@ -170,13 +174,17 @@ def level(family: str, dim: int, which: int, runs: int, canaries: int = 200) -> 
     null = likelihood_null(pattern, seen, dim) if family == "gaussian" else None
     given = Null() if null is None else Null(tail=null)
     positive = rejected = 0
-    for _ in range(runs):
-        z = excluded_scores(family, 60, dim, canaries, random)
-        ratios = pattern.log_ratios(z, seen)
-        is_in = random.permutation(canaries) < canaries // 2
-        made = CanaryScores(ratios[is_in], ratios[~is_in])
-        positive += threshold_valid(AuditSetting(made, DELTA, 0.95, given)).epsilon > 0
-        rejected += null is not None and null.p_value(made.excluded) < 0.05
+    for start in range(0, runs, _AT_ONCE):
+        drawn = [
+            (excluded_scores(family, 60, dim, canaries, random), random.permutation(canaries))
+            for _ in range(min(_AT_ONCE, runs - start))
+        ]
+        ratios = pattern.log_ratios(np.concatenate([z for z, _ in drawn], axis=1), seen)
+        for of_run, (_, order) in zip(np.split(ratios, len(drawn)), drawn, strict=True):
+            is_in = order < canaries // 2
+            made = CanaryScores(of_run[is_in], of_run[~is_in])
+            positive += threshold_valid(AuditSetting(made, DELTA, 0.95, given)).epsilon > 0
+            rejected += null is not None and null.p_value(made.excluded) < 0.05
     return positive / runs, rejected / runs
 
 

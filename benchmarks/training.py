@@ -38,7 +38,7 @@ from benchmarks.timing import race, seconds, wall_time
 from fl_audit.config import DigitsTask, FedAvg
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.canary_process import flatten_weights, model_weights
-from fl_audit.engines.tff.worker import native_runtime
+from fl_audit.engines.tff.native_worker import native_runtime
 from fl_audit.tasks.partitioned import load_digits_task
 from fl_audit.tasks.tf.networks import as_classifier
 

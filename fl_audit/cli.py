@@ -124,7 +124,7 @@ _DESCRIPTION = (
 
 def _parser() -> Parser:
     parser = Parser(prog="fl-audit", usage=_USAGE, allow_abbrev=False)
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(
         metavar="COMMAND", required=True, prog="fl-audit", help=argparse.SUPPRESS
     )

@@ -45,7 +45,7 @@ def json_key(name: str) -> dict[str, str]:
 
 
 def to_json(value: Any) -> Any:
-    """Encodes a record, or any value of records; ValueError for NaN.
+    """Encodes a record, or a value that contains records; ValueError for NaN.
 
     >>> to_json({"threshold": -math.inf, "mean": 0.5})
     {'threshold': '-inf', 'mean': 0.5}

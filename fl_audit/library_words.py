@@ -24,6 +24,7 @@ _TYPES = {
     "datetime": "a date",
     "time": "a time",
 }
+_EVEN = " that's a multiple of 2"
 _SIGNS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 _TYPE = r"`([a-z]+(?: \| [a-z]+)*)`"
 _EXPECTED = re.compile(rf"Expected {_TYPE}(?:( of length)? ([<>]=?) (\S+?))?(?:, got {_TYPE})?")
@@ -38,6 +39,8 @@ def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
     "must be a whole number, got 'many'"
     >>> type_words("Expected `float` > 0.0", got="-1")
     'must be a number above 0, got -1'
+    >>> type_words("Expected `int` that's a multiple of 2", got="7")
+    'must be an even number, got 7'
     >>> type_words("Object contains unknown field `naem`", ["name", "kind"])
     "unknown key `naem`; did you mean 'name'?"
     >>> type_words("Invalid enum value 'sqr'")
@@ -51,6 +54,8 @@ def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
         return f"unknown key `{name}`{hint}"
     if message.startswith(_NOT_ONE_OF):
         return f"unknown {message.removeprefix(_NOT_ONE_OF)}"
+    if message.endswith(_EVEN):
+        return f"must be an even number, got {got}" if got else "must be an even number"
     if (expected := _EXPECTED.fullmatch(message)) is None:
         return message if not got or "got" in message else f"{message}, got {got}"
     kind, is_length, sign, limit, got_kind = expected.groups()

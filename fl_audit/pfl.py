@@ -92,8 +92,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         clip_norm = _clip_norm(mechanism)
         if canary_norm is None and clip_norm is None:
             raise InputError(
-                f"canary_norm: must be given where the mechanism, here {type(mechanism).__name__}, "
-                "is not one with a bound on the L2 norm"
+                f"canary_norm: is required, as the mechanism ({type(mechanism).__name__}) does not "
+                "bound the L2 norm"
             )
         if canary_norm is not None and not 0 < canary_norm < np.inf:
             raise InputError(f"canary_norm: must be positive and finite, got {canary_norm!r}")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     )
     from fl_audit.engines.tff.canary_process import model_weights as model_weights
     from fl_audit.engines.tff.canary_process import released_aggregate as released_aggregate
+    from fl_audit.engines.tff.native_worker import native_runtime as native_runtime
     from fl_audit.engines.tff.replayed_process import replay_process as replay_process
-    from fl_audit.engines.tff.worker import native_runtime as native_runtime
     from fl_audit.mechanisms.mechanism_of_run import make_aggregator as make_aggregator
 
 _MODULE_OF = {
@@ -43,7 +43,7 @@ _MODULE_OF = {
     "compose_audited_process": ".engines.tff.canary_process",
     "make_aggregator": ".mechanisms.mechanism_of_run",
     "model_weights": ".engines.tff.canary_process",
-    "native_runtime": ".engines.tff.worker",
+    "native_runtime": ".engines.tff.native_worker",
     "probe": ".engines.tff.canary_clients",
     "released_aggregate": ".engines.tff.canary_process",
     "replay_process": ".engines.tff.replayed_process",

@@ -4,7 +4,7 @@ import functools
 import hashlib
 from pathlib import Path
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 @functools.cache

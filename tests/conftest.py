@@ -85,7 +85,7 @@ def pytest_collection_finish():
 def toy_runtime():
     """The engine in NumPy and its task, registered: whole runs of a second."""
     from fl_audit.engines.runtimes import RUNTIMES
-    from fl_audit.tasks.kinds import TASKS
+    from fl_audit.tasks.task_kinds import TASKS
     from tests.engines import toy_engine
 
     toy_engine.register()

@@ -226,7 +226,7 @@ def test_wrong_numbers_are_refused_at_once(tmp_path, rounds_before):
 
 
 def test_a_canary_that_leaves_the_range_of_float16_is_refused():
-    with pytest.raises(InputError, match="leaves the range of float16"):
+    with pytest.raises(InputError, match="overflows float16"):
         canary_arrays([np.ones(210, np.float16)], POOL, 0, norm=1e7)
 
 

@@ -161,7 +161,7 @@ L2 = SimpleNamespace(_order=2, clipping_bound=1.0)
 @pytest.mark.parametrize(
     ("mechanism", "settings", "message"),
     [
-        (SimpleNamespace(_order=1, clipping_bound=1.0), {}, "canary_norm: must be given"),
+        (SimpleNamespace(_order=1, clipping_bound=1.0), {}, "canary_norm: is required"),
         (L2, {"canary_norm": 0.0}, "canary_norm: must be positive"),
         (L2, {"num_iterations": 0}, "number of rounds"),
         (L2, {"repeats": 9}, "repeats: must be in 1 to 8"),

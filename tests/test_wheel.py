@@ -1,11 +1,14 @@
 """The wheel: it holds every file of the package, and works where it is installed."""
 
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from fl_audit import __version__
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +39,13 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel):
     in_tree = set(_files_of_the_package())
     assert len(in_tree) > 200
     assert in_tree <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_wheel_citation_and_changes_are_of_one_version(wheel):
+    assert wheel.name.split("-")[1] == __version__
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    newest = re.search(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None and newest[1] == __version__
 
 
 def test_an_installed_wheel_answers_without_the_checkout(wheel, tmp_path):

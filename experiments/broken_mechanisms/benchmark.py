@@ -177,7 +177,7 @@ def _by_sampling(bug: Bug, cohorts: Sequence[Any], pool: CanaryPool) -> dict[str
     drawn = [np.searchsorted(everybody, cohort) for cohort in cohorts]
     found = check_poisson(drawn, len(everybody), PROBABILITY)
     return {
-        "sampling": _found(finding.name for finding in found if not finding.passed),
+        "sampling": _found(finding.name for finding in found if finding.failed),
         "sampling_p": math.exp(min(finding.log_p for finding in found)),
     }
 
@@ -206,7 +206,7 @@ def _by_replay(bug: Bug, state: dict[str, Any], seed: int) -> dict[str, Any]:
     return {
         "replay": list(found.failed),
         "replay_p": math.exp(min(finding.log_p for finding in found.findings)),
-        "words": [f.measured for f in found.findings if not f.passed],
+        "words": [f.measured for f in found.findings if f.failed],
     }
 
 

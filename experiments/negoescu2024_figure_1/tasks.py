@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from fl_audit.engines.shadow_recipe import Recipe
 from fl_audit.tasks import load_task
-from fl_audit.tasks.kinds import BreastCancerTask, DigitsTask
 from fl_audit.tasks.learning_task import Examples, LearningTask
+from fl_audit.tasks.task_kinds import BreastCancerTask, DigitsTask
 from fl_audit.tasks.tf.classifier import Classifier
 from fl_audit.tasks.tf.networks import as_classifier
 

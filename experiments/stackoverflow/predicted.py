@@ -26,8 +26,8 @@ from fl_audit.attacks.all_iterates import MAX
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.config import Config
 from fl_audit.config.file import load_config
-from fl_audit.planning.background import ENDS, MIDDLE
 from fl_audit.planning.planned_run import PlannedRun, plan_run
+from fl_audit.planning.predicted_background import ENDS, MIDDLE
 from fl_audit.planning.prediction import sample
 from fl_audit.tasks.facts import load_task_facts
 

@@ -16,7 +16,7 @@ All numbers are those of `accounting.upper_bounds` and `accounting.lower_bound`,
 14.19
 """
 
-from fl_audit.account.record import AccountRecord, Source, accounted
-from fl_audit.account.text import account_lines
+from fl_audit.account.account_lines import account_lines
+from fl_audit.account.account_record import AccountRecord, Source, accounted
 
 __all__ = ["AccountRecord", "Source", "account_lines", "accounted"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from fl_audit.account.record import Source, check_delta_option, check_epsilon
+from fl_audit.account.account_record import Source, check_delta_option, check_epsilon
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import read_log
 from fl_audit.config import Config, ExampleCanaries
@@ -53,8 +53,8 @@ def _of_config(
 
 
 _SIZES_OF_SEED = (
-    "Each participant adds noise, and the seed draws how many a round has. A run draws its rounds "
-    "from a secret instead, so its cohort sizes and its bound differ."
+    "Each participant adds noise. Here the seed draws the cohort sizes; a run draws its rounds "
+    "from a secret instead, so its sizes and its bound differ."
 )
 
 
@@ -64,7 +64,7 @@ def _asked_for(config: Config, epsilon: float) -> Config:
     mechanism = config.mechanism
     if not isinstance(mechanism, NoisyMechanism):
         kind = MECHANISMS.name_of(MECHANISMS.kind_of(mechanism))
-        raise InputError(f"--epsilon: mechanism {kind!r} has no noise to find")
+        raise InputError(f"--epsilon: mechanism {kind!r} adds no noise")
     searching = msgspec.structs.replace(mechanism, noise_multiplier=None, epsilon=epsilon)
     return msgspec.structs.replace(config, mechanism=searching)
 
@@ -100,5 +100,5 @@ def _of_log(path: Path, delta: float | None) -> Source:
     rounds, uploads = stated_rounds(log), stated_uploads(log)
     release = uploads if rounds is None else rounds.release
     if release is None:
-        raise InputError(f"{path}: has nothing to account: {why_nothing_stated(log)}")
+        raise InputError(f"{path}: cannot be accounted: {why_nothing_stated(log)}")
     return Source(str(path), release, delta, uploads)

@@ -7,18 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from fl_audit.account.record import Source, check_delta_option, check_epsilon
-from fl_audit.accounting import (
-    Correlation,
-    Denominator,
-    FixedRounds,
-    FixedSizeSampling,
-    OncePerBlock,
-    Party,
-    PoissonSampling,
-    Release,
-    Sampling,
-)
+from fl_audit import accounting
+from fl_audit.account.account_record import Source, check_delta_option, check_epsilon
 from fl_audit.errors import InputError
 from fl_audit.library_words import json_words
 from fl_audit.mechanisms import (
@@ -80,10 +70,10 @@ def source_of_options(options: Options, delta: float) -> Source:
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, options.rounds)
     party = _party(options, correlation)
-    release = Release(
+    release = accounting.Release(
         rounds=options.rounds,
         noise=kind.noise_distribution.noise(0.0, 0.0),
-        denominator=Denominator(kind.divides_by, 1.0),
+        denominator=accounting.Denominator(kind.divides_by, 1.0),
         client=party,
         canary=party,
         correlation=correlation,
@@ -102,7 +92,7 @@ def _mechanism(options: Options) -> NoisyMechanism:
         check_epsilon(options.epsilon)
     noise = options.noise_multiplier
     if (noise is None) == (options.epsilon is None):
-        raise InputError("--noise-multiplier: give either it or --epsilon, whose noise is found")
+        raise InputError("--noise-multiplier: give either this or --epsilon, which finds the noise")
     if noise is not None and not 0 <= noise < math.inf:
         raise InputError(f"--noise-multiplier {noise:g}: must be a finite number of at least 0")
     table = {
@@ -119,35 +109,39 @@ def _mechanism(options: Options) -> NoisyMechanism:
     return made
 
 
-def _party(options: Options, correlation: Correlation | None) -> Party:
+def _party(options: Options, correlation: accounting.Correlation | None) -> accounting.Party:
     """A client with the stated sampling."""
     sampling = _sampling(options)
     if correlation is None:
-        return Party(sampling)
-    if type(sampling) is FixedRounds:
+        return accounting.Party(sampling)
+    if type(sampling) is accounting.FixedRounds:
         squared = correlation.min_separation(sampling.at_most, options.separation or 1)
-        return Party(sampling, squared)
-    return Party(sampling, sampling.worst_sensitivity(correlation))
+        return accounting.Party(sampling, squared)
+    return accounting.Party(sampling, sampling.worst_sensitivity(correlation))
 
 
-def _sampling(options: Options) -> Sampling:
+def _sampling(options: Options) -> accounting.Sampling:
     _check_numbers(options)
     rounds, rate = options.rounds, options.rate
     match options.sampling:
         case "none":
             most = -(-rounds // (options.separation or 1))
-            return FixedRounds(min(options.participations or most, most))
+            return accounting.FixedRounds(min(options.participations or most, most))
         case "shuffle" if options.participations is not None:
-            return OncePerBlock.over(rounds, -(-rounds // options.participations))
+            return accounting.OncePerBlock.over(rounds, -(-rounds // options.participations))
         case "shuffle":
-            raise InputError("--participations: --sampling shuffle needs the number of epochs")
+            raise InputError(
+                "--participations: is required with --sampling shuffle (number of epochs)"
+            )
         case "poisson" if rate is not None:
-            return PoissonSampling(rate)
+            return accounting.PoissonSampling(rate)
         case "fixed_size" if rate is not None:
             share = Fraction(rate).limit_denominator(_LARGEST_POPULATION)
-            return FixedSizeSampling(max(share.numerator, 1), share.denominator)
+            return accounting.FixedSizeSampling(max(share.numerator, 1), share.denominator)
         case _:
-            raise InputError(f"--rate: --sampling {options.sampling} needs it, such as --rate 0.01")
+            raise InputError(
+                f"--rate: is required with --sampling {options.sampling}, such as 0.01"
+            )
 
 
 def _check_numbers(options: Options) -> None:

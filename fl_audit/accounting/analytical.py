@@ -202,7 +202,7 @@ def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float]) -
     while excess(above) > 0:
         below, above = above, above + _STEP
         if above > _LARGEST_LOG:
-            raise InputError(f"no noise gives epsilon {epsilon:g}")
+            raise InputError(f"no noise multiplier gives epsilon {epsilon:g}")
     while below > -_LARGEST_LOG and excess(below) <= 0:
         below, above = below - _STEP, below
     if excess(below) <= 0:

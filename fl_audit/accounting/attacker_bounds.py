@@ -55,13 +55,13 @@ from fl_audit.estimators.optimal_tests import (
     reachable_epsilon_gaussian,
 )
 
-_RELIES_ON_DRAW = "the accountant relies on no attacker knowing who is sampled into a round"
+_RELIES_ON_DRAW = "the accountant assumes that no attacker knows who is sampled into a round"
 
 _TESTS = 4_000
 """The number of candidate thresholds."""
 
 _UNLIKELY = 1e-25
-"""Less probable numbers of rounds count as the largest one; far below any delta."""
+"""Numbers of rounds with a smaller probability, far below any delta, count as the largest one."""
 
 _NO_SHIFT = 1e-9
 """Replaces a shift of 0 in a denominator."""

@@ -144,7 +144,7 @@ def full_guarantee(
     epsilon, pair = bound.guarantee.epsilon, bound.pair
     if epsilon is None or (pair is not None and pair.deltas(0.0)[0] >= 1):
         reason = bound.guarantee.by_accountant[0].reason
-        return no_guarantee(reason or "no noise is added, so that nothing is guaranteed")
+        return no_guarantee(reason or "no noise is added, so there is no upper bound")
     mu = _mu_of(bounds.knowing_rounds.pair)
     profile = _profile(release, party, bounds, delta, knows_rounds)
     is_drawn = pair is not None and not isinstance(pair, GaussianPair)

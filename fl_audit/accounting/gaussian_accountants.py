@@ -196,7 +196,9 @@ def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
     q, z = rounds.probability, rounds.noise_multiplier
     epsilon = composed_epsilon(q, z, rounds.rounds, delta)
     if epsilon is None:
-        return AccountedEpsilon("pld", None, "a round's privacy loss exhausts floating point")
+        return AccountedEpsilon(
+            "pld", None, "a round's privacy loss exceeds the range of floating point"
+        )
     return AccountedEpsilon("pld", epsilon)
 
 

@@ -32,7 +32,7 @@ _LEAST_NOISE = 1e-150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 _SMALL = 0.05
-"""If |t| times the order is less, a series of 12 terms is exact to 1e-16, a difference not."""
+"""If |t| times the order is smaller, 12 terms of the series are exact to 1e-16."""
 
 
 def epsilon_of_divergences(
@@ -98,7 +98,7 @@ def _panel_edges(q: float, z: float, order: float) -> npt.NDArray[np.float64]:
 
     It has Gaussian peaks as wide as the noise: near 0 (a client is missing), near `order`, near 2
     (where f(t) is a square), and at t = 1, where one regime turns into the other. At t = 0 and t =
-    1 it bends within z². Under much noise the whole range from 0 to `order` counts.
+    1 it bends within z². With large noise the whole range from 0 to `order` counts.
     """
     turn = z * z * (math.log1p(-q) - math.log(q)) + 0.5
     lowest, highest = -10 * z, max(order, 2.0) + 10 * z

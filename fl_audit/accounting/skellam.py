@@ -58,9 +58,7 @@ def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
             "that nothing bounds; mechanism.clip_norm fixes it",
         )
     if rounds is None:
-        return none_known(
-            None, "no accountant at hand counts Skellam noise together with sampled rounds"
-        )
+        return none_known(None, "no accountant here covers both Skellam noise and sampled rounds")
     if rounds == 0:
         return Guarantee(0, (AccountedEpsilon("rdp", 0.0),))
     expected = max(1, round(release.denominator.expected))

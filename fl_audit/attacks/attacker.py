@@ -20,7 +20,7 @@ from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads, ScoredCanaries
 from fl_audit.config_tables.audit import Audit
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, Mode, mode_after
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +108,9 @@ class AttackContext:
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
             path, kept = self.run_folder.round_directions, self.run_folder.kept_directions
-            log = functools.partial(DirectionLog.at_round, self.completed)
             dim = len(self.initial_model)
             cosines.keep_directions(
-                RoundDirections.of(log, path, self.num_rounds, self.seed, dim, kept=kept)
+                RoundDirections.opened(self._mode, path, self.num_rounds, self.seed, dim, kept=kept)
             )
         return cosines
 
@@ -122,17 +121,21 @@ class AttackContext:
             return self.given_uploads
         dim = len(self.initial_model)
         pool = PoolOfUploads(self.canaries, self.family, self.seed, dim, self.own_rounds)
-        return CanaryUploads.at_round(
-            self.completed, self.run_folder, pool, self.num_rounds, self.num_canaries
+        return CanaryUploads.opened(
+            self._mode, self.run_folder, pool, self.num_rounds, self.num_canaries
         )
 
     def round_log(self, cosines: Path, concentrations: Path, num_vectors: int) -> RoundLog:
         """The log of canaries' cosines with a run's vectors, and of the vectors' concentrations."""
-        log = CosineLog.at_round(self.completed, cosines, num_vectors, self.num_canaries)
+        log = CosineLog.opened(self._mode, cosines, num_vectors, self.num_canaries)
         needed = None
         if depends_on_vectors(self.family):
-            needed = ConcentrationLog.at_round(self.completed, concentrations, num_vectors)
+            needed = ConcentrationLog.opened(self._mode, concentrations, num_vectors)
         return RoundLog(self.canaries.cosines, log, needed)
+
+    @property
+    def _mode(self) -> Mode:
+        return mode_after(self.completed)
 
     @property
     def run_folder(self) -> RunFolder:

@@ -17,7 +17,6 @@ vector. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen 
 
 import functools
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -33,7 +32,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import concentration_of
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.round_logs import DirectionLog, unnamed_log
+from fl_audit.formats.round_logs import DirectionLog, Mode, unnamed_log
 from fl_audit.formats.text_files import atomic_writer
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.seeds import Stream, generator
@@ -192,9 +191,9 @@ class RoundDirections:
         return cls(DirectionLog.from_rows(rows), seed, dim)
 
     @classmethod
-    def of(
+    def opened(
         cls,
-        log: Callable[..., DirectionLog],
+        mode: Mode,
         path: Path,
         num_rounds: int,
         seed: int,
@@ -202,8 +201,9 @@ class RoundDirections:
         *,
         kept: Path | None = None,
     ) -> Self:
-        """The directions in a file; `log` creates, continues or reads it (`RoundArray`)."""
-        return cls(log(path, num_rounds, 1 + width_of(dim, num_rounds)), seed, dim, kept)
+        """The directions in a file."""
+        log = DirectionLog.opened(mode, path, num_rounds, 1 + width_of(dim, num_rounds))
+        return cls(log, seed, dim, kept)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
         """Keeps a round's direction, once, even if several attackers pass it."""

@@ -99,8 +99,8 @@ def moved_along(
             moved_arrays[name] = moved.astype(arrays[name].dtype)
         if (np.isinf(moved_arrays[name]) & np.isfinite(moved)).any():
             raise InputError(
-                f"norm: a canary of length {np.linalg.norm(vector):.4g} leaves the range of "
-                f"{moved_arrays[name].dtype}; take a shorter one, above every clip norm"
+                f"norm: a canary of norm {np.linalg.norm(vector):.4g} overflows "
+                f"{moved_arrays[name].dtype}; take a smaller norm, still above every clip norm"
             )
     return moved_arrays
 

@@ -132,7 +132,7 @@ def write_scores(folder: LogFolder, scored: ScoredLog, chain: ChainWriter) -> No
     write_compared_vectors(folder.compared_vectors, scored.compared)
     written = [folder.scores(statistic) for statistic in scored.scores]
     side_files = [folder.compared_vectors, folder.direction_sum]
-    state_files = [folder.path / name for name in folder.side_files()]
+    state_files = [folder.path / name for name in (*folder.side_files(), *folder.terms())]
     files_of_scores = digests_of([*written, *side_files, *state_files])
     chain.add(Scored(rounds=scored.num_rounds, files=files_of_scores))
     chain.flush()

@@ -19,7 +19,12 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
 from fl_audit.attacks.own_rounds import OwnRounds
-from fl_audit.attacks.round_cosines import AggregateFiles, LoggedRounds, RoundCosines
+from fl_audit.attacks.round_cosines import (
+    AggregateFiles,
+    LoggedRounds,
+    RoundCosines,
+    read_concentrations,
+)
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
@@ -34,7 +39,7 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.participation_files import canaries_text, read_canaries
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, DirectionLog, LoggedTotal
+from fl_audit.formats.round_logs import CosineLog, LoggedTotal
 from fl_audit.formats.text_files import reading, write_text
 
 # Which canaries were included, and their rounds (canaries.csv).
@@ -78,7 +83,7 @@ def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
         if (counts > 1).any():
             twice = int(numbers[np.argmax(counts > 1)]) + 1
             raise InputError(
-                f"{path}, canary_id '{canary}': round {twice} is listed twice; must be each once"
+                f"{path}, canary_id '{canary}': round {twice} is listed twice; list each round once"
             )
 
 
@@ -219,7 +224,7 @@ def read_uploads(
     """The uploads of a log; None if there are none."""
     if not folder.upload_cosines.exists():
         return None
-    uploads = CanaryUploads.read(folder, pool_of_uploads(pool, own), pool.count)
+    uploads = CanaryUploads.opened("r", folder, pool_of_uploads(pool, own), "rounds", pool.count)
     return None if uploads.is_empty else uploads
 
 
@@ -260,7 +265,7 @@ def check_pool(folder: LogFolder) -> None:
     for name in [] if chain is None else chain.changed_files(folder.path, pool):
         raise InputError(
             f"{folder.path / name}: has changed since the canaries of {folder.round_cosines.name} "
-            "were scored; put back the file that it was, or start a new audit"
+            "were scored; restore the original, or start a new audit"
         )
 
 
@@ -271,7 +276,7 @@ def _same_rounds(
 
     Returns a function that checks a round, from 1, and the cosines with its aggregate.
     """
-    contradiction = f"{folder.round_cosines}: is about other rounds than {folder.aggregates.name}/"
+    contradiction = f"{folder.round_cosines}: covers other rounds than {folder.aggregates.name}/"
     advice = "delete the older one of the two"
     logged = set((np.flatnonzero(log.written()) + 1).tolist())
     if only := sorted(logged ^ set(paths)):
@@ -291,18 +296,18 @@ def _same_rounds(
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
     """The rounds of a log of cosines, with the folder's measurements of their aggregates."""
-    path = folder.round_concentrations
-    concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
     scored = set(np.flatnonzero(log.written()).tolist())
     logged = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
     total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None
     directions = None
     if folder.round_directions.exists():
-        directions = RoundDirections.of(
-            DirectionLog.read, folder.round_directions, log.num_rounds, pool.seed, pool.dim
+        directions = RoundDirections.opened(
+            "r", folder.round_directions, log.num_rounds, pool.seed, pool.dim
         )
     measured = logged_aggregates(folder, pool.dim)
-    return LoggedRounds(log, concentrations, total, directions, measured)
+    return LoggedRounds(
+        log, read_concentrations(folder.round_concentrations, log), total, directions, measured
+    )
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:

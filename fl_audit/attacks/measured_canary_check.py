@@ -26,7 +26,7 @@ from fl_audit.checks.canary_check import CANARY_CHECK_FALSE_ALARM
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
-from fl_audit.formats.round_logs import open_log
+from fl_audit.formats.round_logs import LengthLog
 
 _SHIFTS = (-1, 1)
 """Offsets from a canary's own round that are examined, to name a likely fault."""
@@ -179,7 +179,7 @@ def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     """The stated norms; for aggregates the measured ones, where known."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
-    stated = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "lengths"))
+    stated = LengthLog.opened("r", folder.round_lengths, "rounds").values()
     num_rounds = max(len(stated), len(measured))
     of_aggregate, of_client = np.full((2, num_rounds), np.nan)
     of_aggregate[: len(stated)], of_client[: len(stated)] = stated.T

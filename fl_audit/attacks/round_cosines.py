@@ -173,6 +173,11 @@ class RoundLog(LoggedRounds):
                 log.flush()
 
 
+def read_concentrations(path: Path, log: CosineLog) -> ConcentrationLog | None:
+    """The concentrations of a log's vectors; None without the file."""
+    return ConcentrationLog.opened("r", path, log.num_rounds) if path.exists() else None
+
+
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
     return zip(np.flatnonzero(log.written()).tolist(), log.rows(), strict=True)
 

@@ -54,10 +54,8 @@ from fl_audit.formats.round_chain import ChainWriter, Line, Scoring, read_chain
 from fl_audit.formats.round_logs import (
     ConcentrationLog,
     CosineLog,
-    DirectionLog,
+    LengthLog,
     LoggedTotal,
-    create_log,
-    open_log,
 )
 from fl_audit.formats.text_files import new_folder, unfinished_files
 from fl_audit.inner_products import euclidean_norm
@@ -81,7 +79,7 @@ class StatedRound:
         if self.noise_stddev is not None:
             check_noise(self.noise_stddev, self.norm_bound)
         elif self.norm_bound is not None:
-            raise InputError("noise_stddev: must be handed over where norm_bound is")
+            raise InputError("noise_stddev: is required with norm_bound")
 
 
 class RoundScorer:
@@ -114,17 +112,15 @@ class RoundScorer:
         self._cut = last.round if isinstance(last, Scoring) else None
         self._concentrations: ConcentrationLog | None = None
         if folder.round_concentrations.exists():
-            self._concentrations = ConcentrationLog.open(
-                folder.round_concentrations, log.num_rounds
+            self._concentrations = ConcentrationLog.opened(
+                "r+", folder.round_concentrations, log.num_rounds
             )
         self._directions: RoundDirections | None = None
         if folder.round_directions.exists():
-            self._directions = RoundDirections.of(
-                DirectionLog.open, folder.round_directions, log.num_rounds, pool.seed, pool.dim
+            self._directions = RoundDirections.opened(
+                "r+", folder.round_directions, log.num_rounds, pool.seed, pool.dim
             )
-        self._lengths = open_log(
-            folder.round_lengths, "r+", np.float64, (log.num_rounds, 2), "lengths"
-        )
+        self._lengths = LengthLog.opened("r+", folder.round_lengths, log.num_rounds)
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._uploads: CanaryUploads | None = None
@@ -196,14 +192,14 @@ class RoundScorer:
             name = "variable_sizes and frozen"
             variables = checked_variables(variable_sizes, frozen, pool.dim, name)
         elif frozen:
-            raise InputError("variable_sizes: must be handed over where frozen is")
+            raise InputError("variable_sizes: is required with frozen")
         _ = pool.included  # raises now, not after training, if all coins are the same
         with new_folder(path) as made:
             new = LogFolder(made)
-            CosineLog.create(new.round_cosines, num_rounds, pool.count).flush()
-            create_log(new.round_lengths, np.float64, (num_rounds, 2)).flush()
+            CosineLog.opened("w+", new.round_cosines, num_rounds, pool.count).flush()
+            LengthLog.opened("w+", new.round_lengths, num_rounds).flush()
             if depends_on_vectors(pool.family):
-                ConcentrationLog.create(new.round_concentrations, num_rounds).flush()
+                ConcentrationLog.opened("w+", new.round_concentrations, num_rounds).flush()
             LoggedTotal.create(new.direction_sum)
             write_pool(new.pool, pool)
             if variables is not None:
@@ -218,8 +214,8 @@ class RoundScorer:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
                 several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
                 if several or noise_correlation is not None:
-                    RoundDirections.of(
-                        DirectionLog.create, new.round_directions, num_rounds, pool.seed, pool.dim
+                    RoundDirections.opened(
+                        "w+", new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()
             ChainWriter.begin(new.chain, new.identity())
         return cls.open(path, lost_canaries)
@@ -242,8 +238,7 @@ class RoundScorer:
         check_pool(at)
         chain = read_chain(at.chain)
         chain.check(at.chain)
-        num_rounds = CosineLog.read(at.round_cosines, pool.count).num_rounds
-        log = CosineLog.open(at.round_cosines, num_rounds, pool.count)
+        log = CosineLog.opened("r+", at.round_cosines, "rounds", pool.count)
         return cls(at, pool, log, last=chain.lines[-1], lost_canaries=lost_canaries)
 
     @functools.cached_property
@@ -259,7 +254,7 @@ class RoundScorer:
         chain, read = ChainWriter.go_on(path), read_chain(path)
         if chain.head != self._opened_at:
             raise InputError(
-                f"{self.folder.path}: was written after it was opened here; open it again"
+                f"{self.folder.path}: was changed after it was opened here; open it again"
             )
         self._lock = lock
         for path in unfinished_files(self.folder.path):
@@ -365,10 +360,10 @@ class RoundScorer:
         length = euclidean_norm(vector)
         row = self._log.row(index)
         is_same = row is not None and np.array_equal(row, cosines.astype(row.dtype))
-        if not (is_same and self._lengths[index, 0] == length):
+        if not (is_same and self._lengths.array[index, 0] == length):
             self._sum.forget(index)
         changed = self._measured.forget(index)
-        self._lengths[index] = np.nan
+        self._lengths.write_round(index, np.nan)
         self._lengths.flush()
         if self._concentrations is not None:
             self._concentrations.write_round(index, unknown_rows(1)[0])
@@ -383,7 +378,7 @@ class RoundScorer:
             self._directions.add(index, vector)
             self._directions.flush()
         canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
-        self._lengths[index] = length, canary_length
+        self._lengths.write_round(index, (length, canary_length))
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
         return changed
@@ -419,9 +414,8 @@ class RoundScorer:
         if self._uploads is None:
             own = read_listed(self.folder, self.pool).own_rounds
             pool = pool_of_uploads(self.pool, own)
-            is_there = int(self.folder.upload_cosines.exists())
-            self._uploads = CanaryUploads.at_round(
-                is_there, self.folder, pool, self.num_rounds, self.pool.count
+            self._uploads = CanaryUploads.opened(
+                "a+", self.folder, pool, self.num_rounds, self.pool.count
             )
         return self._uploads
 
@@ -459,7 +453,7 @@ class RoundScorer:
         listed = read_listed(self.folder, self.pool)
         why_not = why_no_live_test(listed.own_rounds, self.pool.family)
         if listed.own_rounds is None or why_not is not None:
-            raise InputError(f"{self.folder.path}: nothing can be proven yet: {why_not}")
+            raise InputError(f"{self.folder.path}: no lower bound yet: {why_not}")
         canaries = LiveCanaries(listed.included, listed.own_rounds, self.pool.family, self.pool.dim)
         test = LiveTest(canaries, delta)
         test.add(self, range(self.num_rounds))
@@ -485,7 +479,7 @@ class RoundScorer:
             one, or there is nothing to score.
         """
         if initial is not None and final is None:
-            raise InputError("final: must be handed over where initial is")
+            raise InputError("final: is required with initial")
         models = {
             name: None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))

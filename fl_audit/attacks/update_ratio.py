@@ -21,7 +21,6 @@ release and of the canary's data, and does not depend on the coin.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -32,7 +31,7 @@ from fl_audit.attacks.all_iterates import over_rounds
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import CosineLog
+from fl_audit.formats.round_logs import CosineLog, Mode
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
@@ -140,21 +139,10 @@ class UpdateLogs:
     energies: CosineLog
 
     @classmethod
-    def at_round(
-        cls, completed: int, folder: RunFolder, num_rounds: int, num_canaries: int
-    ) -> "UpdateLogs":
-        """Creates logs if no round is completed, otherwise opens the existing ones."""
-        return cls(
-            *(
-                CosineLog.at_round(completed, path, num_rounds, num_canaries)
-                for path in _paths(folder)
-            )
-        )
-
-    @classmethod
-    def read(cls, folder: RunFolder, num_canaries: int) -> "UpdateLogs":
-        """Opens the logs of a finished run, read-only."""
-        return cls(*(CosineLog.read(path, num_canaries) for path in _paths(folder)))
+    def opened(cls, mode: Mode, folder: RunFolder, *shape: int | str) -> "UpdateLogs":
+        """Opens or creates the logs of a run, of shape (rounds, canaries)."""
+        paths = (folder.round_products, folder.round_signals, folder.round_energies)
+        return cls(*(CosineLog.opened(mode, path, *shape) for path in paths))
 
     def write_round(self, round_index: int, products: FloatArray, signals: Signals) -> None:
         self.products.write_round(round_index, products)
@@ -188,8 +176,3 @@ class UpdateLogs:
             example_statistics.WHITE_BOX_RATIO.name: ratios,
             example_statistics.WHITE_BOX_OWN.name: in_own,
         }
-
-
-def _paths(folder: RunFolder) -> tuple[Path, ...]:
-    """In the order of the fields of `UpdateLogs`."""
-    return folder.round_products, folder.round_signals, folder.round_energies

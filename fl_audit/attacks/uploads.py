@@ -3,10 +3,9 @@
 A score is the cosine of a canary with its upload, or with the sum of the directions of its uploads.
 """
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,7 @@ from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
-from fl_audit.formats.round_logs import ConcentrationLog, DirectionLog, UploadCosines
+from fl_audit.formats.round_logs import ConcentrationLog, Mode, UploadCosines
 from fl_audit.inner_products import euclidean_norm, inner_product
 from fl_audit.seeds import Stream, generator
 
@@ -93,35 +92,29 @@ class CanaryUploads:
         self._slots = pool.slots()
 
     @classmethod
-    def at_round(
-        cls, completed: int, folder: ScoredFolder, pool: PoolOfUploads, num_rounds: int, count: int
+    def opened(
+        cls,
+        mode: Mode,
+        folder: ScoredFolder,
+        pool: PoolOfUploads,
+        num_rounds: int | Literal["rounds"],
+        count: int,
     ) -> "CanaryUploads":
-        """Creates logs if no round is completed, otherwise opens the existing ones."""
-        cosines = UploadCosines.at_round(completed, folder.upload_cosines, num_rounds, count)
-        concentrations = directions = None
-        if depends_on_vectors(pool.family):
-            path = folder.upload_concentrations
-            concentrations = ConcentrationLog.at_round(completed, path, num_rounds)
-        if slots := len(pool.slots()):
-            path, kept = folder.upload_directions, folder.kept_upload_directions
-            log = functools.partial(DirectionLog.at_round, completed)
-            directions = RoundDirections.of(log, path, slots, pool.seed, pool.dim, kept=kept)
-        return cls(pool, cosines, concentrations, directions)
-
-    @classmethod
-    def read(cls, folder: ScoredFolder, pool: PoolOfUploads, count: int) -> "CanaryUploads":
-        """Opens the logs of a folder for reading; only the cosines are required."""
-        cosines = UploadCosines.read(folder.upload_cosines, count)
+        """Opens or creates the logs of a folder; to read, only the cosines are required."""
+        cosines = UploadCosines.opened(mode, folder.upload_cosines, num_rounds, count)
         concentrations = None
         directions: RoundDirections | KeptSums | None = None
-        if folder.upload_concentrations.exists():
-            path = folder.upload_concentrations
-            concentrations = ConcentrationLog.read(path, cosines.num_rounds)
-        if folder.upload_directions.exists() and (slots := len(pool.slots())):
-            path = folder.upload_directions
-            directions = RoundDirections.of(DirectionLog.read, path, slots, pool.seed, pool.dim)
-        elif folder.kept_upload_directions.exists():
-            directions = KeptSums.read(folder.kept_upload_directions)
+        path = folder.upload_concentrations
+        if path.exists() if mode == "r" else depends_on_vectors(pool.family):
+            concentrations = ConcentrationLog.opened(mode, path, cosines.num_rounds)
+        path, kept = folder.upload_directions, folder.kept_upload_directions
+        slots = len(pool.slots())
+        if slots and (mode != "r" or path.exists()):
+            directions = RoundDirections.opened(
+                mode, path, slots, pool.seed, pool.dim, kept=None if mode == "r" else kept
+            )
+        elif mode == "r" and kept.exists():
+            directions = KeptSums.read(kept)
         return cls(pool, cosines, concentrations, directions)
 
     def check(self, index: int, canary: int) -> None:

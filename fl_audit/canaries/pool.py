@@ -72,7 +72,7 @@ class CanaryPool:
             hint = nearest(str(self.inclusion), get_args(Inclusion))
             raise InputError(f"inclusion: unknown {self.inclusion!r}: {hint}")
         if self.inclusion == "unequal_coins":
-            raise InputError("inclusion: 'unequal_coins' is for runs alone; take 'coins'")
+            raise InputError("inclusion: 'unequal_coins' is only for fl-audit's runs; use 'coins'")
         self._family()  # refuses more canaries than the family has
 
     def _family(self) -> CanaryFamily:

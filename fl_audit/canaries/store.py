@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array
+from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.canaries.families import (
     FAMILIES,
     LARGEST,
@@ -27,7 +28,6 @@ from fl_audit.canaries.families import (
     GaussianFamily,
     score_on_all_cores,
 )
-from fl_audit.canaries.tables import Canaries
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import atomic_writer, open_foreign, reading
 from fl_audit.inner_products import inner_product

@@ -39,7 +39,7 @@ from fl_audit.checks.measured_rounds import (
     write_variables,
 )
 from fl_audit.checks.replay.replay import Replay, replay_round
-from fl_audit.checks.replay.trial_rounds import Finding, Promise, Server, read_replay, write_replay
+from fl_audit.checks.replay.trial_rounds import Promise, Server, read_replay, write_replay
 from fl_audit.checks.sampling_check import check_poisson, check_rounds
 from fl_audit.mechanisms.kind import AdaptiveClip
 
@@ -51,7 +51,6 @@ __all__ = [
     "CanaryParticipations",
     "Check",
     "Configured",
-    "Finding",
     "MeasuredRounds",
     "MechanismWatch",
     "Promise",

@@ -133,7 +133,7 @@ _SHORTER = (
     "sent below the clip norm, clipped twice, weighted, compressed, frozen in part, or another "
     "denominator"
 )
-_GONE = "zeroed, dropped, of weight 0, or of another seed, order or round than is scored"
+_GONE = "zeroed, dropped, of weight 0, or scored by another seed, order or round"
 
 _WANTED_ERROR = 0.11
 """With this standard error the check mostly passes if canaries are in the aggregates."""
@@ -283,7 +283,7 @@ class _FirstRounds:
         if mixture is not None:
             return f"{_in_part(mixture)} ({LOST})"
         if measured.ratio > 1:
-            return f"they are longer than a client may be ({_why_longer(measured)})"
+            return f"they are longer than a client's update may be ({_why_longer(measured)})"
         return self._shortfall()
 
     def _elsewhere(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:

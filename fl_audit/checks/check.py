@@ -18,12 +18,12 @@ FALSE_ALARM = 1e-6
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of one check.
+    """The outcome of one check: of aggregates, of cohorts, or one comparison of a replay.
 
     Attributes:
-      name: The name of the check in report.json.
+      name: The name of the check in report.json, where those of a replay begin with `replay_`.
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
-        all tests.
+        all tests; 0 or -inf if no chance is involved.
       num_tests: The number of tests: rounds and variables, or lags.
       round: The round, from 1, with the worst value; None if no round differs, or if all rounds
         together are worst.
@@ -31,11 +31,11 @@ class Check:
       ratio: The measured over the expected value there (docs/checks.md).
       earlier_round: The earlier round, from 1, whose noise the worst round repeats; None if no
         single one explains it.
-      meaning: What a correct mechanism does, in a sentence that the report adds; empty before.
-      measured: The finding in words, of a replay; None for other checks.
-      is_conclusive: Whether the check has an answer.
-      detectable_ratio: The smallest detectable noise deficit, as a ratio (`detectable_noise`); None
-        for a check of something else.
+      meaning: What a correct mechanism does, in words; empty if the report adds them.
+      measured: The finding in words, of replays and cohorts; None for other checks.
+      is_conclusive: Whether the check has an answer; without one it has not failed.
+      detectable_ratio: The smallest detectable noise deficit, as a ratio that fails with
+        probability 95 % (`detectable_noise`); None for a check of something else.
     """
 
     name: str
@@ -66,6 +66,16 @@ class Check:
         return not self.failed if self.failed or self.was_made else None
 
     @property
+    def outcome(self) -> str:
+        """`held`, `failed` or `could not tell`."""
+        return {True: "held", False: "failed", None: "could not tell"}[self.passed]
+
+    def __str__(self) -> str:
+        """One line of text, of a check with words."""
+        outcome = "FAILED" if self.failed else self.outcome
+        return f"{outcome} {self.name}: expected that {self.meaning}; measured: {self.measured}"
+
+    @property
     def p_value(self) -> float:
         """The p-value of all tests of the check together; 0 if it is too small for a float."""
         return math.exp(self.log_p)
@@ -83,6 +93,42 @@ class Check:
         p_value = from_json(float, fields["p_value"])
         log_p = math.log(p_value) if p_value > 0 else -math.inf
         return fields_from_json(cls, fields, log_p=log_p)
+
+
+def compared(
+    name: str,
+    expected: str,
+    measured: str,
+    *,
+    log_p: float = 0.0,
+    variable: int | None = None,
+    ratio: float = 1.0,
+    is_conclusive: bool = True,
+    detectable_ratio: float | None = None,
+) -> Check:
+    """A comparison of the promised with the measured, in words; by default as promised."""
+    return Check(
+        name=name,
+        log_p=log_p,
+        num_tests=1,
+        round=None,
+        variable=variable,
+        ratio=ratio,
+        meaning=expected,
+        measured=measured,
+        is_conclusive=is_conclusive,
+        detectable_ratio=detectable_ratio,
+    )
+
+
+def failed(name: str, expected: str, measured: str, ratio: float = math.inf) -> Check:
+    """A comparison with a result that is impossible under a correct mechanism."""
+    return compared(name, expected, measured, log_p=-math.inf, ratio=ratio)
+
+
+def inconclusive(name: str, expected: str, why: str) -> Check:
+    """A comparison without an answer, and the reason."""
+    return compared(name, expected, why, is_conclusive=False)
 
 
 # The configured noise and norm bound.

@@ -16,7 +16,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import Check
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
-from fl_audit.formats.round_logs import open_log
+from fl_audit.formats.round_logs import LengthLog
 from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.mechanisms.kind import AdaptiveClip
 
@@ -98,7 +98,7 @@ def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check 
         raise InputError(f"{where}{text}") from error
     lengths = np.zeros((0, 2))
     if folder.round_lengths.exists():
-        lengths = np.array(open_log(folder.round_lengths, "r", np.float64, ("rounds", 2), "norms"))
+        lengths = LengthLog.opened("r", folder.round_lengths, "rounds").values()
     num_rounds = min(len(lengths), len(norm_bound))
     norms, bounds = lengths[:num_rounds, 1], norm_bound[:num_rounds]
     is_known = np.append(np.isfinite(norms) & np.isfinite(bounds), False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
@@ -21,7 +22,7 @@ from fl_audit.checks.whitening import ExpectedRounds, WhitenedRound, WhitenedRou
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.noise_correlation import read_correlation
-from fl_audit.formats.round_logs import RoundArray
+from fl_audit.formats.round_logs import Mode, RoundArray
 from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.inner_products import inner_product
 from fl_audit.mechanisms.kind import NoiseStream
@@ -93,42 +94,39 @@ class _Stated(RoundArray):
 
 @dataclass(frozen=True)
 class AggregateLog:
-    """The rows of `measure` and of `NoiseWatch` in two files of a run."""
+    """The rows of `measure` and of `NoiseWatch` in two files of a run or a log."""
 
-    _measured: _Measures
+    measures: _Measures
     _noise: _Noise
 
     @classmethod
-    def at_round(
-        cls, completed: int, folder: RunFolder, num_rounds: int, sizes: Sequence[int]
+    def opened(
+        cls,
+        mode: Mode,
+        folder: RunFolder | LogFolder,
+        num_rounds: int,
+        sizes: Sequence[int],
+        frozen: Collection[int] = (),
     ) -> "AggregateLog":
-        """Creates the log if no round is completed, otherwise opens the existing one."""
+        """Opens or creates the log; `frozen` are the variables, from 0, that have no noise."""
+        path = folder.aggregates if isinstance(folder, RunFolder) else folder.round_measures
+        width = row_size(sum(size for at, size in enumerate(sizes) if at not in frozen))
         return cls(
-            _Measures.at_round(completed, folder.aggregates, num_rounds, len(sizes)),
-            _Noise.at_round(completed, folder.round_noise, num_rounds, row_size(sum(sizes))),
+            _Measures.opened(mode, path, num_rounds, len(sizes)),
+            _Noise.opened(mode, folder.round_noise, num_rounds, width),
         )
 
-    @classmethod
-    def read(cls, folder: RunFolder, num_rounds: int, sizes: Sequence[int]) -> "AggregateLog":
-        """Opens the log of a finished run."""
-        return cls(
-            _Measures.read(folder.aggregates, num_rounds, len(sizes)),
-            _Noise.read(folder.round_noise, num_rounds, row_size(sum(sizes))),
-        )
-
-    def write_round(self, round_index: int, measured: FloatArray, noise: Float32Array) -> None:
-        """Writes one round's rows."""
-        self._measured.write_round(round_index, measured)
+    def write_round(self, round_index: int, measured: npt.ArrayLike, noise: npt.ArrayLike) -> None:
+        self.measures.write_round(round_index, measured)
         self._noise.write_round(round_index, noise)
 
     def flush(self) -> None:
-        """Writes buffered rows to the disk."""
-        self._measured.flush()
+        self.measures.flush()
         self._noise.flush()
 
     def measured(self) -> FloatArray:
         """The rows of `measure`; NaN in rounds that are not written."""
-        return self._measured.values()
+        return self.measures.values()
 
     def noise(self) -> FloatArray:
         """The rows of `NoiseWatch`, likewise."""
@@ -277,6 +275,11 @@ class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sizes: tuple[int, ...]
     frozen: tuple[int, ...] = ()
 
+    @property
+    def without_noise(self) -> frozenset[int]:
+        """The frozen variables, from 0."""
+        return frozenset(number - 1 for number in self.frozen)
+
 
 def checked_variables(
     sizes: Sequence[int], frozen: Collection[int], dim: int, name: str
@@ -289,7 +292,7 @@ def checked_variables(
         )
     if not all(1 <= number <= len(sizes) for number in frozen) or len(set(frozen)) == len(sizes):
         raise InputError(
-            f"{name}: frozen must be numbers of some of the variables, 1 to {len(sizes)}"
+            f"{name}: frozen must list some variables, not all, by numbers from 1 to {len(sizes)}"
         )
     return Variables(tuple(map(int, sizes)), tuple(sorted(set(map(int, frozen)))))
 
@@ -312,7 +315,7 @@ def read_mechanism(folder: LogFolder) -> FloatArray | None:
     path = folder.round_mechanism
     if not path.exists():
         return None
-    rows: FloatArray = _Stated.read(path, "rounds").values()
+    rows: FloatArray = _Stated.opened("r", path, "rounds").values()
     wrong = np.argwhere(~(np.isnan(rows) | ((rows >= 0) & np.isfinite(rows))))
     if len(wrong):
         at, column = wrong[0]
@@ -370,12 +373,9 @@ class MeasuredRounds:
             self._open(self._variables)
 
     def _open(self, variables: Variables) -> None:
-        folder, rounds = self._folder, self._num_rounds
-        self._stated = _Stated.continued(folder.round_mechanism, rounds)
-        self._measured = _Measures.continued(folder.round_measures, rounds, len(variables.sizes))
-        width = row_size(_moving(variables))
-        self._noise_rows = _Noise.continued(folder.round_noise, rounds, width)
-        frozen = [number - 1 for number in variables.frozen]
+        folder, rounds, frozen = self._folder, self._num_rounds, variables.without_noise
+        self._stated = _Stated.opened("a+", folder.round_mechanism, rounds)
+        self._log = AggregateLog.opened("a+", folder, rounds, variables.sizes, frozen)
         self._measurer = _Measurer(variables.sizes, frozen, self._correlation)
 
     def forget(self, index: int) -> list[int]:
@@ -388,11 +388,13 @@ class MeasuredRounds:
             self._last = None
         if self._variables is None:
             return []
-        later = index + 1 + np.flatnonzero(~np.isnan(self._measured.array[index + 1 :, 0, 0]))
-        self._measured.array[later[:1], :, 1] = np.nan
-        for log in (self._measured, self._stated, self._noise_rows):
-            log.write_round(index, np.nan)
-            log.flush()
+        measures = self._log.measures.array
+        later = index + 1 + np.flatnonzero(~np.isnan(measures[index + 1 :, 0, 0]))
+        measures[later[:1], :, 1] = np.nan
+        self._stated.write_round(index, np.nan)
+        self._stated.flush()
+        self._log.write_round(index, np.nan, np.nan)
+        self._log.flush()
         return [int(number) for number in later[:1]]
 
     def write(
@@ -417,10 +419,8 @@ class MeasuredRounds:
         self._stated.flush()
         last = self._before(index)
         seen, products, noise = self._measurer.measure(index, aggregate, last, stated)
-        self._measured.write_round(index, products)
-        self._measured.flush()
-        self._noise_rows.write_round(index, noise)
-        self._noise_rows.flush()
+        self._log.write_round(index, products, noise)
+        self._log.flush()
         self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
@@ -428,7 +428,7 @@ class MeasuredRounds:
         if self._last is None:
             return None
         number, aggregate = self._last
-        between = self._measured.array[number + 1 : index, 0, 0]
+        between = self._log.measures.array[number + 1 : index, 0, 0]
         return aggregate if np.isnan(between).all() else None
 
 
@@ -438,10 +438,10 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
     if stated is None or not folder.round_measures.exists():
         return None
     variables = _variables(folder, dim)
-    measured = _Measures.read(folder.round_measures, len(stated), len(variables.sizes)).values()
+    frozen = variables.without_noise
+    log = AggregateLog.opened("r", folder, len(stated), variables.sizes, frozen)
+    measured = log.measured()
     rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
-    width = row_size(_moving(variables))
-    noise = np.array(_Noise.read(folder.round_noise, len(stated), width).array, np.float64)
     correlation = read_correlation(folder, len(stated))
     stddev, norm_bound = expected_of_log(
         correlation, stated[rows, 0], stated[rows, 1], measured[rows], rows.tolist()
@@ -451,8 +451,8 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
         stddev=stddev,
         norm_bound=norm_bound,
         measured=measured[rows],
-        noise=noise[rows],
-        frozen=frozenset(number - 1 for number in variables.frozen),
+        noise=log.noise()[rows],
+        frozen=frozen,
         numbers=tuple((rows + 1).tolist()),
     )
 
@@ -480,9 +480,3 @@ def expected_of_log(
 
 def _variables(folder: LogFolder, dim: int) -> Variables:
     return read_variables(folder, dim) or Variables((dim,))
-
-
-def _moving(variables: Variables) -> int:
-    """The number of parameters that are not frozen."""
-    frozen = sum(variables.sizes[number - 1] for number in variables.frozen)
-    return sum(variables.sizes) - frozen

@@ -15,15 +15,14 @@ import numpy.typing as npt
 from scipy import optimize
 
 from fl_audit.array_types import FloatArray, IndexArray
-from fl_audit.checks.check import Check
+from fl_audit.checks.check import Check, compared, failed
 from fl_audit.checks.noise_rows import binomial_divergence
-from fl_audit.checks.replay.trial_rounds import Finding, failed
 from fl_audit.errors import InputError
 
 
 def check_poisson(
     cohorts: Sequence[IndexArray], num_clients: int, probability: float
-) -> tuple[Finding, ...]:
+) -> tuple[Check, ...]:
     """Checks the cohorts of a run against Poisson sampling.
 
     Args:
@@ -72,27 +71,26 @@ def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
     )
 
 
-def _once(cohorts: Sequence[IndexArray]) -> Finding:
+def _once(cohorts: Sequence[IndexArray]) -> Check:
     expected = "no client comes twice in a round"
     twice = sum(len(cohort) - len(np.unique(cohort)) for cohort in cohorts)
     if twice:
         return failed("once_a_round", expected, f"{twice} times a client came again")
-    return Finding("once_a_round", expected, "so", 0.0, None, 1.0)
+    return compared("once_a_round", expected, "so")
 
 
-def _varies(name: str, what: str, values: FloatArray, trials: int, probability: float) -> Finding:
+def _varies(name: str, what: str, values: FloatArray, trials: int, probability: float) -> Check:
     """The finding on the variance of binomial values around their exact mean."""
     variance = trials * probability * (1 - probability)
     squares = (values - trials * probability) ** 2
     ratio = float(squares.mean() / variance)
     log_p = log_p_dispersion(float(squares.sum()), len(values), trials, probability)
-    return Finding(
+    return compared(
         name,
-        f"the {what} vary as independent draws make them",
+        f"the {what} vary as under independent draws",
         f"a variance {ratio:.3g} times that of the binomial distribution",
-        log_p,
-        None,
-        ratio,
+        log_p=log_p,
+        ratio=ratio,
     )
 
 
@@ -125,7 +123,7 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
     return float(min(0.0, min(tails) + math.log(2)))
 
 
-def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Finding:
+def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Check:
     """The finding on clients that return after some rounds, at the worst distance.
 
     Suppose m participations are followed by a round at some distance, and the client is in n of
@@ -142,24 +140,21 @@ def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability:
     sizes = present.sum(axis=0, dtype=np.float64)
     before = np.cumsum(sizes)[: rounds - 1][::-1]  # at distances 1, 2, ...
     if not before.any():
-        return Finding(
-            "clients_return", _RETURN, "no client came before the last round", 0, None, 1
-        )
+        return compared("clients_return", _RETURN, "no client participated before the last round")
     share = again / np.maximum(before, 1)
     log_p = -before * binomial_divergence(share, np.full(len(share), probability))
     at = int(np.argmin(log_p))
     ratio = float(share[at] / probability)
-    return Finding(
+    return compared(
         "clients_return",
         _RETURN,
         f"{ratio:.3g} times as often {at + 1} rounds later",
-        min(0.0, float(log_p[at]) + math.log(2 * len(share) * sizes.sum())),
-        None,
-        ratio,
+        log_p=min(0.0, float(log_p[at]) + math.log(2 * len(share) * sizes.sum())),
+        ratio=ratio,
     )
 
 
-_RETURN = "whether a client comes does not depend on whether it came some rounds before"
+_RETURN = "whether a client participates does not depend on its participation some rounds before"
 
 
 def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:
@@ -180,16 +175,15 @@ _CLIENTS = 1000
 """Clients per step."""
 
 
-def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Finding:
+def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Check:
     from scipy import stats  # imported here: it takes half a second
 
     distribution = stats.binom(trials, probability)
     log_p = min(distribution.logcdf(sampled), distribution.logsf(sampled - 1)) + math.log(2)
-    return Finding(
+    return compared(
         "mean_cohort",
         f"rounds have {trials * probability / rounds:.4g} clients on average",
         f"{sampled / rounds:.4g}",
-        float(min(0.0, log_p)),
-        None,
-        sampled / (trials * probability),
+        log_p=float(min(0.0, log_p)),
+        ratio=sampled / (trials * probability),
     )

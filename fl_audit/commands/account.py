@@ -40,17 +40,19 @@ def add(commands: Commands) -> None:
         metavar="CONFIG.toml",
         nargs="?",
         type=Path,
-        help="a config, or the folder of a run or a log; without it, options say what is released",
+        help="a config, or the folder of a run or a log; without it, options state the release",
     )
     add_set(parser)
     parser.add_argument(
-        "--delta", type=float, help="in (0, 1); default: that of the config or the run, else needed"
+        "--delta",
+        type=float,
+        help="in (0, 1); default: that of the config or the run, else required",
     )
     parser.add_argument(
         "--epsilon",
         metavar="E",
         type=float,
-        help="find the least noise with which clients have this epsilon, whatever noise is stated",
+        help="find the least noise that gives clients this epsilon; the stated noise is ignored",
     )
     _add_release(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -64,19 +66,25 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sampling",
         choices=("none", "poisson", "fixed_size", "shuffle"),
-        help="how rounds draw their clients; default: none, rounds that an attacker may know",
+        help="how rounds sample clients; default: none, an attacker may know the rounds",
     )
     group.add_argument(
-        "--rate", metavar="Q", type=float, help="a client's probability of a round, if sampled"
+        "--rate",
+        metavar="Q",
+        type=float,
+        help="probability of a client in each round (poisson, fixed_size)",
     )
     group.add_argument(
         "--participations",
         metavar="K",
         type=int,
-        help="rounds of a client at most (none), or epochs (shuffle)",
+        help="most rounds of a client (none), or number of epochs (shuffle)",
     )
     group.add_argument(
-        "--separation", metavar="B", type=int, help="least distance of a client's rounds (none)"
+        "--separation",
+        metavar="B",
+        type=int,
+        help="least distance between a client's rounds (none)",
     )
     group.add_argument(
         "--mechanism",

@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
         help="a file with canary_id, included, score; or a folder with pool.json or scores_*.csv",
     )
     parser.add_argument(
-        "--delta", type=float, help="in [0, 1); default: that of a run's folder, else needed"
+        "--delta", type=float, help="in [0, 1); default: that of a run's folder, else required"
     )
     parser.add_argument(
         "--statistic", metavar="NAME", help="use only this statistic of a folder; default: all"
@@ -146,7 +146,8 @@ def _check_source(scores: Path) -> None:
         raise InputError(f"{scores}: cannot be read: {error.strerror}") from error
     if scores.suffix == ".toml":
         raise InputError(
-            f"{scores}: is a config, without scores; `fl-audit run {scores} --out DIR` makes some"
+            f"{scores}: is a config, which has no scores; `fl-audit run {scores} --out DIR` "
+            "makes some"
         )
     if scores.is_dir():
         check_holds_scores(scores)
@@ -183,7 +184,7 @@ def _file_report(
 
     if arguments.statistic is not None:
         raise InputError(
-            f"--statistic: is about a folder; {source.path} is the file of one statistic"
+            f"--statistic: chooses among a folder's statistics; {source.path} is a file of one"
         )
     scores = read_score_file(source.path).canary_scores()
     default: NullKind = "empirical" if arguments.dim is None else "closed_form"
@@ -202,7 +203,7 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
 
     if dim is None or kind == "empirical":
         raise InputError(
-            "--canaries: is about the closed_form null, which needs --dim; give it, or leave out "
+            "--canaries: is for the closed_form null, which needs --dim; give --dim, or leave out "
             "--canaries"
         )
     check_dim(dim)

@@ -131,8 +131,8 @@ def _warn(summary: "PosteriorSummary", given: dict[str, int]) -> None:
         )
     if summary.r_hat is not None and summary.r_hat > _ENOUGH_R_HAT:
         warn(
-            f"fl-audit: warning: R-hat is {summary.r_hat:.3g}, so the chains have not come "
-            "together; use more --draws and a longer --burn-in"
+            f"fl-audit: warning: R-hat is {summary.r_hat:.3g}, so the chains have not "
+            "converged; use more --draws and a longer --burn-in"
         )
 
 

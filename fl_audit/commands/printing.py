@@ -88,9 +88,9 @@ def add_require(parser: argparse.ArgumentParser) -> None:
         choices=("consistent", "checks"),
         action="append",
         default=[],
-        help="exit with status 4 if the claim is neither consistent nor contradicted "
-        "(consistent), or if a mechanism check failed or could not be made (checks); may be given "
-        "twice. With a claim, a check that failed sets status 4 by itself",
+        help="consistent: exit with status 4 if the claim is neither consistent nor contradicted; "
+        "checks: if a mechanism check failed or could not be made. May be given twice. With a "
+        "claim, a failed check sets status 4 even without this option",
     )
 
 

@@ -61,8 +61,8 @@ def _release(arguments: argparse.Namespace) -> int:
         statement_of,
     )
     from fl_audit.release_sheet.registry_entry import parameters_of, registry_entry
-    from fl_audit.release_sheet.selection import sweep_around
     from fl_audit.release_sheet.sheet import render_sheet
+    from fl_audit.release_sheet.sweep_price import sweep_around
     from fl_audit.verification import verify_folder
 
     if arguments.out is None and arguments.model_card is None and not arguments.json:
@@ -76,7 +76,7 @@ def _release(arguments: argparse.Namespace) -> int:
     if report is None:
         for finding in verified.findings:
             warn(str(finding))
-        warn(f"{folder.path}: does not fit together, so that there is no release sheet")
+        warn(f"{folder.path}: its files do not fit together, so no release sheet is written")
         return EXIT_BROKEN
     statement = statement_of(report.config, given)
     sweep = sweep_around(folder.path, report.delta)

@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
         "--commitment",
         metavar="FILE",
         type=Path,
-        help="refuse another config than that of FILE, which `fl-audit commit` wrote",
+        help="refuse any config but that of FILE, which `fl-audit commit` wrote",
     )
     printing.add_require(parser)
     printing.add_junit(parser)

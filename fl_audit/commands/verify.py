@@ -24,7 +24,7 @@ EXIT_OF = {"held": 0, "broken": 1, "partly": 5}
 
 _WORDS = {
     "held": "held: what the folder says follows from its logs",
-    "partly": "partly: nothing is wrong, but not all that the verdict rests on was computed again",
+    "partly": "partly: nothing is wrong, but part of the verdict's basis was not computed again",
 }
 
 
@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--link",
         metavar="SHA256",
-        help="the last link of the chain, which `run` printed: another one is a finding",
+        help="the last link of the chain, as `run` printed it; a different link is a finding",
     )
     parser.add_argument(
         "--sheet",

@@ -6,11 +6,9 @@ from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.order import (
-    answers_of,
-    attackers_of,
     beyond_noise,
     compared_statistic,
-    confidence_of,
+    patterns_of,
 )
 from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
 from fl_audit.report.chart import EpsilonBars, bars_of
@@ -25,15 +23,13 @@ def render_comparison(comparison: Comparison) -> str:
 
 def _page(comparison: Comparison) -> dict[str, Any]:
     """The template's values."""
-    compared, attackers = compared_statistic(comparison), attackers_of(comparison)
+    compared = compared_statistic(comparison)
     bars = {name: _bars(comparison, name) for name in comparison.statistics}
     return {
         "comparison": comparison,
         "text": as_text,
         "beyond_noise": beyond_noise(comparison),
-        "attackers": attackers,
-        "pattern_answers": answers_of(comparison, attackers),
-        "confidence": confidence_of(comparison),
+        "patterns": patterns_of(comparison),
         "by_noise": len(comparison.noise_multipliers) > 1,
         "compared": compared,
         "sees": _sees(comparison, compared),

@@ -5,17 +5,12 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
-from fl_audit.comparison.order import (
-    answers_of,
-    attackers_of,
-    beyond_noise,
-    confidence_of,
-)
+from fl_audit.comparison.order import beyond_noise, patterns_of
 from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.estimators.result import estimate_text
 from fl_audit.number_words import epsilon_text, significant, upper_bound_text
-from fl_audit.report.patterns import pattern_lines, rounds_text
+from fl_audit.report.patterns import rounds_text
 from fl_audit.text_table import TextTable
 
 LEFT_OUT = "–"
@@ -131,12 +126,9 @@ def title(comparison: Comparison) -> str:
 
 def brief_lines(comparison: Comparison) -> list[str]:
     """All but the estimates: title, answers, warnings, and the settings."""
-    attackers = attackers_of(comparison)
-    sentences = answers_of(comparison, attackers) or [beyond_noise(comparison)]
     return [
         title(comparison),
-        *(line for sentence in sentences for line in textwrap.wrap(sentence, 100)),
-        *pattern_lines(attackers, confidence_of(comparison)),
+        *(patterns_of(comparison).lines() or textwrap.wrap(beyond_noise(comparison), 100)),
         *(
             line
             for sentence in comparison.warnings
@@ -178,7 +170,7 @@ def _settings_table(comparison: Comparison) -> list[str]:
         )
         for setting in comparison.settings
     ]
-    shown = 6 if attackers_of(comparison) else 7
+    shown = 6 if patterns_of(comparison).attackers else 7
     return _table(comparison, "", head[:shown], [row[:shown] for row in rows])
 
 

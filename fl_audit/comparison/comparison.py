@@ -342,7 +342,7 @@ def _other_systems(runs: Sequence[ReportedRun]) -> Iterable[str]:
 def _without_canaries(runs: Sequence[ReportedRun]) -> Iterable[str]:
     baselines = [str(run.folder) for run in runs if not run.report.num_canaries]
     if baselines:
-        yield f"Without canaries, and so for accuracy alone: {', '.join(baselines)}."
+        yield f"Without canaries, so compared by accuracy alone: {', '.join(baselines)}."
 
 
 def _disagreement(fact: _MustAgree, runs: Sequence[ReportedRun]) -> Iterable[str]:

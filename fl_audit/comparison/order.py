@@ -17,9 +17,9 @@ from fl_audit.report.patterns import (
     BOUND,
     Detection,
     PatternAttacker,
+    PatternTable,
     equally_often,
     mean_auc,
-    pattern_answers,
     pattern_attackers,
 )
 
@@ -242,14 +242,12 @@ def detection_of(setting: Setting, statistic: str) -> Detection | None:
     )
 
 
-def answers_of(comparison: Comparison, attackers: tuple[PatternAttacker, ...]) -> list[str]:
-    """The pattern that leaks least to each attacker, in sentences."""
-    rounds = comparison.settings[0].rounds_words
-    answers = pattern_answers(attackers, rounds, confidence_of(comparison))
+def patterns_of(comparison: Comparison) -> PatternTable:
+    """The settings by attacker, if their patterns are compared; else empty."""
     seeds = {run.config.get("seed") for run in comparison.runs}
-    is_shared = answers and len(seeds) < len(comparison.runs)
-    return [*answers, *([_SHARED] if is_shared else [])]
-
-
-def confidence_of(comparison: Comparison) -> float:
-    return comparison.runs[0].report.confidence
+    return PatternTable(
+        attackers_of(comparison),
+        comparison.settings[0].rounds_words,
+        comparison.runs[0].report.confidence,
+        (_SHARED,) if len(seeds) < len(comparison.runs) else (),
+    )

@@ -19,7 +19,7 @@ A config has one table per topic. Reading it checks types, ranges and unknown ke
 the variant of a table, such as [mechanism]; each variant accepts only its own keys.
 """
 
-from fl_audit.canaries.tables import AnyCanaries, Canaries, ExampleCanaries
+from fl_audit.canaries.canary_tables import AnyCanaries, Canaries, ExampleCanaries
 from fl_audit.config.run_tables import (
     AdaptiveServer,
     Client,
@@ -66,7 +66,7 @@ from fl_audit.participation import (
     Shuffle,
     Uniform,
 )
-from fl_audit.tasks.kinds import (
+from fl_audit.tasks.task_kinds import (
     DigitsTask,
     EmnistTask,
     NextWordTask,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from fl_audit.canaries.tables import Canaries
+from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.config.file import config_of_table, in_folder, parse_tables, read_tables
 from fl_audit.config.run_tables import Config
 from fl_audit.config_tables.audit import Audit
@@ -19,13 +19,14 @@ from fl_audit.config_tables.kinds import (
     Table,
 )
 from fl_audit.config_tables.plugins import import_plugins
-from fl_audit.tasks.kinds import Task
+from fl_audit.tasks.task_kinds import Task
 
 # The table [attack], for central training or for federated runs.
 
 
-_Shadows = Annotated[int, Meta(ge=20)]
-_BaseShadows = Annotated[int, Meta(ge=4)]
+_Shadows = Annotated[int, Meta(ge=20, multiple_of=2)]
+_BaseShadows = Annotated[int, Meta(ge=4, multiple_of=2)]
+_Challenges = Annotated[int, Meta(ge=20)]
 
 
 class Judging(Table, frozen=True):
@@ -47,7 +48,7 @@ class Attack(Judging, frozen=True):
       num_shadow: Models on random halves of the points, to choose which to attack.
       num_points: Points to attack.
       num_base_shadow: Shadow models per point, half of them with it.
-      num_challenges: Attacked models per point, each with it by a fair coin.
+      num_challenges: Attacked models per point; a coin decides whether each trains on it.
       epochs: Passes over the training points.
       batch_size: Points in a step (DP-SGD: expected).
       learning_rate: Learning rate of SGD.
@@ -58,7 +59,7 @@ class Attack(Judging, frozen=True):
         weakens the guarantee.
       epsilon: Target upper bound, instead of `noise_multiplier`.
       output_noise: Standard deviation of noise on trained weights.
-      initial_weights: `random`, or the `same` for all models.
+      initial_weights: `random` for each model, or the `same` for all.
       models_per_block: Models that train at once; default by size.
       delta: Delta of the estimates.
     """
@@ -66,7 +67,7 @@ class Attack(Judging, frozen=True):
     num_shadow: _Shadows = 128
     num_points: PositiveInt = 1
     num_base_shadow: _BaseShadows = 64
-    num_challenges: _Shadows = 512
+    num_challenges: _Challenges = 512
     epochs: PositiveInt = 50
     batch_size: PositiveInt = 50
     learning_rate: PositiveFloat = 0.1
@@ -110,14 +111,14 @@ class FederatedAttack(Judging, frozen=True):
       num_shadow: Runs with a random half of the clients, to choose which to attack.
       num_clients: Clients to attack.
       num_base_shadow: Shadow runs per client, half of them with it.
-      num_challenges: Attacked runs per client, each with it by a fair coin.
-      initial_weights: `random`, or the `same` for all runs.
+      num_challenges: Attacked runs per client; a coin decides whether it participates.
+      initial_weights: `random` for each run, or the `same` for all.
     """
 
     num_shadow: _Shadows = 40
     num_clients: PositiveInt = 1
     num_base_shadow: _BaseShadows = 32
-    num_challenges: _Shadows = 100
+    num_challenges: _Challenges = 100
     initial_weights: Literal["random", "same"] = "same"
 
     @property

@@ -6,9 +6,6 @@ in a second file, the opening, which stays with its owner until the run is over.
 cannot be found by trying likely ones, so even a small seed does not reveal coins and canaries. With
 it, any key can be checked by itself, and no other value fits.
 
-Each run under a commitment is a try. It is listed in a file next to the commitment, each line
-linked to the one before, and recorded in the run's folder, whose chain begins with it.
-
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
 ...     sealed = make_commitment({"seed": 7}, {"claimed_epsilon": 4.0}, {})
@@ -21,7 +18,6 @@ linked to the one before, and recorded in the run's folder, whose chain begins w
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,19 +33,14 @@ from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
-    append_whole,
-    in_turn,
     parse_toml,
     read_foreign,
     read_json,
     read_toml,
-    reading,
     write_text,
 )
-from fl_audit.library_words import json_words
 from fl_audit.version import __version__
 
 # Committed keys.
@@ -190,7 +181,7 @@ def check_uncommitted(path: Path) -> None:
         if file_path.exists():
             alone = "" if path.exists() else f" (delete it if no {path.name} was ever published)"
             raise InputError(
-                f"{file_path}: is there already; a commitment is never replaced{alone}"
+                f"{file_path}: exists already, and a commitment is never replaced{alone}"
             )
 
 
@@ -198,7 +189,7 @@ def write_commitment(path: Path, opened: Opened) -> None:
     """Writes a new commitment, and its opening, which only the owner may read."""
     check_uncommitted(path)
     try:
-        write_text(opening_of(path), _opening_text(opened.nonce), OWNER_ALONE)
+        write_text(opening_of(path), opening_text(opened.nonce), OWNER_ALONE)
         write_text(path, opened.text.decode())
     except OSError as error:
         opening_of(path).unlink(missing_ok=True)
@@ -238,52 +229,12 @@ def read_nonce(opening: Path) -> str:
     return nonce
 
 
-def _opening_text(nonce: str) -> str:
+def opening_text(nonce: str) -> str:
+    """The content of the file with a nonce."""
     return msgspec.json.encode(_Opening(nonce)).decode() + "\n"
 
 
-# A run under a commitment.
-
-
-class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A run's place under its commitment, in its folder (commitment.json).
-
-    Attributes:
-      commitment: The text of the published file.
-      number: The number of the run under the commitment, from 1.
-      before: SHA-256 of the list of runs before this one.
-    """
-
-    commitment: str
-    number: int
-    before: str
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the published file."""
-        return hashlib.sha256(self.commitment.encode()).hexdigest()
-
-    def content(self, path: Path) -> Commitment:
-        """The commitment; InputError, naming `path`, if the text is not valid."""
-        try:
-            return msgspec.json.decode(self.commitment.encode(), type=Commitment)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise InputError(f"{path}: holds no commitment: {json_words(error)}") from error
-
-
-class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of the list of runs under a commitment.
-
-    Attributes:
-      number: The number of the run, from 1.
-      link: The first link of its chain.
-      before: SHA-256 of the list before this line.
-    """
-
-    number: int
-    folder: str
-    link: str
-    before: str
+# What a run is refused for.
 
 
 def check_committed(path: Path, config: Config) -> Opened:
@@ -318,70 +269,3 @@ def words_of_other(key: str, keys: Mapping[str, Any]) -> str:
         return f"{words_of_input(key)} changed since the commitment"
     now = f"is {keys[key]!r}" if key in keys else "is not set"
     return f"key `{key}` {now}, which is not what was committed to"
-
-
-def check_same_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Raises InputError for a resumed run that was not started under the commitment."""
-    has_commitment = folder.commitment.exists()
-    if not has_commitment or read_try(folder).commitment.encode() != opened.text:
-        how = "under another commitment" if has_commitment else "without a commitment"
-        raise InputError(f"--commitment {path}: the run in {folder.path} was begun {how}")
-
-
-def read_try(folder: RunFolder) -> Try:
-    """Reads the record of a run's commitment in its folder."""
-    return read_json(folder.commitment, Try, "the commitment of a run")
-
-
-def begin_try(path: Path, opened: Opened, folder: RunFolder) -> None:
-    """Records the try and the opening in a run's folder, before its chain begins."""
-    listed = read_tries(tries_of(path))
-    attempt = Try(opened.text.decode(), len(listed) + 1, _digest(tries_of(path)))
-    text = msgspec.json.format(msgspec.json.encode(attempt)).decode()
-    write_text(folder.opening, _opening_text(opened.nonce), OWNER_ALONE)
-    write_text(folder.commitment, text + "\n")
-
-
-def list_try(path: Path, folder: RunFolder) -> int:
-    """Lists a run whose chain has begun, once even if it is resumed; returns its number, from 1."""
-    link = read_chain(folder.chain).lines[0].link
-    tries = tries_of(path)
-    with in_turn(tries):
-        listed = read_tries(tries)
-        for attempt in listed:
-            if attempt.link == link:
-                return attempt.number
-        line = ListedTry(len(listed) + 1, folder.path.resolve().name, link, _digest(tries))
-        append_whole(tries, msgspec.json.encode(line) + b"\n")
-        with tries.open("rb") as file:
-            os.fsync(file.fileno())
-    return line.number
-
-
-def read_tries(path: Path) -> list[ListedTry]:
-    """The listed runs; empty without a file.
-
-    InputError if a line does not follow from the previous.
-    """
-    if not path.exists():
-        return []
-    with reading(path):
-        lines = read_foreign(path).splitlines(keepends=True)
-    listed: list[ListedTry] = []
-    before = hashlib.sha256()
-    for number, text in enumerate(lines, start=1):
-        try:
-            line = msgspec.json.decode(text, type=ListedTry)
-        except (msgspec.MsgspecError, ValueError) as error:
-            words = f"line {number} is not a valid line of a list of runs: {json_words(error)}"
-            raise InputError(f"{path}: {words}") from error
-        if line.before != before.hexdigest() or line.number != number:
-            raise InputError(f"{path}: line {number} does not follow from those before it")
-        before.update(text)
-        listed.append(line)
-    return listed
-
-
-def _digest(path: Path) -> str:
-    content = read_foreign(path) if path.exists() else b""
-    return hashlib.sha256(content).hexdigest()

@@ -16,8 +16,8 @@ from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.attacks.live_test import why_no_live_test
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import check_rounds, check_threat_models, threat_models_of
+from fl_audit.canaries.canary_tables import Canaries, coin_probability, family_of
 from fl_audit.canaries.pool import draw_included
-from fl_audit.canaries.tables import Canaries, coin_probability, family_of
 from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import CanaryScores
@@ -131,7 +131,7 @@ def design_run(
             f"{len(client_ids)} client{'s'[: len(client_ids) != 1]}; set it, such as to 1e-3"
         )
     if num_canaries == 0 and config.audit.is_claimed:
-        raise InputError("audit: a claim is tested with canaries, and canaries.count is 0")
+        raise InputError("audit: a claim is tested with canaries, but canaries.count is 0")
     canaries = config.canaries
     included = draw_included(
         canaries.inclusion, config.seed, num_canaries, coin_probability(canaries)
@@ -192,7 +192,7 @@ def _check_live_verdict(design: RunDesign) -> None:
     why_not = why_no_live_test(design.own_rounds, family_of(design.config.canaries))
     if design.schedule.client_participations is None:
         why_not = (
-            "clients are sampled, on which a claim may count, and the attacker knows who is online"
+            "the claim may count on the sampling of clients, and this attacker knows who is sampled"
         )
     if why_not is not None:
         raise InputError(

@@ -21,8 +21,8 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import digest_of
 from fl_audit.formats.text_files import read_json, write_text
-from fl_audit.tasks.kinds import PythonTask
 from fl_audit.tasks.learning_task import Examples, LearningTask
+from fl_audit.tasks.task_kinds import PythonTask
 
 MOST_CLIENTS = 64
 """At most this many clients have examples in the digest of the data."""
@@ -163,6 +163,6 @@ def words_of_input(key: str) -> str:
     if name in ("examples", "data"):
         return "the clients' data have"
     if name.startswith("task."):
-        return "what the task says of itself has"
+        return "the task's description has"
     module = name.removeprefix("code.")
     return f"the module `{module}` has" if module != name else f"the file `{name}` has"

@@ -134,6 +134,8 @@ def _range(meta: msgspec.Meta) -> Iterator[str]:
         yield f"{'≥' if meta.ge is not None else '>'} {least:,.10g}"
     elif most is not None:
         yield f"{'≤' if meta.le is not None else '<'} {most:,.10g}"
+    if meta.multiple_of == 2:
+        yield "and even"
 
 
 def _first(*bounds: float | None) -> float | None:

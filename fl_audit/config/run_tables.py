@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from fl_audit.canaries.tables import AnyCanaries
+from fl_audit.canaries.canary_tables import AnyCanaries
 from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.kinds import (
     NonNegativeFloat,
@@ -18,7 +18,7 @@ from fl_audit.config_tables.kinds import (
 )
 from fl_audit.mechanisms import Mechanism
 from fl_audit.participation import Dropouts, Participation
-from fl_audit.tasks.kinds import Task
+from fl_audit.tasks.task_kinds import Task
 
 # The work of clients and of the server.
 

@@ -8,7 +8,7 @@ import msgspec
 from fl_audit.config.reference import Key, TableOfKeys, config_tables, toml_line
 from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError, nearest
-from fl_audit.tasks.kinds import TASKS
+from fl_audit.tasks.task_kinds import TASKS
 
 _FILE_HEAD = """\
 # A run of fl_audit: what it trains, how, and what it is audited for. A key that is commented out
@@ -79,7 +79,7 @@ _NOTES: Mapping[tuple[str, str], str] = {
         'For a verdict on clients write "once_per_epoch": canaries then participate as often as '
         "clients, and a claim can be consistent with the audit. With fewer rounds it can only be "
         "contradicted. Each included canary then joins a round of every epoch: rounds take longer, "
-        "accuracy falls a little, and there must be fewer canaries where they outnumber clients."
+        "accuracy falls a little, and where canaries outnumber clients you need fewer canaries."
     ),
 }
 """Notes added to a key's meaning, by table and key."""

@@ -39,7 +39,7 @@ class Audit(Table, frozen=True):
     """The parameters of the estimates, and the claim to test.
 
     Attributes:
-      delta: Delta; by default `claimed_delta`, else N^-1.1 for N real clients.
+      delta: Delta of epsilon; default: `claimed_delta`, else N^-1.1 for N real clients.
       confidence: Confidence of each lower bound, and of the verdict.
       threat_models: What attackers see (docs/threat_models.md); also `checkpoints`, `window`,
         `secret_rounds`.
@@ -50,8 +50,8 @@ class Audit(Table, frozen=True):
       claimed_mu: Claimed mu of Gaussian DP.
       claimed_rho: Claimed rho of zero-concentrated DP.
       claimed_profile: Claimed pairs of epsilon and delta.
-      claim: `configured` claims the configured noise, `none` tests nothing (docs/verdict.md).
-      claimed_delta: Delta of the claim; by default `delta`, and no other.
+      claim: `configured`: the configured noise; `none`: nothing is tested (docs/verdict.md).
+      claimed_delta: Delta of the claim; must equal `delta`, the default.
       verdict_statistic: Statistic of the verdict, or `all`.
       verdict_method: Method of the verdict, or `all` valid ones.
       replay: Whether to replay the first round (docs/replay.md).
@@ -90,7 +90,7 @@ class Audit(Table, frozen=True):
         """
         claims = [key for key in _CLAIMS if getattr(self, key) is not None]
         if len(claims) > 1:
-            raise ValueError(f"{' and '.join(claims)} are two claims; make one of them")
+            raise ValueError(f"{' and '.join(claims)} exclude each other; state one claim")
         if not self.is_claimed:
             for key in ("claimed_delta", "verdict_statistic", "verdict_method"):
                 if getattr(self, key) not in (None, "all"):
@@ -106,8 +106,8 @@ class Audit(Table, frozen=True):
             check_profile(self.claimed_profile)
         if self.claimed_epsilon is None and self.verdict_method != "all":
             raise ValueError(
-                f"verdict_method {self.verdict_method!r} tests claimed_epsilon; a curve is tested "
-                "by all scores at once"
+                f"verdict_method {self.verdict_method!r} needs claimed_epsilon; any other claim is "
+                "tested by all scores at once"
             )
         if self.stop_when_contradicted:
             self._check_live_verdict()
@@ -139,11 +139,11 @@ class Audit(Table, frozen=True):
                 )
         if self.verdict_statistic not in ("all", "own_rounds"):
             raise ValueError(
-                "stop_when_contradicted looks at own_rounds, which verdict_statistic "
-                f"{self.verdict_statistic!r} leaves out"
+                "stop_when_contradicted tests own_rounds; verdict_statistic must be that or 'all', "
+                f"got {self.verdict_statistic!r}"
             )
         if self.verdict_method not in ("all", "threshold_valid"):
             raise ValueError(
-                "stop_when_contradicted assumes what threshold_valid does, which verdict_method "
-                f"{self.verdict_method!r} leaves out"
+                "stop_when_contradicted makes the assumption of threshold_valid; verdict_method "
+                f"must be that or 'all', got {self.verdict_method!r}"
             )

@@ -38,8 +38,8 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.attacks.uploads import ScoredCanaries
-from fl_audit.checks import Finding, Promise, why_not_checked
-from fl_audit.checks.replay.trial_rounds import inconclusive
+from fl_audit.checks import Check, Promise, why_not_checked
+from fl_audit.checks.check import inconclusive
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS
@@ -138,7 +138,7 @@ class Engine(abc.ABC):
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
         """A function from a model to its accuracy on the held-out examples, in [0, 1]."""
 
-    def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
+    def replay(self, run: PreparedRun) -> tuple[Check, ...]:
         """Replays the first round with one seed before training; else one finding says why not."""
         return (not_replayed("the engine draws noise that has no seed"),)
 
@@ -163,9 +163,9 @@ def shows_uploads(run: PreparedRun) -> bool:
     return any(model.sees_uploads for model in threat_models_of(run.config.audit))
 
 
-def not_replayed(why: str) -> Finding:
+def not_replayed(why: str) -> Check:
     """The finding for an impossible replay, with the reason."""
-    words = "the same round with the same seed releases the same"
+    words = "the same round with the same seed gives the same release"
     return inconclusive("repeatable", words, f"not replayed: {why}")
 
 

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.attacks.threat_models import check_scored
-from fl_audit.canaries.families import CanaryFamily, RademacherFamily
-from fl_audit.canaries.store import StoredGaussianFamily, make_family
-from fl_audit.canaries.tables import (
+from fl_audit.canaries.canary_tables import (
     random_inputs,
     random_labels,
     random_sentences,
     wrong_labels,
 )
+from fl_audit.canaries.families import CanaryFamily, RademacherFamily
+from fl_audit.canaries.store import StoredGaussianFamily, make_family
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.engines.cohort import CohortData
@@ -109,7 +109,7 @@ def _pool_from_clients(
         size = config.examples_per_canary
         held = "all examples of a client" if size is None else f"{size} examples of one client"
         raise InputError(
-            f"canaries.count: {count} canaries with {held} each are more than the "
+            f"canaries.count: {count} canaries with {held} each need more than the "
             f"{len(is_real)} clients of the task have, as one client must remain; must be smaller"
         )
     left = PartOfPopulation(population, np.flatnonzero(is_real))
@@ -149,7 +149,7 @@ def usual_size(task: LearningTask) -> int:
 def _random(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Canaries of random examples (`fl_audit.canaries.tables`)."""
+    """Canaries of random examples (`fl_audit.canaries.canary_tables`)."""
     size = canaries.examples_per_canary or usual_size(task)
     design = canaries.design or "signs"
     like, model = task.held_out, task.classifier

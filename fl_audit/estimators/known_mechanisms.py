@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.methods import estimate
 from fl_audit.estimators.null import GaussianCanaryNull
@@ -88,7 +89,7 @@ def bounds_on(
     """Lower bounds (or epsilons, of a method without bounds) on independent releases, by method.
 
     All methods see the same releases; arrays have shape (runs,). `seed` decides inclusion and
-    releases; with pairs or halves num_canaries must be even.
+    releases. Raises InputError for an odd num_canaries with pairs or a fixed half.
 
     >>> bounds = bounds_on(
     ...     randomised_response(1.0), ["one_run_valid"], num_canaries=100, runs=5, seed=1
@@ -96,6 +97,8 @@ def bounds_on(
     >>> bounds["one_run_valid"].shape
     (5,)
     """
+    if inclusion in ("pairs", "fixed_half") and num_canaries % 2:
+        raise InputError(f"num_canaries must be even with {inclusion}, got {num_canaries}")
     rng = np.random.default_rng(seed)
     null_tail = None if mechanism.dim is None else GaussianCanaryNull(mechanism.dim)
     epsilons: dict[str, list[float]] = {method: [] for method in methods}

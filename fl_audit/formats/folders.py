@@ -249,9 +249,12 @@ class LogFolder(ScoredFolder):
 
     def side_files(self) -> tuple[str, ...]:
         """The names of files whose change causes no new scores."""
-        described = (self.participation, self.noise_correlation, self.adaptive_clip)
-        files = (*described, self.variables, self.claim, self.faults)
+        files = (self.adaptive_clip, self.variables, self.claim, self.faults)
         return tuple(path.name for path in files)
+
+    def terms(self) -> tuple[str, ...]:
+        """The names of files that may be missing, and on which scores by known rounds depend."""
+        return self.participation.name, self.noise_correlation.name
 
     @property
     def optional(self) -> tuple[str, ...]:

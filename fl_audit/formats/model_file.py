@@ -76,7 +76,7 @@ def read_saved_arrays(path: Path) -> list[NamedArray]:
     if path.is_dir() or path.with_name(f"{path.name}.index").exists():
         named = _of_tensorflow(path)
     elif not path.exists():
-        raise InputError(f"{path}: is not there")
+        raise InputError(f"{path}: no such file or folder")
     elif (read := _READERS.get(path.suffix)) is not None:
         named = read(path)
     else:

@@ -1,15 +1,14 @@
 """Files on participation: canaries.csv, participation.json, and the schedule's secret."""
 
-import dataclasses
 import json
-import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal, get_type_hints
 
+import msgspec
 import numpy as np
 
 from fl_audit.accounting.sampling import Sampling
@@ -24,6 +23,7 @@ from fl_audit.formats.text_files import (
     reading,
     write_text,
 )
+from fl_audit.library_words import json_words
 
 # canaries.csv: inclusion and rounds of the pool.
 
@@ -121,9 +121,11 @@ _WRITTEN_IF_SET = (
     "upload_noise_multiplier",
 )
 
+_AtLeastOne = Annotated[int, msgspec.Meta(ge=1)] | None
+_Positive = Annotated[float, msgspec.Meta(gt=0)] | None
 
-@dataclass(frozen=True)
-class Participation:
+
+class Participation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often, and with what weight, a client may participate in a training.
 
     Attributes:
@@ -151,92 +153,60 @@ class Participation:
     """
 
     sampling: str
-    probability: float | None = None
-    client_rounds: int | None = None
-    client_weight: float | None = None
+    probability: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    client_rounds: _AtLeastOne = None
+    client_weight: _Positive = None
     claim_counts_on_sampling: bool | None = None
     claim_covers_uploads: bool = False
-    rounds: int | None = None
-    separation: int | None = None
-    members: int | None = None
-    largest_round: int | None = None
+    rounds: _AtLeastOne = None
+    separation: _AtLeastOne = None
+    members: _AtLeastOne = None
+    largest_round: _AtLeastOne = None
     canaries: Literal["like_clients", "placed"] | None = None
-    upload_noise_multiplier: float | None = None
+    upload_noise_multiplier: _Positive = None
 
     def __post_init__(self) -> None:
         """Refuses values of the wrong type or out of range."""
+        for name, value in msgspec.structs.asdict(self).items():
+            if isinstance(value, np.generic):  # such as a rate that NumPy computed
+                msgspec.structs.force_setattr(self, name, value.item())
+        try:
+            msgspec.convert(msgspec.structs.asdict(self), _Fields)
+        except msgspec.ValidationError as error:
+            raise InputError(json_words(error)) from error
         if self.sampling not in SAMPLING_NAMES:
-            hint = nearest(str(self.sampling), SAMPLING_NAMES)
+            hint = nearest(self.sampling, SAMPLING_NAMES)
             raise InputError(f"sampling: must be one of {', '.join(SAMPLING_NAMES)}; {hint}")
-        self._check("probability", self.probability, (int, float), "a number in (0, 1]", most=1)
-        self._check("client_rounds", self.client_rounds, (int,), "a whole number of at least 1")
-        for name in ("rounds", "separation", "members", "largest_round"):
-            self._check(name, getattr(self, name), (int,), "a whole number of at least 1")
-        if self.canaries not in (None, "like_clients", "placed"):
-            raise InputError(
-                f"canaries: must be like_clients, placed or null, got {self.canaries!r}"
-            )
         kind = None if self.sampling in _MAY_LACK else SAMPLING_OF_LOG.get(self.sampling)
         for name in () if kind is None else kind.log_keys:
             if getattr(self, name) is None:
                 raise InputError(f"{name}: must be given if sampling is {self.sampling!r}")
-        for name in ("client_weight", "upload_noise_multiplier"):
-            self._check(name, getattr(self, name), (int, float), "a number above 0")
-        covers: object = self.claim_covers_uploads
-        if not isinstance(covers, bool):
-            raise InputError(f"claim_covers_uploads: must be true or false, got {covers!r}")
-        counts = self.claim_counts_on_sampling
-        if counts is None:
-            object.__setattr__(self, "claim_counts_on_sampling", self.sampling != "none")
-        elif not isinstance(counts, bool):
-            raise InputError(f"claim_counts_on_sampling: must be true or false, got {counts!r}")
-        elif counts and self.sampling == "none":
+        if self.claim_counts_on_sampling is None:
+            msgspec.structs.force_setattr(self, "claim_counts_on_sampling", self.sampling != "none")
+        elif self.claim_counts_on_sampling and self.sampling == "none":
             raise InputError(
                 "claim_counts_on_sampling: must be false where sampling is 'none', got true"
             )
 
-    def _check(
-        self,
-        name: str,
-        value: object,
-        types: tuple[type, ...],
-        right: str,
-        *,
-        most: float = math.inf,
-    ) -> None:
-        if value is None:
-            return
-        is_number = isinstance(value, types) and not isinstance(value, bool)
-        if not is_number or not 0 < value <= most:  # type: ignore[operator]
-            raise InputError(f"{name}: must be {right} or null, got {value!r}")
+
+_Fields = msgspec.defstruct(
+    "_Fields", list(get_type_hints(Participation, include_extras=True).items())
+)
+"""The fields alone, whose types msgspec checks also in values that no file holds."""
 
 
 def read_participation(path: Path) -> Participation | None:
     """Reads a participation.json; None if there is none."""
     if not path.exists():
         return None
-    fields: Any = read_json(path, object, "JSON")
-    known = [field.name for field in dataclasses.fields(Participation)]
-    if not isinstance(fields, Mapping):
-        raise InputError(f"{path}: must be an object with the keys {', '.join(known)}")
-    for key in fields:
-        if key not in known:
-            raise InputError(f"{path}: unknown key {key!r}: {nearest(str(key), known)}")
-    if "sampling" not in fields:
-        raise InputError(f"{path}: lacks the key 'sampling'")
-    try:
-        return Participation(**fields)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    return read_json(path, Participation, "a statement of how clients participate")
 
 
 def write_participation(path: Path, participation: Participation) -> None:
     """Writes a participation.json, without those keys of `_WRITTEN_IF_SET` that are None."""
-    fields = dataclasses.asdict(participation)
-    for name in _WRITTEN_IF_SET:
-        if fields[name] is None:
-            del fields[name]
-    write_text(path, json.dumps(fields, indent=2) + "\n")
+    fields = msgspec.structs.asdict(participation)
+    written = {k: v for k, v in fields.items() if v is not None or k not in _WRITTEN_IF_SET}
+    write_text(path, json.dumps(written, indent=2) + "\n")
 
 
 # The secret from which a schedule is drawn. The seed makes a run repeatable and may be public; the

@@ -388,6 +388,11 @@ class Chain:
             if (folder / name).exists() and digest_of(folder / name) != self.files[name]
         ]
 
+    def changed_terms(self, folder: Path, names: Iterable[str]) -> list[str]:
+        """The names of files that were changed, added or removed since the scores."""
+        now = digests_of([folder / name for name in names])
+        return [name for name in names if now.get(name) != self.files.get(name)]
+
     def changed(self, folder: Path) -> list[str]:
         """The names of logs and files that differ from the scored ones."""
         rounds = self.rounds.values()
@@ -425,7 +430,7 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
             f"{path}: line {number} is not a valid line of a chain: {json_words(error)}"
         ) from error
     if isinstance(line, Begun) != (number == 1):
-        raise InputError(f"{path}: line {number}: a chain begins with the line `begun`, and once")
+        raise InputError(f"{path}: line {number}: `begun` must be the first line, and no other")
     if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:
         raise InputError(
             f"{path}: format_version is {line.format_version}, must be {FORMAT_VERSION}"

@@ -1,9 +1,10 @@
 """Logs with one row per round: arrays mapped from NPY files, NaN until a row is written.
 
-Written rows survive kill -9, and after a flush also a power failure. There are five kinds: every
-canary's cosine with every aggregate (`CosineLog`), canaries' cosines with their own uploads
-(`UploadCosines`), the aggregates' concentrations (`ConcentrationLog`) and directions
-(`DirectionLog`), and a sum over rounds, which is replaced after each round (`LoggedTotal`).
+Written rows survive kill -9, and after a flush also a power failure. Every log is a `RoundArray`:
+canaries' cosines with aggregates (`CosineLog`) or with their own uploads (`UploadCosines`), the
+aggregates' norms (`LengthLog`), concentrations (`ConcentrationLog`) and directions
+(`DirectionLog`), and the measurements of `checks.measured_rounds`. A sum over rounds is replaced
+after each round (`LoggedTotal`).
 """
 
 import math
@@ -23,6 +24,16 @@ from fl_audit.formats.npy_file import AnyArray, next_array, opened, read_header
 from fl_audit.formats.text_files import atomic_writer
 
 MappedArray: TypeAlias = "np.memmap[Any, np.dtype[Any]]"
+
+Mode: TypeAlias = Literal["w+", "r+", "a+", "r"]
+"""How a log is opened: created; to be continued; the same, and created atomically if there is none;
+or read-only.
+"""
+
+
+def mode_after(completed: int) -> Mode:
+    """The mode for the log of a run with so many completed rounds."""
+    return "r+" if completed else "w+"
 
 
 def create_log(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> MappedArray:
@@ -114,32 +125,20 @@ class RoundArray:
         self.array = array
 
     @classmethod
-    def create(cls, path: Path, *shape: int) -> Self:
-        return cls(create_log(path, cls.dtype, (*shape, *cls.row_shape)))
-
-    @classmethod
-    def open(cls, path: Path, *shape: int) -> Self:
-        """Opens the log of an interrupted run, to continue it."""
-        return cls(open_log(path, "r+", cls.dtype, (*shape, *cls.row_shape), cls.what))
-
-    @classmethod
-    def at_round(cls, completed: int, path: Path, *shape: int) -> Self:
-        """Creates a log if no round is completed, otherwise opens the existing one."""
-        return (cls.open if completed else cls.create)(path, *shape)
-
-    @classmethod
-    def continued(cls, path: Path, *shape: int) -> Self:
-        """Opens a log; if there is none, it is created first, atomically."""
-        if not path.exists():
+    def opened(cls, mode: Mode, path: Path, *shape: int | str) -> Self:
+        """Opens or creates a log; a word in the shape of an existing one matches any extent."""
+        if mode == "a+" and not path.exists():
             unfinished = path.with_name(f".{path.name}.part")
-            cls.create(unfinished, *shape).flush()
+            cls.opened("w+", unfinished, *shape).flush()
             unfinished.rename(path)
-        return cls.open(path, *shape)
+        whole = (*shape, *cls.row_shape)
+        if mode == "w+":
+            return cls(cls._created(path, tuple(map(int, whole))))
+        return cls(open_log(path, "r" if mode == "r" else "r+", cls.dtype, whole, cls.what))
 
     @classmethod
-    def read(cls, path: Path, *shape: int | str) -> Self:
-        """Opens a log for reading only; a word in its shape matches any extent."""
-        return cls(open_log(path, "r", cls.dtype, (*shape, *cls.row_shape), cls.what))
+    def _created(cls, path: Path, shape: tuple[int, ...]) -> MappedArray:
+        return create_log(path, cls.dtype, shape)
 
     @property
     def num_rounds(self) -> int:
@@ -162,9 +161,9 @@ class CosineLog(RoundArray):
     what = "cosines"
 
     @classmethod
-    def read(cls, path: Path, *shape: int | str) -> Self:
-        """Opens a log of any number of rounds, read-only; `shape` is the number of canaries."""
-        return super().read(path, "rounds", *shape)
+    def read(cls, path: Path, num_canaries: int) -> Self:
+        """Opens a log of any number of rounds, read-only."""
+        return cls.opened("r", path, "rounds", num_canaries)
 
     @property
     def num_canaries(self) -> int:
@@ -195,6 +194,12 @@ class UploadCosines(CosineLog):
         self.array[round_index, canary] = cosine
 
 
+class LengthLog(RoundArray):
+    """The norms of each aggregate and of a client in it, float64 of shape (rounds, 2)."""
+
+    dtype, what, row_shape = np.float64, "lengths", (2,)
+
+
 class ConcentrationLog(RoundArray):
     """Two sums for each round's vector, float64 of shape (rounds, 2).
 
@@ -205,9 +210,9 @@ class ConcentrationLog(RoundArray):
     dtype, what, row_shape = np.float64, "concentrations", (2,)
 
     @classmethod
-    def read(cls, path: Path, *shape: int | str) -> Self:
-        """Opens a log for reading only; raises InputError for sums that no vector has."""
-        log = super().read(path, *shape)
+    def opened(cls, mode: Mode, path: Path, *shape: int | str) -> Self:
+        """Also raises InputError for sums that no vector has."""
+        log = super().opened(mode, path, *shape)
         rows = log.array
         cubes, fourths = rows.T
         rounding = 1 + 1e-7
@@ -218,7 +223,7 @@ class ConcentrationLog(RoundArray):
             bad = int(np.argmin(possible))
             raise InputError(
                 f"{path}: round {bad + 1} has the sums {rows[bad, 0]:g} and {rows[bad, 1]:g}, must "
-                "be those of a vector of norm 1, both 0 or NaN"
+                "be those of a vector of norm 1, or both 0, or both NaN"
             )
         return log
 
@@ -237,8 +242,8 @@ class DirectionLog(RoundArray):
     what = "directions"
 
     @classmethod
-    def create(cls, path: Path, *shape: int) -> Self:
-        return cls.from_rows(create_zeros(path, np.float32, shape))
+    def _created(cls, path: Path, shape: tuple[int, ...]) -> MappedArray:
+        return cls.from_rows(create_zeros(path, cls.dtype, shape)).array
 
     @classmethod
     def from_rows(cls, rows: MappedArray) -> Self:
@@ -323,7 +328,7 @@ class LoggedTotal:
             )
         if seal is not None and not np.array_equal(seal, _seal(rounds, total)):
             raise InputError(
-                f"{self._path}: is damaged: its checksum is another; without the file, statistics "
+                f"{self._path}: is damaged: its checksum differs; without the file, statistics "
                 "use a bound for any sum"
             )
         self.rounds, self.total = set(rounds.tolist()), total

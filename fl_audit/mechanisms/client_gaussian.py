@@ -73,7 +73,7 @@ CLIENT_GAUSSIAN_KIND = MechanismKind(
     round_noise=by_multiplier(CLIENT_GAUSSIAN),
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
-    why_not_replayed="clients draw noise by keys that a replay does not hand out",
+    why_not_replayed="clients draw noise from keys that a replay does not provide",
     clip_words=lambda table: f"Each client clips its update to norm {table.clip_norm:g}",
     noise_words=_noise_words,
 )

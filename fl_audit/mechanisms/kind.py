@@ -71,7 +71,7 @@ class AdaptiveClip:
 
 
 class Mechanism:
-    """A base class of mechanisms' tables, next to `Table`.
+    """The base class of mechanisms' config tables, which also inherit from `Table`.
 
     Attributes:
       zeroing: The zeroing of updates before the mechanism; None for none.
@@ -161,12 +161,13 @@ class MechanismKind(Generic[MechanismTable]):
         nothing, or by the actual one.
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
         number of rounds; None if noise is independent between rounds.
-      why_not_checked: Why mechanism checks do not apply, in words; None if they do: each round's
-        aggregate is then a sum of updates of at most the clip norm, with Gaussian noise on each
-        coordinate, independent or as `correlation` says, over the expected number of participants.
+      why_not_checked: Why mechanism checks do not apply, in words; None if they do. They assume
+        that a round's aggregate is a sum of updates of at most the clip norm, with Gaussian noise
+        on each coordinate (independent, or as `correlation` says), over the expected number of
+        participants.
       why_not_replayed: Why a round cannot be repeated with one seed, in words; None if it can.
-      noise_words: Words that continue `clip_words`, on the noise of a run with noise.
-      clip_words: A main clause on clipping, for people, without a full stop.
+      noise_words: A clause on the noise, which continues `clip_words`; for a run with noise.
+      clip_words: A main clause on clipping, without a full stop.
       canary_norm: The norm of a canary's update, for a table; None if updates are clipped, as a
         canary is then longer than the clip norm.
       noise_stream: How correlated noise is computed from few vectors, for a table and a number of
@@ -200,7 +201,7 @@ class MechanismKind(Generic[MechanismTable]):
         """Looks up the distribution by name, as a finished run's report does."""
         known = self.noise_distribution.name
         if noise_distribution_named(known) is not self.noise_distribution:
-            raise ValueError(f"another noise distribution {known!r} is registered")
+            raise ValueError(f"another noise distribution is registered as {known!r}")
 
 
 WITH_FIXED_CLIP = dict.fromkeys(
@@ -235,7 +236,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
     def multiplier(self) -> float:
         """The noise multiplier."""
         if self.noise_multiplier is None:
-            raise ValueError("the noise multiplier is not found yet")
+            raise ValueError("the noise multiplier has not been calculated yet")
         return self.noise_multiplier
 
     def with_multiplier(self, multiplier: float) -> Self:

@@ -140,7 +140,7 @@ def mechanism_for_epsilon(
 ) -> NoisyMechanism:
     """The mechanism with the least noise for its target epsilon of a client."""
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
-        raise InputError("mechanism.epsilon: this kind of mechanism has no noise to find")
+        raise InputError("mechanism.epsilon: this kind of mechanism adds no noise")
     distribution = MECHANISMS.kind_of(mechanism).noise_distribution
 
     def epsilon_of(multiplier: float) -> float:

@@ -46,6 +46,8 @@ def rmia(
         or none of the reference models have the point.
     """
     of_x, of_z = _pair(targets, population)
+    if reference.values.shape[1] != 1:
+        raise InputError(f"reference must have shape (models, 1), got {reference.values.shape}")
     known_z = np.asarray(population_reference, np.float64)
     if known_z.shape != (len(reference.values), of_z.shape[1]) or not np.isfinite(known_z).all():
         raise InputError(

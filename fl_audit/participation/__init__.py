@@ -4,7 +4,7 @@ A schedule is a function of a pattern's config table, the seed and the round alo
 examined without training:
 
 >>> import numpy as np
->>> from fl_audit.canaries.tables import Canaries
+>>> from fl_audit.canaries.canary_tables import Canaries
 >>> from fl_audit.participation import Bernoulli, make_schedule
 >>> clients = [f"client-{number}" for number in range(1000)]
 >>> coins = np.arange(20) % 2 == 0
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.canaries.tables import AnyCanaries, Canaries
+from fl_audit.canaries.canary_tables import AnyCanaries, Canaries
 from fl_audit.errors import InputError
 from fl_audit.participation.arms import arms_attendance
 from fl_audit.participation.client_patterns import (

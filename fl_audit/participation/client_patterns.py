@@ -32,6 +32,7 @@ from fl_audit.config_tables.kinds import PositiveInt
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count, significant
+from fl_audit.participation import schedule
 from fl_audit.participation.patterns import check_groups
 from fl_audit.participation.placement import (
     DrawnParticipation,
@@ -41,17 +42,6 @@ from fl_audit.participation.placement import (
     possible_mean,
     share_of_rounds,
     whole_rounds,
-)
-from fl_audit.participation.schedule import (
-    Attendance,
-    CanaryAttendance,
-    Draw,
-    ParticipationPattern,
-    ParticipationTable,
-    Roster,
-    Schedule,
-    check_cohort_size,
-    included_among,
 )
 from fl_audit.seeds import Stream, generator
 
@@ -71,7 +61,7 @@ class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
 class _OwnDraw:
     """The draw of members' rounds; `share` is the mean share of members in a round."""
 
-    draw: Callable[[IndexArray, Stream], Draw]
+    draw: Callable[[IndexArray, Stream], schedule.Draw]
     sampling: Sampling
     share: float
 
@@ -79,10 +69,10 @@ class _OwnDraw:
 def _schedule(
     config: OwnDraws,
     seed: int,
-    roster: Roster,
+    roster: schedule.Roster,
     of_clients: _OwnDraw,
     with_mean: Callable[[float], _OwnDraw],
-) -> Schedule:
+) -> schedule.Schedule:
     """The schedule of clients, and of canaries sampled like clients or placed.
 
     `with_mean` makes a draw for canaries with another mean number of rounds.
@@ -90,20 +80,20 @@ def _schedule(
     check_placement(config, config.canaries)
     clients = of_clients.draw(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
     expected_clients = of_clients.share * roster.num_clients
-    attendance = Attendance(clients, expected_clients, of_clients.sampling)
+    attendance = schedule.Attendance(clients, expected_clients, of_clients.sampling)
     mean = config.canary_mean_repeats
     if config.canaries != "like_clients":
         canaries = place(config, config.canaries, seed, roster, expected_clients)
     else:
         of_canaries = of_clients if mean is None else with_mean(mean)
         pool_draw = of_canaries.draw(roster.pool, Stream.CANARY_ROUNDS)
-        canaries = CanaryAttendance(
-            included_among(pool_draw, roster.included),
+        canaries = schedule.CanaryAttendance(
+            schedule.included_among(pool_draw, roster.included),
             of_canaries.share * int(roster.included.sum()),
             of_canaries.sampling,
             pool_draw,
         )
-    return Schedule(config.rounds, attendance, canaries)
+    return schedule.Schedule(config.rounds, attendance, canaries)
 
 
 def _canary_rounds(config: OwnDraws) -> str:
@@ -129,13 +119,15 @@ class CyclicPoisson(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="
     separation: PositiveInt
 
 
-def cyclic_poisson_schedule(config: CyclicPoisson, seed: int, roster: Roster) -> Schedule:
+def cyclic_poisson_schedule(
+    config: CyclicPoisson, seed: int, roster: schedule.Roster
+) -> schedule.Schedule:
     """Schedules each group in turn, its members by coins. A round may be empty."""
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
     groups, rounds = config.separation, config.rounds
 
     def by_coin(probability: float) -> _OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             order = generator(seed, stream).permutation(members)
             in_groups = [np.sort(group) for group in np.array_split(order, groups)]
 
@@ -166,7 +158,7 @@ def _cyclic_client_rounds(record: RunRecord, config: CyclicPoisson) -> str:
     )
 
 
-CYCLIC_POISSON = ParticipationPattern(
+CYCLIC_POISSON = schedule.ParticipationPattern(
     table=CyclicPoisson,
     schedule=cyclic_poisson_schedule,
     client_rounds=_cyclic_client_rounds,
@@ -187,13 +179,15 @@ class BallsInBins(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="ba
     """
 
 
-def balls_in_bins_schedule(config: BallsInBins, seed: int, roster: Roster) -> Schedule:
+def balls_in_bins_schedule(
+    config: BallsInBins, seed: int, roster: schedule.Roster
+) -> schedule.Schedule:
     """Schedules the groups in turn. A round may be empty."""
-    check_cohort_size(config.clients_per_round, roster.num_clients)
+    schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     rounds = config.rounds
 
     def among(bins: int) -> _OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             chosen = generator(seed, stream).integers(bins, size=len(members))
             groups = [members[chosen == index] for index in range(min(bins, rounds))]
             return lambda round_index: groups[round_index % bins]
@@ -220,7 +214,7 @@ def _bins_client_rounds(record: RunRecord, config: BallsInBins) -> str:
     )
 
 
-BALLS_IN_BINS = ParticipationPattern(
+BALLS_IN_BINS = schedule.ParticipationPattern(
     table=BallsInBins,
     schedule=balls_in_bins_schedule,
     client_rounds=_bins_client_rounds,
@@ -241,9 +235,11 @@ class RandomAllocation(
     """
 
 
-def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Roster) -> Schedule:
+def random_allocation_schedule(
+    config: RandomAllocation, seed: int, roster: schedule.Roster
+) -> schedule.Schedule:
     """Schedules each client in its rounds, drawn uniformly without replacement."""
-    check_cohort_size(config.clients_per_round, roster.num_clients)
+    schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     number = _rounds_per_client(config, roster.num_clients)
     if number == 0:
         raise InputError(
@@ -253,11 +249,13 @@ def random_allocation_schedule(config: RandomAllocation, seed: int, roster: Rost
         )
 
     def of(number: int) -> _OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             random = generator(seed, stream)
             rounds = without_replacement(random, config.rounds, number, len(members))
             participants = np.repeat(members, number)
-            return ParticipationTable(participants, rounds.ravel(), config.rounds).members_in
+            return schedule.ParticipationTable(
+                participants, rounds.ravel(), config.rounds
+            ).members_in
 
         return _OwnDraw(draw_rounds, AllocatedRounds(number, config.rounds), number / config.rounds)
 
@@ -297,7 +295,7 @@ def _allocated_client_rounds(record: RunRecord, config: RandomAllocation) -> str
     )
 
 
-RANDOM_ALLOCATION = ParticipationPattern(
+RANDOM_ALLOCATION = schedule.ParticipationPattern(
     table=RandomAllocation,
     schedule=random_allocation_schedule,
     client_rounds=_allocated_client_rounds,
@@ -323,9 +321,9 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
     separation: PositiveInt
 
 
-def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
+def b_min_sep_schedule(config: BMinSep, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules each client by coins, with the probability for rounds of the requested size."""
-    check_cohort_size(config.clients_per_round, roster.num_clients)
+    schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     largest = roster.num_clients // config.clients_per_round
     if config.separation > largest:
         raise InputError(
@@ -335,7 +333,7 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: Roster) -> Schedule:
         )
 
     def by_coin(coin: float) -> _OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> Draw:
+        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             return _rested(members, generator(seed, stream), coin, config)
 
         sampling = MinSeparationSampling(coin, config.separation, config.rounds)
@@ -357,7 +355,9 @@ def _coin(config: BMinSep, num_clients: int) -> float:
     return size / (num_clients - (config.separation - 1) * size)
 
 
-def _rested(members: IndexArray, random: np.random.Generator, coin: float, config: BMinSep) -> Draw:
+def _rested(
+    members: IndexArray, random: np.random.Generator, coin: float, config: BMinSep
+) -> schedule.Draw:
     rest = config.separation - 1
     resting = random.random(len(members)) < rest * coin / (1 + rest * coin)
     rounds_left = random.integers(1, max(rest, 1) + 1, size=len(members))
@@ -368,7 +368,7 @@ def _rested(members: IndexArray, random: np.random.Generator, coin: float, confi
         participants.append(members)
         participations.append(rounds)
         rounds = rounds + rest + random.geometric(coin, len(members))
-    return ParticipationTable(
+    return schedule.ParticipationTable(
         np.concatenate(participants), np.concatenate(participations), config.rounds
     ).members_in
 
@@ -381,7 +381,7 @@ def _separated_client_rounds(record: RunRecord, config: BMinSep) -> str:
     )
 
 
-B_MIN_SEP = ParticipationPattern(
+B_MIN_SEP = schedule.ParticipationPattern(
     table=BMinSep,
     schedule=b_min_sep_schedule,
     client_rounds=_separated_client_rounds,

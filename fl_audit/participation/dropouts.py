@@ -29,9 +29,9 @@ class Dropouts(Table, frozen=True, kw_only=True):
     Attributes:
       share: Probability that a sampled member drops out.
       available_share: Share of a day in which a device is available.
-      rounds_per_day: Rounds of that day.
-      report_goal: Most reports of a round; it determines noise and denominator. Excluded canaries
-        count.
+      rounds_per_day: Number of rounds in a day.
+      report_goal: Most reports in a round, those of excluded canaries included; it determines noise
+        and denominator.
     """
 
     share: Annotated[float, Meta(ge=0, lt=1)] = 0.0
@@ -56,7 +56,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """A sentence for the report."""
-        parts = [f"of those sampled {100 * self.share:.3g} % drop out"] * (self.share > 0)
+        parts = [f"{100 * self.share:.3g} % of those sampled drop out"] * (self.share > 0)
         if self.available_share < 1:
             hours = f"{100 * self.available_share:.3g} % of each {self.rounds_per_day} rounds"
             parts.append(f"each is available in {hours}")

@@ -173,7 +173,7 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
     Attributes:
       path: CSV with the columns `round` and `client_id`.
-      rounds: First rounds of the log to use; default all.
+      rounds: Number of rounds to use, from the log's first; default all.
       canaries: Rounds of canaries (docs/participation.md).
     """
 

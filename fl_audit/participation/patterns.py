@@ -45,38 +45,11 @@ from fl_audit.config_tables.kinds import (
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count, significant
-from fl_audit.participation.placement import (
-    DrawnParticipation,
-    MeanRounds,
-    PlacedCanaries,
-    belongs_to,
-    check_placement,
-    like_clients_words,
-    once_per_epoch,
-    place,
-    placement_words,
-    share_of_rounds,
-    shuffled,
-    urn_for,
-    whole_rounds,
-)
-from fl_audit.participation.schedule import (
-    Attendance,
-    CanaryAttendance,
-    Draw,
-    Participation,
-    ParticipationPattern,
-    ParticipationTable,
-    Roster,
-    Schedule,
-    check_cohort_size,
-    included_among,
-    most_rounds_of_a_client,
-)
+from fl_audit.participation import placement, schedule
 from fl_audit.seeds import Stream, generator
 
 
-class Shuffle(PlacedCanaries, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
+class Shuffle(placement.PlacedCanaries, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
     With `epochs` each client participates in exactly that many rounds: the run is divided into as
@@ -98,22 +71,22 @@ class Shuffle(PlacedCanaries, frozen=True, kw_only=True, tag_field="kind", tag="
             raise ValueError(f"clients_per_round or epochs: {both}; set one of the two")
 
 
-def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
+def shuffle_schedule(config: Shuffle, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules each epoch by a new permutation of the clients (Andrew et al. section 5).
 
     The sizes of an epoch's rounds differ by at most one. The expected cohort is the mean of an
     epoch, or of the run if `epochs` is set.
     """
-    check_placement(config, config.canaries)
+    placement.check_placement(config, config.canaries)
     num_clients, rounds = roster.num_clients, config.rounds
     epochs = _epochs(config, num_clients)
     is_even = all(len(epoch) == len(epochs[0]) for epoch in epochs)
     expected_clients = num_clients / len(epochs[0])
     if not is_even:
         expected_clients = num_clients * len(epochs) / rounds
-    return Schedule(
+    return schedule.Schedule(
         num_rounds=rounds,
-        client_attendance=Attendance(
+        client_attendance=schedule.Attendance(
             members_in=_shuffled_epochs(num_clients, epochs, seed),
             expected=expected_clients,
             sampling=(
@@ -127,7 +100,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: Roster) -> Schedule:
 def _epochs(config: Shuffle, num_clients: int) -> list[range]:
     """The rounds of each epoch; the last may extend beyond the run."""
     if config.clients_per_round is not None:
-        check_cohort_size(config.clients_per_round, num_clients)
+        schedule.check_cohort_size(config.clients_per_round, num_clients)
         length = -(-num_clients // config.clients_per_round)
         return [range(start, start + length) for start in range(0, config.rounds, length)]
     number = config.epochs or 1
@@ -145,22 +118,26 @@ def _equal_parts(rounds: int, number: int) -> list[range]:
 
 
 def _shuffle_canaries(
-    config: Shuffle, seed: int, roster: Roster, epochs: list[range], expected_clients: float
-) -> CanaryAttendance:
+    config: Shuffle,
+    seed: int,
+    roster: schedule.Roster,
+    epochs: list[range],
+    expected_clients: float,
+) -> schedule.CanaryAttendance:
     pool, rounds, mean = roster.pool, config.rounds, config.canary_mean_repeats
     match config.canaries:
         case "once_per_epoch":
-            return once_per_epoch(pool, seed, rounds, epochs).of_canaries(roster.included)
+            return placement.once_per_epoch(pool, seed, rounds, epochs).of_canaries(roster.included)
         case "like_clients":
             if mean is not None:
                 why = "under shuffle each canary has a whole number of rounds"
-                epochs = _equal_parts(rounds, whole_rounds(mean, rounds, why))
-            return shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
-        case placement:
-            return place(config, placement, seed, roster, expected_clients)
+                epochs = _equal_parts(rounds, placement.whole_rounds(mean, rounds, why))
+            return placement.shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
+        case chosen:
+            return placement.place(config, chosen, seed, roster, expected_clients)
 
 
-def _shuffled_epochs(num_clients: int, epochs: list[range], seed: int) -> Draw:
+def _shuffled_epochs(num_clients: int, epochs: list[range], seed: int) -> schedule.Draw:
     starts = [epoch.start for epoch in epochs]
 
     # Cached, because rounds are mostly requested in order, and a large permutation takes 10 ms.
@@ -181,14 +158,14 @@ def _shuffle_client_rounds(record: RunRecord, config: Shuffle) -> str:
         times = count(config.epochs or 0, "round")
         return f"Clients are shuffled and assigned evenly, so that each is in exactly {times}."
     size = count(config.clients_per_round, "client")
-    return f"Clients are shuffled: {size} a round, {most_rounds_of_a_client(record)}."
+    return f"Clients are shuffled: {size} a round, {schedule.most_rounds_of_a_client(record)}."
 
 
 def _placed_canary_rounds(config: "Shuffle | Bernoulli | Uniform") -> str:
-    return placement_words(config, config.canaries)
+    return placement.placement_words(config, config.canaries)
 
 
-SHUFFLE = ParticipationPattern(
+SHUFFLE = schedule.ParticipationPattern(
     table=Shuffle,
     schedule=shuffle_schedule,
     client_rounds=_shuffle_client_rounds,
@@ -200,14 +177,16 @@ SHUFFLE = ParticipationPattern(
 # Poisson sampling.
 
 
-class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="bernoulli"):
+class Bernoulli(
+    placement.DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="bernoulli"
+):
     """Poisson sampling: each client participates in each round by an independent coin.
 
     Under `like_clients` excluded canaries count towards `largest_round`, and send nothing.
 
     Attributes:
       clients_per_round: Expected cohort of real clients.
-      largest_round: Largest round of truncated Poisson sampling.
+      largest_round: Largest cohort of truncated Poisson sampling.
       canaries: Rounds of canaries (docs/participation.md).
     """
 
@@ -215,47 +194,51 @@ class Bernoulli(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind",
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
-def bernoulli_schedule(config: Bernoulli, seed: int, roster: Roster) -> Schedule:
+def bernoulli_schedule(config: Bernoulli, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules each real client in every round with the same probability.
 
     Included canaries participate likewise, or as placed. A round may be empty, and then releases
     only noise.
     """
-    check_placement(config, config.canaries)
-    check_cohort_size(config.clients_per_round, roster.num_clients)
+    placement.check_placement(config, config.canaries)
+    schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     probability = config.clients_per_round / roster.num_clients
     if config.largest_round is not None:
         return _truncated_schedule(config, seed, roster, config.largest_round)
     clients = np.arange(roster.num_clients)
-    return Schedule(
+    return schedule.Schedule(
         num_rounds=config.rounds,
         client_attendance=_sampled(clients, probability, seed, Stream.CLIENT_ROUNDS),
         canary_attendance=(
             _sampled_canaries(roster, _canary_probability(config, probability), seed)
             if config.canaries == "like_clients"
-            else place(config, config.canaries, seed, roster, config.clients_per_round)
+            else placement.place(config, config.canaries, seed, roster, config.clients_per_round)
         ),
     )
 
 
 def _canary_probability(config: Bernoulli, probability: float) -> float:
     mean = config.canary_mean_repeats
-    return probability if mean is None else share_of_rounds(mean, config.rounds, 1.0)
+    return probability if mean is None else placement.share_of_rounds(mean, config.rounds, 1.0)
 
 
-def _sampled(members: IndexArray, probability: float, seed: int, stream: Stream) -> Attendance:
+def _sampled(
+    members: IndexArray, probability: float, seed: int, stream: Stream
+) -> schedule.Attendance:
     coins = _coins(members, probability, seed, stream)
-    return Attendance(coins, probability * len(members), PoissonSampling(probability))
+    return schedule.Attendance(coins, probability * len(members), PoissonSampling(probability))
 
 
-def _sampled_canaries(roster: Roster, probability: float, seed: int) -> CanaryAttendance:
+def _sampled_canaries(
+    roster: schedule.Roster, probability: float, seed: int
+) -> schedule.CanaryAttendance:
     pool_draw = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
     expected = probability * int(roster.included.sum())
-    attending = included_among(pool_draw, roster.included)
-    return CanaryAttendance(attending, expected, PoissonSampling(probability), pool_draw)
+    attending = schedule.included_among(pool_draw, roster.included)
+    return schedule.CanaryAttendance(attending, expected, PoissonSampling(probability), pool_draw)
 
 
-def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> Draw:
+def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> schedule.Draw:
     def draw(round_index: int) -> IndexArray:
         coins = generator(seed, stream, round_index).random(len(members))
         return members[coins < probability]
@@ -272,7 +255,7 @@ def _bernoulli_client_rounds(record: RunRecord, config: Bernoulli) -> str:
     )
 
 
-BERNOULLI = ParticipationPattern(
+BERNOULLI = schedule.ParticipationPattern(
     table=Bernoulli,
     schedule=bernoulli_schedule,
     client_rounds=_bernoulli_client_rounds,
@@ -293,11 +276,11 @@ class Urn:
     A round draws up to `sample_size`.
     """
 
-    roster: Roster
+    roster: schedule.Roster
     sample_size: int
 
     @classmethod
-    def from_roster(cls, roster: Roster, clients_per_round: int) -> "Urn":
+    def from_roster(cls, roster: schedule.Roster, clients_per_round: int) -> "Urn":
         """The urn whose draws hold about this many real clients on average.
 
         Without canaries it is exactly that many, otherwise up to rounding of the sample size.
@@ -309,7 +292,7 @@ class Urn:
     def size(self) -> int:
         return self.roster.num_clients + len(self.roster.included)
 
-    def client_attendance(self, draw: Draw, sampling: Sampling) -> Attendance:
+    def client_attendance(self, draw: schedule.Draw, sampling: Sampling) -> schedule.Attendance:
         """The real clients in each draw from the urn."""
         num_clients = self.roster.num_clients
 
@@ -317,9 +300,13 @@ class Urn:
             sampled = draw(round_index)
             return sampled[sampled < num_clients]
 
-        return Attendance(sampled_clients, self.sample_size * num_clients / self.size, sampling)
+        return schedule.Attendance(
+            sampled_clients, self.sample_size * num_clients / self.size, sampling
+        )
 
-    def canary_attendance(self, draw: Draw, sampling: Sampling) -> CanaryAttendance:
+    def canary_attendance(
+        self, draw: schedule.Draw, sampling: Sampling
+    ) -> schedule.CanaryAttendance:
         """The canaries in each draw."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
@@ -329,11 +316,13 @@ class Urn:
             return canaries
 
         expected = self.sample_size * int(included.sum()) / self.size
-        attending = included_among(sampled_canaries, included)
-        return CanaryAttendance(attending, expected, sampling, sampled_canaries)
+        attending = schedule.included_among(sampled_canaries, included)
+        return schedule.CanaryAttendance(attending, expected, sampling, sampled_canaries)
 
 
-def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: int) -> Schedule:
+def _truncated_schedule(
+    config: Bernoulli, seed: int, roster: schedule.Roster, largest: int
+) -> schedule.Schedule:
     """Schedules by truncated coins, from the urn, or from clients if canaries are placed."""
     if largest < config.clients_per_round:
         raise InputError(
@@ -356,7 +345,7 @@ def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: i
         return sampled if len(sampled) <= largest else sample(random, sampled, largest)
 
     sampling = TruncatedPoissonSampling(probability, urn.size, largest)
-    return Schedule(
+    return schedule.Schedule(
         num_rounds=config.rounds,
         client_attendance=dataclasses.replace(
             urn.client_attendance(draw, sampling), expected=probability * roster.num_clients
@@ -367,7 +356,7 @@ def _truncated_schedule(config: Bernoulli, seed: int, roster: Roster, largest: i
                 expected=probability * int(roster.included.sum()),
             )
             if config.canaries == "like_clients"
-            else place(config, config.canaries, seed, roster, config.clients_per_round)
+            else placement.place(config, config.canaries, seed, roster, config.clients_per_round)
         ),
     )
 
@@ -382,7 +371,9 @@ def sample(random: np.random.Generator, members: IndexArray | int, size: int) ->
 # Samples of fixed size.
 
 
-class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="uniform"):
+class Uniform(
+    placement.DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", tag="uniform"
+):
     """A uniform sample of fixed size in each round, without replacement.
 
     Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded ones in
@@ -396,10 +387,10 @@ class Uniform(DrawnParticipation, frozen=True, kw_only=True, tag_field="kind", t
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
 
 
-def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
+def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules samples of one size, from the urn, or from clients if canaries are placed."""
-    check_placement(config, config.canaries)
-    check_cohort_size(config.clients_per_round, roster.num_clients)
+    placement.check_placement(config, config.canaries)
+    schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     mean = config.canary_mean_repeats
     is_shared = config.canaries == "like_clients" and mean is None
     urn = Urn.from_roster(
@@ -414,26 +405,26 @@ def uniform_schedule(config: Uniform, seed: int, roster: Roster) -> Schedule:
 
     if config.canaries != "like_clients":
         size = config.clients_per_round
-        canaries = place(config, config.canaries, seed, roster, size)
+        canaries = placement.place(config, config.canaries, seed, roster, size)
     elif mean is None:
         canaries = urn.canary_attendance(draw, sampling)
     else:
         canaries = _canaries_of_mean(config, seed, roster, mean)
-    return Schedule(config.rounds, urn.client_attendance(draw, sampling), canaries)
+    return schedule.Schedule(config.rounds, urn.client_attendance(draw, sampling), canaries)
 
 
 def _canaries_of_mean(
-    config: "Uniform | MinSeparation", seed: int, roster: Roster, mean: float
-) -> CanaryAttendance:
+    config: "Uniform | MinSeparation", seed: int, roster: schedule.Roster, mean: float
+) -> schedule.CanaryAttendance:
     """Samples of fixed size from the pool alone, with this mean number of rounds of a canary.
 
     Under minimum separation groups of the pool take turns.
     """
     separation = config.separation if isinstance(config, MinSeparation) else 1
-    share = separation * share_of_rounds(mean, config.rounds, 1 / separation)
+    share = separation * placement.share_of_rounds(mean, config.rounds, 1 / separation)
     order = generator(seed, Stream.CANARY_ROUNDS).permutation(len(roster.included))
     groups = np.array_split(order, separation)
-    size, urn = urn_for(share, len(groups[0]))
+    size, urn = placement.urn_for(share, len(groups[0]))
 
     def draw(round_index: int) -> IndexArray:
         random = generator(seed, Stream.CANARY_ROUNDS, round_index)
@@ -445,7 +436,9 @@ def _canaries_of_mean(
     if separation > 1:
         sampling = OneGroup.over(config.rounds, separation)
     expected = share / separation * int(roster.included.sum())
-    return CanaryAttendance(included_among(draw, roster.included), expected, sampling, draw)
+    return schedule.CanaryAttendance(
+        schedule.included_among(draw, roster.included), expected, sampling, draw
+    )
 
 
 def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
@@ -461,7 +454,7 @@ def _uniform_client_rounds(record: RunRecord, config: Uniform) -> str:
     )
 
 
-UNIFORM = ParticipationPattern(
+UNIFORM = schedule.ParticipationPattern(
     table=Uniform,
     schedule=uniform_schedule,
     client_rounds=_uniform_client_rounds,
@@ -477,7 +470,9 @@ _ROUNDING = 1e-9
 """A relative excess up to this in a ratio of hours does not add a round."""
 
 
-class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="min_separation"):
+class MinSeparation(
+    Table, schedule.Participation, frozen=True, tag_field="kind", tag="min_separation"
+):
     """A client participates at most every `separation` rounds, as assumed by DP-FTRL.
 
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
@@ -493,7 +488,8 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
       round_hours: Least hours from a round to the next.
       client_rounds_at_most: Rounds after which a client is no longer sampled.
       canaries: Rounds of canaries (docs/participation.md).
-      canary_mean_repeats: Mean rounds of a canary under `like_clients`; by default a client's.
+      canary_mean_repeats: Mean number of a canary's rounds under `like_clients`; default: a
+        client's.
     """
 
     rounds: NumRounds
@@ -503,7 +499,7 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
     round_hours: PositiveFloat | None = None
     client_rounds_at_most: PositiveInt | None = None
     canaries: Literal["like_clients", "most_frequent"] = "like_clients"
-    canary_mean_repeats: MeanRounds | None = None
+    canary_mean_repeats: placement.MeanRounds | None = None
 
     def __post_init__(self) -> None:
         """Sets the separation from hours; raises ValueError if it is missing or contradictory."""
@@ -524,17 +520,21 @@ class MinSeparation(Table, Participation, frozen=True, tag_field="kind", tag="mi
         return OneGroup.over(self.rounds, self.separation, self.client_rounds_at_most)
 
 
-def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) -> Schedule:
+def min_separation_schedule(
+    config: MinSeparation, seed: int, roster: schedule.Roster
+) -> schedule.Schedule:
     """Schedules each client only in the rounds of its group, every `separation`-th round."""
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
     mean = config.canary_mean_repeats
     if config.canaries != "like_clients" and mean is not None:
-        raise InputError(belongs_to("canary_mean_repeats", "like_clients", config.canaries))
+        raise InputError(
+            placement.belongs_to("canary_mean_repeats", "like_clients", config.canaries)
+        )
     is_shared = config.canaries == "like_clients" and mean is None
     urn = _urn(config, roster if is_shared else roster.without_canaries)
     _check_cap(config, urn)
     draw = _drawn_from_groups(urn, config, seed)
-    return Schedule(
+    return schedule.Schedule(
         num_rounds=config.rounds,
         client_attendance=urn.client_attendance(draw, config.sampling),
         canary_attendance=(
@@ -549,7 +549,7 @@ def min_separation_schedule(config: MinSeparation, seed: int, roster: Roster) ->
 
 def check_groups(clients_per_round: int, separation: int, num_clients: int) -> None:
     """Refuses more groups of this size than the population can fill."""
-    check_cohort_size(clients_per_round, num_clients)
+    schedule.check_cohort_size(clients_per_round, num_clients)
     largest = num_clients // clients_per_round
     if separation > largest:
         raise InputError(
@@ -573,13 +573,13 @@ def _check_cap(config: MinSeparation, urn: Urn) -> None:
         )
 
 
-def _urn(config: MinSeparation, roster: Roster) -> Urn:
+def _urn(config: MinSeparation, roster: schedule.Roster) -> Urn:
     urn = Urn.from_roster(roster, config.clients_per_round)
     # If groups are just large enough, rounding must not require one more.
     return Urn(roster, min(urn.sample_size, urn.size // config.separation))
 
 
-def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> Draw:
+def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> schedule.Draw:
     """Samples the current group, without members that have had all their rounds."""
     order = generator(seed, Stream.CLIENT_ROUNDS).permutation(urn.size)
     groups = np.array_split(order, config.separation)
@@ -609,7 +609,9 @@ def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> Draw:
     return draw_capped if is_capped else draw
 
 
-def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> ParticipationTable:
+def _every_turn(
+    canaries: IndexArray, seed: int, config: MinSeparation
+) -> schedule.ParticipationTable:
     """Places each canary in the rounds of one group, drawn among groups with a round.
 
     It has all of these rounds, or the first ones up to a client's cap.
@@ -618,7 +620,7 @@ def _every_turn(canaries: IndexArray, seed: int, config: MinSeparation) -> Parti
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
     most = config.sampling.at_most
     rounds = [np.arange(group, config.rounds, config.separation)[:most] for group in groups]
-    return ParticipationTable.of_members(canaries, rounds, config.rounds)
+    return schedule.ParticipationTable.of_members(canaries, rounds, config.rounds)
 
 
 def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> str:
@@ -627,14 +629,15 @@ def _min_separation_client_rounds(record: RunRecord, config: MinSeparation) -> s
     return (
         f"Clients are split into {count(config.separation, 'group')} that take turns, so that a "
         f"client checks in at most every {count(config.separation, 'round')}{rest}: "
-        f"{count(config.clients_per_round, 'client')} a round, {most_rounds_of_a_client(record)}."
+        f"{count(config.clients_per_round, 'client')} a round, "
+        f"{schedule.most_rounds_of_a_client(record)}."
     )
 
 
 def _min_separation_canary_rounds(config: MinSeparation) -> str:
     match config.canaries:
         case "like_clients":
-            return like_clients_words(config.canary_mean_repeats)
+            return placement.like_clients_words(config.canary_mean_repeats)
         case "most_frequent":
             return (
                 "all those of a group, sampled for each canary"
@@ -645,7 +648,7 @@ def _min_separation_canary_rounds(config: MinSeparation) -> str:
             assert_never(unknown)
 
 
-MIN_SEPARATION = ParticipationPattern(
+MIN_SEPARATION = schedule.ParticipationPattern(
     table=MinSeparation,
     schedule=min_separation_schedule,
     client_rounds=_min_separation_client_rounds,
@@ -657,7 +660,7 @@ MIN_SEPARATION = ParticipationPattern(
 # Full participation.
 
 
-class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every_round"):
+class EveryRound(Table, schedule.Participation, frozen=True, tag_field="kind", tag="every_round"):
     """Every client and every included canary participates in every round.
 
     Attributes:
@@ -667,21 +670,23 @@ class EveryRound(Table, Participation, frozen=True, tag_field="kind", tag="every
     rounds: NumRounds
 
 
-def every_round_schedule(config: EveryRound, seed: int, roster: Roster) -> Schedule:
+def every_round_schedule(
+    config: EveryRound, seed: int, roster: schedule.Roster
+) -> schedule.Schedule:
     always = FixedRounds(config.rounds)
     canaries = np.flatnonzero(roster.included)
-    return Schedule(
+    return schedule.Schedule(
         num_rounds=config.rounds,
-        client_attendance=Attendance(
+        client_attendance=schedule.Attendance(
             _always(np.arange(roster.num_clients)), roster.num_clients, always
         ),
-        canary_attendance=CanaryAttendance(
+        canary_attendance=schedule.CanaryAttendance(
             _always(canaries), len(canaries), always, sampled=_always(roster.pool)
         ),
     )
 
 
-def _always(members: IndexArray) -> Draw:
+def _always(members: IndexArray) -> schedule.Draw:
     return lambda _: members
 
 
@@ -693,7 +698,7 @@ def _every_canary_rounds(config: EveryRound) -> str:
     return "all of them"
 
 
-EVERY_ROUND = ParticipationPattern(
+EVERY_ROUND = schedule.ParticipationPattern(
     table=EveryRound,
     schedule=every_round_schedule,
     client_rounds=_every_client_rounds,

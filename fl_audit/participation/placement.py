@@ -29,11 +29,11 @@ class PlacedCanaries(Table, Participation, frozen=True, kw_only=True):
 
     Attributes:
       rounds: Number of training rounds.
-      canary_repeats: Rounds of a canary under `repeats`.
-      canary_first_rounds: First rounds, in which `repeats` places canaries; by default all.
-      canary_last_rounds: Last rounds, in which `repeats` or `last_rounds` places canaries.
-      canary_mean_repeats: Mean rounds of a canary under `like_clients` and `last_rounds`; by
-        default a client's.
+      canary_repeats: Number of a canary's rounds under `repeats`.
+      canary_first_rounds: Number of first rounds in which `repeats` places canaries; default all.
+      canary_last_rounds: Number of last rounds in which `repeats` or `last_rounds` places them.
+      canary_mean_repeats: Mean number of a canary's rounds under `like_clients` and
+        `last_rounds`; default: a client's.
     """
 
     rounds: NumRounds

@@ -1,5 +1,7 @@
 """An audited run from start to end: check, train with canaries, score, estimate, report.
 
+TensorFlow or JAX trains it, so this takes minutes::
+
 from fl_audit import load_config, start_run
 
 report = start_run(load_config(Path("config.toml")), Path("out"))

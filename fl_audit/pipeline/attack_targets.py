@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 _WORDS = AttackWords(
     models="models",
     member="point",
-    challenge="Each challenge is a model of its own, trained on a fixed base with or without one "
-    "point, which shadow models distinguish best.",
-    accuracy="share of the points outside their training sets that models classify correctly",
+    challenge="Each challenge is a separate model, trained on a fixed base with or without one "
+    "point. The points are those that shadow models distinguish best.",
+    accuracy="share of correctly classified points outside a model's training set",
 )
 
 
@@ -173,8 +173,8 @@ class AttackedClients(Target):
         self.words = AttackWords(
             models="federated runs",
             member="client",
-            challenge="Each challenge is a federated run of its own, with all clients or with all "
-            "but one, which shadow runs distinguish best.",
+            challenge="Each challenge is a separate federated run, with all clients or without "
+            "one. The clients are those that shadow runs distinguish best.",
             accuracy=self._run.task.classifier.accuracy_description,
         )
         self._runs = FederatedRuns(self._run, self.attack.initial_weights)
@@ -206,7 +206,7 @@ class AttackedClients(Target):
 def _check_clients(num_clients: int, attack: FederatedAttack) -> None:
     if num_clients < 4:
         raise InputError(
-            f"task: an attack on clients needs at least 4 of them, two halves, got {num_clients}"
+            f"task: an attack on clients needs at least 4, two in each half, got {num_clients}"
         )
     if attack.num_clients > num_clients:
         raise InputError(

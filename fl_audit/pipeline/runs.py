@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.config import Config
-from fl_audit.config.commitment import (
-    begin_try,
-    check_committed,
-    check_committed_inputs,
-    check_same_try,
-)
+from fl_audit.config.commitment import check_committed, check_committed_inputs
+from fl_audit.config.tries import begin_try, check_same_try
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.round_chain import ChainWriter, Reported, digests_of

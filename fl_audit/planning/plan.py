@@ -10,10 +10,10 @@ from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
+from fl_audit.planning import prediction
 from fl_audit.planning.cost import AccuracyCost, Cost, accuracy_cost, measure_cost
-from fl_audit.planning.patterns import PatternPair, pattern_pairs
-from fl_audit.planning.planned_run import PlannedRun, check_covered, plan_run
-from fl_audit.planning.power import (
+from fl_audit.planning.planned_patterns import PatternPair, pattern_pairs
+from fl_audit.planning.planned_power import (
     ClaimPower,
     CurvePower,
     PlannedEfficiency,
@@ -21,17 +21,7 @@ from fl_audit.planning.power import (
     curve_power,
     planned_efficiency,
 )
-from fl_audit.planning.prediction import (
-    Samples,
-    StatisticPrediction,
-    Variant,
-    coverage,
-    predict,
-    predicted_statistics,
-    sample_middle,
-    strongest,
-    variants,
-)
+from fl_audit.planning.planned_run import PlannedRun, check_covered, plan_run
 from fl_audit.progress import doing
 from fl_audit.tasks.facts import load_task_facts
 
@@ -45,7 +35,7 @@ _FEW_TRIALS = 19
 """Trials of variants, claims and slow predictions, for 90 %."""
 
 _FEWEST_TRIALS = 9
-"""Trials of slow variants and claims, and to rank statistics."""
+"""Trials of slow variants and claims, and for the ranking of statistics."""
 
 _MANY_CANARIES = 10_000
 """With more canaries each trial is slow, because estimators sort the scores."""
@@ -79,7 +69,7 @@ class Plan:
     trials: int
     variant_trials: int
     strongest: Statistic
-    middle: Samples
+    middle: prediction.Samples
     not_predicted: tuple[str, ...]
     power: ClaimPower | None
     detectable: CurvePower | None
@@ -89,17 +79,20 @@ class Plan:
     patterns: tuple[PatternPair, ...] = ()
 
     @functools.cached_property
-    def _every(self) -> tuple[Sequence[Statistic], Samples]:
+    def _every(self) -> tuple[Sequence[Statistic], prediction.Samples]:
         """All predicted statistics, and their epsilons in the middle of the unknowns."""
-        statistics = predicted_statistics(self.run.config)
+        statistics = prediction.predicted_statistics(self.run.config)
         others = [statistic for statistic in statistics if statistic is not self.strongest]
-        return statistics, {**self.middle, **sample_middle(self.run, self.trials, others)}
+        return statistics, {
+            **self.middle,
+            **prediction.sample_middle(self.run, self.trials, others),
+        }
 
     @functools.cached_property
-    def predictions(self) -> tuple[StatisticPrediction, ...]:
+    def predictions(self) -> tuple[prediction.StatisticPrediction, ...]:
         """The predictions, one per statistic."""
         statistics, middle = self._every
-        return predict(self.run, self.trials, middle, statistics)
+        return prediction.predict(self.run, self.trials, middle, statistics)
 
     @functools.cached_property
     def efficiency(self) -> tuple[PlannedEfficiency, ...]:
@@ -108,15 +101,15 @@ class Plan:
         return planned_efficiency(self.run, middle, statistics)
 
     @functools.cached_property
-    def variants(self) -> tuple[Variant, ...]:
+    def variants(self) -> tuple[prediction.Variant, ...]:
         """Predictions with one key of the config changed."""
-        return variants(self.run, self.variant_trials)
+        return prediction.variants(self.run, self.variant_trials)
 
-    def of_strongest(self) -> tuple[StatisticPrediction, PlannedEfficiency]:
+    def of_strongest(self) -> tuple[prediction.StatisticPrediction, PlannedEfficiency]:
         """The prediction and the efficiency of the strongest statistic."""
-        (prediction,) = predict(self.run, self.trials, self.middle, [self.strongest])
+        (predicted,) = prediction.predict(self.run, self.trials, self.middle, [self.strongest])
         (efficiency,) = planned_efficiency(self.run, self.middle, [self.strongest])
-        return prediction, efficiency
+        return predicted, efficiency
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit plan --json` prints."""
@@ -133,7 +126,7 @@ class Plan:
             "cohorts_of_seed": run.draws_anew,
             "confidence": run.config.audit.confidence,
             "trials": self.trials,
-            "coverage": coverage(self.trials),
+            "coverage": prediction.coverage(self.trials),
             "statistics": {p.statistic.name: to_json(p) for p in self.predictions},
             "not_predicted": list(self.not_predicted),
             "efficiency": {each.statistic: to_json(each) for each in self.efficiency},
@@ -168,7 +161,7 @@ def make_plan(
     if trials is not None and trials < LEAST_TRIALS:
         raise InputError(f"--trials {trials}: must be at least {LEAST_TRIALS}")
     check_covered(config)
-    predicted = predicted_statistics(config)
+    predicted = prediction.predicted_statistics(config)
     with doing("loading the task"):
         run = plan_run(config, load_task_facts(config.task, config.seed))
     takes_long = run.num_canaries > _MANY_CANARIES
@@ -176,8 +169,8 @@ def make_plan(
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
     logged = [statistic.name for statistic in statistics_of(config.canaries, config.audit)]
     with doing(f"simulating {trials} audits"):
-        statistic = strongest(run, min(trials, _FEWEST_TRIALS))
-        middle = sample_middle(run, trials, [statistic])
+        statistic = prediction.strongest(run, min(trials, _FEWEST_TRIALS))
+        middle = prediction.sample_middle(run, trials, [statistic])
     with doing("simulating audits of wrong claims"):
         power, detectable = claim_power(run, few), curve_power(run)
     with doing("simulating patterns"):

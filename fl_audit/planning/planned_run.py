@@ -11,9 +11,9 @@ from fl_audit.accounting.attacker_bounds import upload_shift
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import RunFacts
+from fl_audit.canaries.canary_tables import family_of
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.canaries.store import make_family
-from fl_audit.canaries.tables import family_of
 from fl_audit.config import Canaries, Config, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError

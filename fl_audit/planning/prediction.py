@@ -20,17 +20,17 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import statistics_of
-from fl_audit.canaries.tables import coin_probability
+from fl_audit.canaries.canary_tables import coin_probability
 from fl_audit.config import Config, ServerSgd
 from fl_audit.errors import InputError
 from fl_audit.estimators import METHODS, CanaryScores, valid_methods
 from fl_audit.json_records import to_json
 from fl_audit.mechanisms import MECHANISMS
-from fl_audit.planning.background import ENDS, MIDDLE, Unknowns, predicted_background
 from fl_audit.planning.planned_run import PlannedRun, plan_run
+from fl_audit.planning.predicted_background import ENDS, MIDDLE, Unknowns, predicted_background
 from fl_audit.progress import bar
 from fl_audit.report.headline import ESTIMATE
-from fl_audit.tasks.kinds import NumbersTask
+from fl_audit.tasks.task_kinds import NumbersTask
 from fl_audit.verdict import Background, ScoredStatistic, scored_statistic
 
 _LEVEL = 0.95

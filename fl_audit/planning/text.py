@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_audit.canaries.tables import coin_probability
+from fl_audit.canaries.canary_tables import coin_probability
 from fl_audit.estimators import valid_methods
 from fl_audit.number_words import (
     count,
@@ -17,9 +17,9 @@ from fl_audit.number_words import (
     significant,
     upper_bound_text,
 )
-from fl_audit.planning.background import ENDS, FACTOR
 from fl_audit.planning.plan import Plan
-from fl_audit.planning.power import PlannedEfficiency
+from fl_audit.planning.planned_power import PlannedEfficiency
+from fl_audit.planning.predicted_background import ENDS, FACTOR
 from fl_audit.planning.prediction import (
     FIT,
     Interval,
@@ -213,12 +213,11 @@ def _power(plan: Plan) -> list[str]:
     claim, k, needed = power.claim, plan.run.num_canaries, power.canaries_needed
     words = [f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of"]
     if power.parts is None:
-        twice = f"one of {power.ideal_epsilon:g} in {percent(power.ideal_power)} of those"
-        enough = "and no tried number of canaries is enough"
+        twice = f"a true ε of {power.ideal_epsilon:g} in {percent(power.ideal_power)}"
+        enough = f"; no tried number reaches {percent(ENOUGH_POWER)}"
         if needed is not None:
-            reaches = f"{needed:,} would reach {percent(ENOUGH_POWER)}"
-            enough = "enough" if needed == k else reaches
-        words.append(f"simulations; {twice} with {k:,} canaries, {enough}")
+            enough = f"; {needed:,} would reach {percent(ENOUGH_POWER)}" * (needed != k)
+        words.append(f"simulations. {k:,} canaries notice {twice}{enough}")
     else:
         more = "; more canaries do not help"
         if needed is not None:
@@ -283,11 +282,9 @@ def percent(share: float) -> str:
 
 def _cost(plan: Plan) -> list[str]:
     cost = plan.cost
-    part = (
-        ""
-        if cost.canaries_timed == plan.run.num_canaries
-        else (f", in proportion from {cost.canaries_timed:,} of the canaries")
-    )
+    part = ""
+    if cost.canaries_timed < plan.run.num_canaries:
+        part = f", extrapolated from {cost.canaries_timed:,} of the canaries"
     rows = [
         [
             "updates a round",
@@ -301,7 +298,7 @@ def _cost(plan: Plan) -> list[str]:
             f"{duration(cost.total_scoring_seconds)} over {count(cost.rounds, 'round')}{part}",
         ],
         ["log of cosines", _bytes(cost.log_bytes)],
-        ["vectors kept", _bytes(cost.store_bytes) if cost.store_bytes else "none, made anew"],
+        ["vectors kept", _bytes(cost.store_bytes) if cost.store_bytes else "none, redrawn"],
     ]
     return ["", "What it costs", *_named(rows)]
 

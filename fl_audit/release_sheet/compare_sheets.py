@@ -14,8 +14,8 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_foreign, reading
 from fl_audit.release_sheet.from_run import STATED, read_provenance, sheet_of_run
-from fl_audit.release_sheet.selection import sweep_around
 from fl_audit.release_sheet.sheet import KEY_OF_STATED, LABELS, ReleaseSheet, render_sheet
+from fl_audit.release_sheet.sweep_price import sweep_around
 from fl_audit.verification import Verified
 
 Row = tuple[str, str, str]

@@ -21,8 +21,8 @@ from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.config import Config, ReleaseStatement
-from fl_audit.config.commitment import read_try
 from fl_audit.config.file import parse_tables
+from fl_audit.config.tries import read_try
 from fl_audit.config_tables.kinds import Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
@@ -31,7 +31,6 @@ from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import read_toml
 from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.participation.schedule import client_rounds
-from fl_audit.release_sheet.selection import SweepRuns
 from fl_audit.release_sheet.sheet import (
     KEY_OF_STATED,
     LABELS,
@@ -40,6 +39,7 @@ from fl_audit.release_sheet.sheet import (
     ReleaseSheet,
     laid_out,
 )
+from fl_audit.release_sheet.sweep_price import SweepRuns
 from fl_audit.report.checks import canary_check_words, checks_words, failed_checks, title_of_check
 from fl_audit.report.headline import headline
 from fl_audit.report.report import Checks, Report

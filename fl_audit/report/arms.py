@@ -36,9 +36,9 @@ from fl_audit.report.patterns import (
     BOUND,
     Detection,
     PatternAttacker,
+    PatternTable,
     equally_often,
     mean_auc,
-    pattern_answers,
     pattern_attackers,
     rounds_words,
 )
@@ -287,9 +287,11 @@ def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
     return significant(arms.allowed[found.second] - arms.allowed[found.first])
 
 
-def arm_answers(arms: ReportedArms) -> list[str]:
-    """The arm that leaks least to each attacker."""
-    return pattern_answers(arms.attackers, arms.rounds, arms.comparison.confidence)
+def arms_as_patterns(arms: ReportedArms | None) -> PatternTable:
+    """The arms by attacker, if their canaries participate about equally often; else empty."""
+    if arms is None:
+        return PatternTable((), "", 0.95)
+    return PatternTable(arms.attackers, arms.rounds, arms.comparison.confidence)
 
 
 def arms_words(arms: ReportedArms) -> str:

@@ -15,7 +15,7 @@ from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import RoundLengths, logged_lengths
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds, RoundWeights
 from fl_audit.attacks.round_cosines import numbered_rows
-from fl_audit.canaries.tables import Canaries
+from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.config import ServerSgd
 from fl_audit.formats.participation_files import read_participation
 from fl_audit.formats.round_logs import CosineLog

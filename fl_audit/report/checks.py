@@ -18,13 +18,13 @@ from fl_audit.attacks.measured_canary_check import (
 )
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import numbered_rows
-from fl_audit.canaries.tables import Canaries
+from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rounds, read_mechanism
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.check import FALSE_ALARM, Check, why_not_checked
 from fl_audit.checks.measured_rounds import read_variables
-from fl_audit.checks.replay.trial_rounds import Finding, read_replay
+from fl_audit.checks.replay.trial_rounds import read_replay
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder
@@ -150,7 +150,7 @@ _WORDS = {
 
 
 _REPLAY = "replay_"
-"""Prefix of the names of replay findings."""
+"""Prefix of the names of a replay's checks."""
 
 
 def title_of_check(name: str) -> str:
@@ -249,7 +249,7 @@ def checks_of_run(run: FinishedRun) -> Checks:
     return Checks(
         false_alarm=FALSE_ALARM,
         not_checked=why_not_checked(run.config.mechanism) or _not_kept(run),
-        results=(*map(_with_meaning, checks), *map(_check_of_finding, replayed)),
+        results=(*map(_with_meaning, checks), *map(_of_first_round, replayed)),
     )
 
 
@@ -274,19 +274,10 @@ def _not_kept(run: FinishedRun) -> str | None:
     return None
 
 
-def _check_of_finding(finding: Finding) -> Check:
-    return Check(
-        name=f"{_REPLAY}{finding.name}",
-        meaning=f"{finding.expected[0].upper()}{finding.expected[1:]}.",
-        log_p=finding.log_p,
-        num_tests=1,
-        round=1,
-        variable=finding.variable,
-        ratio=finding.ratio,
-        measured=finding.measured,
-        is_conclusive=finding.is_conclusive,
-        detectable_ratio=finding.detectable_ratio,
-    )
+def _of_first_round(check: Check) -> Check:
+    """A check of a replay, of a run's first round."""
+    meaning = f"{check.meaning[0].upper()}{check.meaning[1:]}."
+    return dataclasses.replace(check, name=f"{_REPLAY}{check.name}", meaning=meaning, round=1)
 
 
 def _with_meaning(check: Check) -> Check:
@@ -382,14 +373,15 @@ def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryChe
 
 def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
     """The canary check, inconclusive if participation terms changed after scoring."""
-    chain, name = folder.checked_chain(), folder.participation.name
+    chain = folder.checked_chain()
     if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
         return canary_check
-    if not chain.changed_files(folder.path, [name]):
+    changed = chain.changed_terms(folder.path, folder.terms())
+    if not changed:
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {name} has changed since canaries were scored, so it may "
-        "have been chosen by their scores"
+        f"{canary_check.reason}; but {changed[0]} has changed since canaries were scored, so it "
+        "may have been chosen by their scores"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 

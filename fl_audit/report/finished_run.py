@@ -15,7 +15,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import statistics_of
-from fl_audit.canaries.tables import family_of
+from fl_audit.canaries.canary_tables import family_of
 from fl_audit.checks import AggregateLog, RunAggregates, configured, why_not_checked
 from fl_audit.checks.measured_rounds import expected_of_log
 from fl_audit.config import Config
@@ -110,7 +110,7 @@ def check_together(folder: RunFolder, record: RunRecord) -> None:
     for name in chain.changed(folder.path):
         raise InputError(
             f"{folder.path / name}: has changed since the run wrote it, so that it may not fit "
-            "together with the rest; put back the file that it was"
+            "together with the rest; restore the original"
         )
 
 
@@ -222,7 +222,7 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         sum_noise_multiplier=sum_noise,
         denominator=record.release.denominator.expected,
     )
-    log = AggregateLog.read(folder, record.rounds, record.variable_sizes)
+    log = AggregateLog.opened("r", folder, record.rounds, record.variable_sizes)
     measured = log.measured()[: record.rounds_done]
     stddev, norm_bound = expected_of_log(
         record.release.correlation,

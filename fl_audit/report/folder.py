@@ -15,8 +15,8 @@ from fl_audit.attacks.log_scores import score_log, statistics_of_logs
 from fl_audit.attacks.logs import Progress, SeenLog, read_log
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.canaries.canary_tables import family_of
 from fl_audit.canaries.pool import read_pool
-from fl_audit.canaries.tables import family_of
 from fl_audit.config.file import load_recorded
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError, nearest
@@ -285,18 +285,27 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     if log is None:
         return scored
     chain = log.folder.checked_chain()
-    changed = [] if chain is None else chain.changed(folder.path)
-    changed = [name for name in changed if name not in log.folder.side_files()]
+    changed, other_terms = list[str](), list[str]()
+    if chain is not None:
+        terms = log.folder.terms()
+        other_terms = chain.changed_terms(folder.path, terms)
+        apart = {*log.folder.side_files(), *terms}
+        changed = [name for name in chain.changed(folder.path) if name not in apart]
     is_whole = bool(chain and chain.scored_rounds) and not log.folder.aggregates.exists()
-    if not changed and (is_whole or log.is_empty):
+    are_of_log = not changed and (is_whole or log.is_empty)
+    if are_of_log and (log.is_empty or not other_terms):
         return scored
     nothing = dataclasses.replace(scored, scores={}, compared={})
     rescored = nothing if log.is_empty else _score(folder)
     given = set(scored.scores) - set(rescored.scores)
+    if other_terms:
+        given -= {one.name for one in STATISTICS.values() if "final_model" not in one.needs}
     misfits = changed or [
         log.folder.scores(name).name
         for name, scores in scored.scores.items()
-        if name in rescored.scores and not _agree(scores, rescored.scores[name], log.pool.dim)
+        if not are_of_log
+        and name in rescored.scores
+        and not _agree(scores, rescored.scores[name], log.pool.dim)
     ]
     if given and misfits:
         names = " and ".join(log.folder.scores(name).name for name in sorted(given))

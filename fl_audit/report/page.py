@@ -34,7 +34,6 @@ from fl_audit.report.checks import canary_check_words, checks_words
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import headline
-from fl_audit.report.patterns import pattern_rows
 from fl_audit.report.report import Report, report_to_json
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import ScoredStatistic
@@ -175,8 +174,8 @@ _FILTERS: tuple[Callable[..., object], ...] = (
     *(verdict_words.meaning_of_verdict, verdict_words.unstated, verdict_words.next_steps),
     *(verdict_words.reasons, verdict_words.against_words, verdict_words.verdict_facts),
     *(checks.failed_checks, checks.finding_words, checks.title_of_check),
-    *(arms.allowed_words, arms.arm_answers, arms.arms_words, arms.difference_name),
-    *(arms.interval_words, pattern_rows, bars_by_attacker, epsilon_bars, training_curves),
+    *(arms.allowed_words, arms.arms_as_patterns, arms.arms_words, arms.difference_name),
+    *(arms.interval_words, bars_by_attacker, epsilon_bars, training_curves),
     *(shown_records.accounted_parties, shown_records.at_least_words, shown_records.if_gaussian),
     *(shown_records.attacker_risks, shown_records.estimate_by, shown_records.method_notes),
     *(shown_records.methods_by_group, shown_records.most_detected, shown_records.percent),

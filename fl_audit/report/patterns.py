@@ -9,7 +9,8 @@ and attackers hold simultaneously (Bonferroni).
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from scipy import special
@@ -183,46 +184,76 @@ def _difference(first: Detection, second: Detection, confidence: float) -> Diffe
 
 # In words.
 
+_HEAD = ("pattern", "upper bound", "lower bound", "AUC")
 
-def pattern_answers(
-    attackers: Sequence[PatternAttacker], rounds: str, confidence: float
-) -> list[str]:
-    """The patterns that leak least and most to each attacker, a sentence each, below a heading.
 
-    `rounds` are the rounds of a canary in words; empty if unknown. Empty without attackers.
+@dataclass(frozen=True)
+class PatternAnswer:
+    """The patterns that leak least and most to one attacker; empty if no two are distinguished.
+
+    Attributes:
+      least: The patterns that are not distinguished from the one with the smallest AUC.
+      most: The patterns that are not distinguished from the one with the largest AUC.
+      unclear: The patterns that are distinguished from neither.
     """
-    if not attackers:
-        return []
-    found = zip(attackers, differences(attackers, confidence), strict=True)
-    where = f" ({rounds})" if rounds else ""
-    return [
-        f"Which pattern leaks least{where}?",
-        *(_answer(attacker, of_attacker) for attacker, of_attacker in found),
-        *(words for attacker in attackers for words in _certain(attacker)),
-    ]
+
+    attacker: PatternAttacker
+    least: tuple[Detection, ...] = ()
+    most: tuple[Detection, ...] = ()
+    unclear: tuple[Detection, ...] = ()
+
+    @classmethod
+    def from_differences(
+        cls, attacker: PatternAttacker, found: Sequence[Difference]
+    ) -> "PatternAnswer":
+        apart = [d for d in found if d.lower > 0]
+        if not apart:
+            return cls(attacker)
+        first = min((d.less for d in apart), key=lambda detection: detection.auc)
+        last = max((d.more for d in apart), key=lambda detection: detection.auc)
+        above = {last.label, *(d.more.label for d in apart if d.less == first)}
+        below = {first.label, *(d.less.label for d in apart if d.more == last)}
+        ordered = sorted(attacker.detections, key=lambda detection: detection.auc)
+        return cls(
+            attacker,
+            tuple(d for d in ordered if d.label in below - above),
+            tuple(d for d in ordered if d.label in above - below),
+            tuple(d for d in ordered if d.label not in above | below),
+        )
+
+    @property
+    def least_words(self) -> str:
+        if not self.least:
+            return f"no detectable difference ({_auc_range(self.attacker.detections)})"
+        return f"{_names(self.least)} ({_auc_range(self.least)}{self._larger_bound})"
+
+    @property
+    def most_words(self) -> str:
+        return f"{_names(self.most)} ({_auc_range(self.most)})" if self.most else ""
+
+    @property
+    def unclear_words(self) -> str:
+        return f"not distinguished from either: {_names(self.unclear)}" if self.unclear else ""
+
+    @property
+    def _larger_bound(self) -> str:
+        """A warning that accounting allows a pattern that leaks least on average the largest ε."""
+        bounds = {d.label: d.upper_bound or 0.0 for d in (*self.least, *self.most)}
+        largest = max(bounds.values())
+        if largest == max(bounds[d.label] for d in self.most):
+            return ""
+        return f"; on average only, as its upper bound is larger: ε ≤ {upper_bound_text(largest)}"
+
+    @property
+    def words(self) -> str:
+        parts = [self.least_words, self.most_words and f"most {self.most_words}"]
+        parts = [("least " if self.least else "") + parts[0], parts[1], self.unclear_words]
+        return f"To an attacker {self.attacker.words}: {'; '.join(filter(None, parts))}."
 
 
-def _answer(attacker: PatternAttacker, found: Sequence[Difference]) -> str:
-    to = f"To an attacker {attacker.words}"
-    apart = [d for d in found if d.lower > 0]
-    if not apart:
-        aucs = _auc_range(attacker.detections)
-        return f"{to}: no pattern leaks detectably less than another ({aucs})."
-    least = min((d.less for d in apart), key=lambda detection: detection.auc)
-    most = max((d.more for d in apart), key=lambda detection: detection.auc)
-    above_least = [d.more for d in apart if d.less == least]
-    below_most = [d.less for d in apart if d.more == most]
-    lows = [d for d in attacker.detections if d not in above_least and d != most]
-    highs = [d for d in attacker.detections if d not in below_most and d not in lows]
-    return f"{to}: least {_group(lows)}, most {_group(highs)}."
-
-
-def _group(detections: Sequence[Detection]) -> str:
-    """Patterns that are not distinguished, and their AUC."""
-    names = [f"“{d.label}”" for d in sorted(detections, key=lambda d: d.auc)]
-    listed = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    chance = "; chance may explain the difference" if len(names) > 1 else ""
-    return f"{listed} ({_auc_range(detections)}{chance})"
+def _names(detections: Sequence[Detection]) -> str:
+    names = [f"“{d.label}”" for d in detections]
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _auc_range(detections: Sequence[Detection]) -> str:
@@ -230,8 +261,9 @@ def _auc_range(detections: Sequence[Detection]) -> str:
     return f"AUC {' to '.join(dict.fromkeys(f'{auc:.3f}' for auc in (aucs[0], aucs[-1])))}"
 
 
-def _certain(attacker: PatternAttacker) -> Iterator[str]:
+def _shown_by_bounds(attacker: PatternAttacker) -> str:
     """Differences shown by bounds on epsilon: a lower bound above others' upper bounds."""
+    shown = []
     for more in attacker.detections:
         limits = {
             less.label: less.upper_bound
@@ -242,26 +274,66 @@ def _certain(attacker: PatternAttacker) -> Iterator[str]:
         }
         if limits and more.lower_bound is not None:
             labels = ", ".join(f"“{label}”" for label in limits)
-            bounds = "bound" if len(limits) == 1 else "bounds"
-            yield (
-                f"To an attacker {attacker.words}, the lower bound of “{more.label}” (ε ≥ "
-                f"{lower_bound_text(more.lower_bound)}) is above the upper {bounds} of {labels} "
-                f"(ε ≤ {upper_bound_text(max(limits.values()))})."
+            least = lower_bound_text(more.lower_bound)
+            most = upper_bound_text(max(limits.values()))
+            shown.append(f"“{more.label}” (ε ≥ {least}) more than {labels} (ε ≤ {most})")
+    if not shown:
+        return ""
+    return f"To an attacker {attacker.words}, bounds on ε show it too: {'; '.join(shown)}."
+
+
+@dataclass(frozen=True)
+class PatternTable:
+    """Patterns by attacker, with the answer which of them leaks least.
+
+    Attributes:
+      attackers: The attackers, each with all patterns; without any the table is empty.
+      rounds: The rounds of a canary in words; empty if unknown.
+      remarks: Further sentences.
+    """
+
+    attackers: tuple[PatternAttacker, ...]
+    rounds: str
+    confidence: float
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def question(self) -> str:
+        return f"Which pattern leaks least{f' ({self.rounds})' if self.rounds else ''}?"
+
+    @property
+    def answers(self) -> list[PatternAnswer]:
+        found = differences(self.attackers, self.confidence)
+        return list(map(PatternAnswer.from_differences, self.attackers, found))
+
+    @property
+    def notes(self) -> list[str]:
+        return [*filter(None, map(_shown_by_bounds, self.attackers)), *self.remarks]
+
+    @property
+    def groups(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        """For each attacker a row for each pattern."""
+        return [
+            (
+                f"an attacker {attacker.words} ({attacker.statistic})",
+                [_cells(d, self.confidence) for d in attacker.detections],
             )
+            for attacker in self.attackers
+        ]
 
-
-PatternRows = list[tuple[str, list[tuple[str, ...]]]]
-
-
-def pattern_rows(attackers: Sequence[PatternAttacker], confidence: float) -> PatternRows:
-    """The table of patterns by attacker: for each attacker a row for each pattern."""
-    return [
-        (
-            f"an attacker {attacker.words} ({attacker.statistic})",
-            [_cells(d, confidence) for d in attacker.detections],
-        )
-        for attacker in attackers
-    ]
+    def lines(self, width: int = 100) -> list[str]:
+        """The answers and the table for the terminal."""
+        if not self.attackers:
+            return []
+        rows: list[tuple[str, ...] | str] = []
+        for words, cells in self.groups:
+            rows += [words, *cells]
+        sentences = [self.question, *(answer.words for answer in self.answers)]
+        return [
+            *(line for sentence in sentences for line in textwrap.wrap(sentence, width)),
+            *TextTable(_HEAD, rows).lines(),
+            *(line for sentence in self.notes for line in textwrap.wrap(sentence, width)),
+        ]
 
 
 def _cells(found: Detection, confidence: float) -> tuple[str, ...]:
@@ -273,12 +345,3 @@ def _cells(found: Detection, confidence: float) -> tuple[str, ...]:
         "–" if lower is None else f"ε ≥ {lower_bound_text(lower)}",
         f"{found.auc:.3f} ({low:.3f} … {high:.3f})",
     )
-
-
-def pattern_lines(attackers: Sequence[PatternAttacker], confidence: float) -> list[str]:
-    """The table for the terminal; empty without attackers."""
-    rows: list[tuple[str, ...] | str] = []
-    for words, cells in pattern_rows(attackers, confidence):
-        rows += [words, *cells]
-    head = ("pattern", "upper bound", "lower bound", "AUC")
-    return TextTable(head, rows).lines() if rows else []

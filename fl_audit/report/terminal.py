@@ -10,10 +10,9 @@ from fl_audit.estimators.methods import reasons
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import delta_text, significant, upper_bound_text
-from fl_audit.report.arms import arm_answers, arm_lines
+from fl_audit.report.arms import arm_lines, arms_as_patterns
 from fl_audit.report.checks import CANARY_STATES, canary_check_words, checks_words
 from fl_audit.report.headline import INDENT, Headline, headline
-from fl_audit.report.patterns import pattern_lines
 from fl_audit.report.report import Report, StatisticReport, register_html
 from fl_audit.report.shown_records import (
     estimate_by,
@@ -55,12 +54,8 @@ def _wrapped(
 
 def leading_lines(report: Report, width: int = 100) -> list[str]:
     """The comparison of arms with equal rounds, if there are any; then the answer."""
-    arms = report.arms
-    patterns: list[str] = []
-    if arms is not None and arms.attackers:
-        table = pattern_lines(arms.attackers, arms.comparison.confidence)
-        patterns = [*_wrapped(arm_answers(arms), width), *table, ""]
-    return [*patterns, *answer_lines(headline(report), width)]
+    patterns = arms_as_patterns(report.arms).lines(max(width, 40))
+    return [*patterns, *([""] if patterns else []), *answer_lines(headline(report), width)]
 
 
 def brief_lines(report: Report) -> list[str]:

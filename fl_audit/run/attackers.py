@@ -20,11 +20,12 @@ from fl_audit.attacks.attacker import AttackContext, Attacker, ModelAttacker, Se
 from fl_audit.attacks.threat_models import make_attackers as make_attackers_of
 from fl_audit.attacks.threat_models import register_attacker, statistics_of
 from fl_audit.attacks.update_ratio import RoundFilter, Signals, UpdateLogs, clipped
-from fl_audit.canaries.tables import coin_probability, family_of
+from fl_audit.canaries.canary_tables import coin_probability, family_of
 from fl_audit.config import ExampleCanaries
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun, alike_canaries, parts_of, usual_size
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import mode_after
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import Examples
 
@@ -167,9 +168,8 @@ class UpdateAttacker(Attacker):
         """Raises InputError if the engine cannot train canaries, or a log is missing or damaged."""
         training = training_context(context)
         updates = training.engine.client_updates(training.run)
-        logs = UpdateLogs.at_round(
-            context.completed, context.run_folder, context.num_rounds, context.num_canaries
-        )
+        mode, shape = mode_after(context.completed), (context.num_rounds, context.num_canaries)
+        logs = UpdateLogs.opened(mode, context.run_folder, *shape)
         return cls(training.run, updates, logs)
 
     def see_round(self, seen: SeenRound) -> None:

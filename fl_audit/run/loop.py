@@ -29,6 +29,7 @@ from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.metrics_file import RoundMetrics
 from fl_audit.formats.round_chain import ChainWriter, Saved, digests_of
+from fl_audit.formats.round_logs import mode_after
 from fl_audit.formats.run_record import LiveRecord
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanisms import MECHANISMS
@@ -200,7 +201,7 @@ class AggregateWatch:
         self._log: AggregateLog | None = None
         if why_not_checked(run.config.mechanism) is None:
             sizes, rounds = run.task.classifier.variable_sizes, run.schedule.num_rounds
-            self._log = AggregateLog.at_round(completed, folder, rounds, sizes)
+            self._log = AggregateLog.opened(mode_after(completed), folder, rounds, sizes)
             mechanism = run.config.mechanism
             make_stream = MECHANISMS.kind_of(mechanism).noise_stream
             self._watch = MechanismWatch(

@@ -16,12 +16,13 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.measured_canary_check import CanaryWatch, RoundLengths, canary_check_in_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
-from fl_audit.canaries.tables import family_of
+from fl_audit.canaries.canary_tables import family_of
 from fl_audit.checks import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.config import Config
-from fl_audit.config.commitment import list_try, tries_of
+from fl_audit.config.commitment import tries_of
 from fl_audit.config.file import Scalar, flat_scalars
+from fl_audit.config.tries import list_try
 from fl_audit.errors import InputError
 from fl_audit.estimators.anytime import LARGEST_TESTED
 from fl_audit.formats.folders import RunFolder
@@ -226,7 +227,7 @@ class VerdictLine(RoundObserver):
             return
         claimed, lower_bound = self._audit.claimed_epsilon, ""
         if claimed is not None:
-            lower_bound = f", at least {lower_bound_text(finished.contradicted_at)} is proven"
+            lower_bound = f" (lower bound {lower_bound_text(finished.contradicted_at)})"
         claim = "the claimed curve" if claimed is None else f"the claim of epsilon {claimed:g}"
         warn(f"round {finished.metrics.round}: {claim} is contradicted{lower_bound}; the run stops")
 

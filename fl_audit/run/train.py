@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, write_compared_vectors
 from fl_audit.attacks.threat_models import compared_by, scores_of, statistics_of
-from fl_audit.canaries.tables import score_file_of
+from fl_audit.canaries.canary_tables import score_file_of
 from fl_audit.checks import write_replay
 from fl_audit.engines.engine import Engine, Weights, as_vector
 from fl_audit.engines.prepare import PreparedRun
@@ -105,12 +105,12 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
         return
     findings = engine.replay(run)
     write_replay(folder.replay, findings)
-    wrong = [finding for finding in findings if not finding.passed]
+    wrong = [finding for finding in findings if finding.failed]
     for finding in wrong:
         warn(f"replay of round 1: {finding}")
     if not wrong:
         answered = [finding for finding in findings if finding.is_conclusive]
-        hint(f"replay of round 1: {len(answered)} of {len(findings)} questions: held")
+        hint(f"replay of round 1: held, {len(answered)} of {len(findings)} questions answered")
 
 
 @dataclass(frozen=True)

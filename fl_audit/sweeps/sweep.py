@@ -37,7 +37,7 @@ from fl_audit.pipeline import continue_run, start_run
 from fl_audit.progress import Progress, bar, warn
 from fl_audit.resources import num_cores
 from fl_audit.run.training_folder import check_new, check_same_config
-from fl_audit.tasks.kinds import PythonTask
+from fl_audit.tasks.task_kinds import PythonTask
 
 _LONGEST_NAME = 120
 

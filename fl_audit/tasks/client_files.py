@@ -18,8 +18,8 @@ from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
-from fl_audit.tasks.kinds import ClientFilesTask, NpzTask, TableTask
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, say_left_out
+from fl_audit.tasks.task_kinds import ClientFilesTask, NpzTask, TableTask
 
 _HOLD_OUT_EVERY = 10
 
@@ -142,8 +142,8 @@ def _numbered(config: ClientFilesTask, parts: Sequence[Examples]) -> tuple[list[
     if labels[-1] != len(labels) - 1:
         warn(
             f"task.path: {config.path}: its {len(labels)} distinct labels, from {labels[0]} to "
-            f"{labels[-1]}, are taken as classes from 0 on, in their order; `num_classes` keeps "
-            "labels as they are"
+            f"{labels[-1]}, are taken as classes from 0 on, in their order; set `num_classes` "
+            "to keep labels as they are"
         )
     numbered = [
         Examples(e.inputs, np.searchsorted(labels, e.labels).astype(np.int32)) for e in parts
@@ -189,7 +189,7 @@ _INDEX_NAMES = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_0__")
 
 
 def _is_index(name: str, column: AnyArray) -> bool:
-    """Whether a column is row numbers: by name, or for `index` and `level_0` if it counts."""
+    """Whether a column holds row numbers; `index` and `level_0` do if they count by one."""
     if name in ("index", "level_0"):
         return column.dtype.kind in "iu" and bool(np.all(np.diff(column) == 1))
     return _INDEX_NAMES.fullmatch(name) is not None

@@ -48,8 +48,8 @@ def check_model_size(shapes: Iterable[tuple[int, ...]]) -> None:
     needed, room = 4 * dim * _LEAST_COPIES, available_memory()
     if needed > room:
         raise InputError(
-            f"task: the model has {dim:,} parameters, whose training takes {needed:,} bytes of "
-            f"memory at least, {room:,} are free; choose smaller layers or fewer classes or words"
+            f"task: the model has {dim:,} parameters; its training takes at least {needed:,} bytes "
+            f"of memory, and {room:,} are free; choose smaller layers, or fewer classes or words"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.tasks import load_task
-from fl_audit.tasks.kinds import DigitsTask, NumbersTask
+from fl_audit.tasks.task_kinds import DigitsTask, NumbersTask
 
 
 @dataclass(frozen=True, eq=False)

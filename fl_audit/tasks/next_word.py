@@ -20,7 +20,7 @@ from fl_audit.tasks.dense import check_model_size, glorot_uniform, orthogonal, z
 from fl_audit.tasks.learning_task import LearningTask, Network, NetworkModel
 
 if TYPE_CHECKING:
-    from fl_audit.tasks.kinds import NextWordTask, TextTask
+    from fl_audit.tasks.task_kinds import NextWordTask, TextTask
 
 
 @dataclass(frozen=True)

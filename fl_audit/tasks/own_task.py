@@ -14,8 +14,8 @@ from fl_audit.array_types import Float32Array
 from fl_audit.config_tables.plugins import MissingModuleError, module_in, users_code
 from fl_audit.errors import InputError
 from fl_audit.extras import import_extra
-from fl_audit.tasks.kinds import PythonTask
 from fl_audit.tasks.learning_task import Examples, LearningTask, Model, Population
+from fl_audit.tasks.task_kinds import PythonTask
 
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """Inputs and labels, whose first axis is the example."""
@@ -104,7 +104,7 @@ def _model(task: OwnTask, weights: tuple[Float32Array, ...], like: Examples, sou
     """The model in the task's framework; its functions are tried on the first client's data."""
     if task.framework == "jax":
         import_extra("jax")
-        from fl_audit.tasks.jax import networks as in_jax
+        from fl_audit.tasks.jax import jax_networks as in_jax
 
         functions = in_jax.functions_of(task.predict, task.loss, task.correct, task.log_odds)
         classes = in_jax.checked_classes(functions, weights, like, source)

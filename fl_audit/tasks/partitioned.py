@@ -15,7 +15,7 @@ from fl_audit.formats.npy_file import AnyArray
 from fl_audit.formats.text_files import reading
 from fl_audit.library_words import arrow_words
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks import kinds
+from fl_audit.tasks import task_kinds
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import image_classifier
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask
@@ -43,7 +43,7 @@ def partition(
 def _dense_task(
     name: str,
     everything: Examples,
-    config: kinds.DigitsTask | kinds.PartitionedTask,
+    config: task_kinds.DigitsTask | task_kinds.PartitionedTask,
     seed: int,
     what: str,
     *,
@@ -61,7 +61,7 @@ def _dense_task(
 _DIGITS_HELD_OUT = 297
 
 
-def load_digits_task(config: kinds.DigitsTask, seed: int) -> LearningTask:
+def load_digits_task(config: task_kinds.DigitsTask, seed: int) -> LearningTask:
     """The task of 1,500 images, randomly split among clients; 297 are held out."""
     from sklearn.datasets import load_digits
 
@@ -77,14 +77,14 @@ def load_digits_task(config: kinds.DigitsTask, seed: int) -> LearningTask:
 _ROWS_HELD_OUT_EVERY = 6
 
 
-def load_breast_cancer_task(config: kinds.BreastCancerTask, seed: int) -> LearningTask:
+def load_breast_cancer_task(config: task_kinds.BreastCancerTask, seed: int) -> LearningTask:
     """The task of 569 tumours, 30 measurements each, benign or malignant; 94 are held out."""
     from sklearn.datasets import load_breast_cancer
 
     return _measurements_task("breast cancer", load_breast_cancer, config, seed)
 
 
-def load_wine_task(config: kinds.WineTask, seed: int) -> LearningTask:
+def load_wine_task(config: task_kinds.WineTask, seed: int) -> LearningTask:
     """The task of 178 wines, 13 measurements each, from three growers; 29 are held out."""
     from sklearn.datasets import load_wine
 
@@ -92,7 +92,7 @@ def load_wine_task(config: kinds.WineTask, seed: int) -> LearningTask:
 
 
 def _measurements_task(
-    name: str, load: Callable[..., Any], config: kinds.PartitionedTask, seed: int
+    name: str, load: Callable[..., Any], config: task_kinds.PartitionedTask, seed: int
 ) -> LearningTask:
     """A task with columns scaled by the whole table, independently of the split."""
     features, labels = load(return_X_y=True)
@@ -110,7 +110,7 @@ _SHOPPERS = 100
 _SHOPPERS_HELD_OUT_EVERY = 10
 
 
-def load_purchase_task(config: kinds.PurchaseTask, seed: int) -> LearningTask:
+def load_purchase_task(config: task_kinds.PurchaseTask, seed: int) -> LearningTask:
     """The task of classifying shoppers by the products they bought; a tenth of them is held out."""
     path = Path(config.path)
     everything = _examples(path, _purchases(path))
@@ -167,7 +167,7 @@ _SIDE, _CHANNELS = 32, 3
 _RECORD = 1 + _CHANNELS * _SIDE * _SIDE
 
 
-def load_cifar10_task(config: kinds.CifarTask, seed: int) -> LearningTask:
+def load_cifar10_task(config: task_kinds.CifarTask, seed: int) -> LearningTask:
     """The task of training images, randomly split among clients; test images are held out."""
     folder = Path(config.path)
     batches = sorted(folder.glob("data_batch_*.bin"))

@@ -25,9 +25,9 @@ from tensorflow_federated.python.simulation.datasets import download
 from fl_audit.errors import InputError
 from fl_audit.tasks.client_text import encode, examples_of, vocabulary_of_words
 from fl_audit.tasks.images import cnn_classifier
-from fl_audit.tasks.kinds import EmnistTask, StackOverflowTask
 from fl_audit.tasks.learning_task import Examples, LearningTask, Population, say_left_out
 from fl_audit.tasks.next_word import next_word_classifier
+from fl_audit.tasks.task_kinds import EmnistTask, StackOverflowTask
 
 Features = Mapping[str, npt.NDArray[Any]]
 """Arrays by name, whose first axis is the example; strings are bytes objects."""
@@ -160,7 +160,7 @@ def load_emnist_task(config: EmnistTask, seed: int) -> LearningTask:
             (28, 28, 1),
             _CLASSES,
             seed,
-            f"share of images of {_HELD_OUT_CLIENTS} test writers right",
+            f"share of the images of {_HELD_OUT_CLIENTS} test writers classified correctly",
         ),
         population=SqliteClients(path, "all_train", _IMAGE, _to_examples, config.max_clients),
         held_out=Examples.concatenate([test.examples(c) for c in range(len(test.client_ids))]),

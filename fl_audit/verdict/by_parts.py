@@ -79,7 +79,7 @@ class SampledCanaries:
             findings = check_poisson(cohorts, len(of_included), rate)
         else:
             findings = (clients_return(cohorts, len(of_included), rate),)
-        return any(not finding.passed for finding in findings)
+        return any(finding.failed for finding in findings)
 
 
 def expected_parts(

@@ -10,7 +10,7 @@ where `noise` is the contribution of the noise at f = 1, and `rest` is everythin
 not change. A canary of any family has a cosine of mean 0 and variance 1 / dim with anything
 independent of it. So an included canary's cosine is drawn without any vector. The lengths of V are
 measured in the rounds of an audit, and predicted in a plan; all else is the same. If the actual
-noise is below the stated one, `rest` is underestimated, but not below what rounds share.
+noise is below the stated one, `rest` is underestimated, but never below the part that rounds share.
 """
 
 import dataclasses
@@ -104,9 +104,9 @@ class VectorExposure:
         return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """Included canaries by equal cosines: number, mean and deviation; None if not Gaussian.
+        """Number, mean and standard deviation of included canaries with equal cosines.
 
-        Cosines in one cell of a grid count as their mean.
+        Cosines in one cell of a grid count as their mean. None if scores are not Gaussian.
         """
         cosines = self._cosines(factor, lengths)
         cells = np.round(cosines * math.sqrt(self.dim) / _ALIKE)

@@ -49,7 +49,7 @@ def verify_chain(
     last = chain.lines[-1].link
     if link is not None and link != last:
         how = (
-            "was written on after it"
+            "was continued after it"
             if link in [line.link for line in chain.lines]
             else "was written anew"
         )
@@ -102,7 +102,7 @@ def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
         read += [*folder.training_outputs(), folder.record, *logs]
     for path in sorted(set(read)):
         if path.name not in known and path.exists():
-            verified.add(path, "was added later: the chain does not know it")
+            verified.add(path, "was added later: the chain does not list it")
 
 
 def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:
@@ -144,7 +144,7 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified
     for row in chain.changed_rows(folder.path):
         changed[row.name].append(row.round)
     if logged and all(len(changed.get(name, ())) == len(chain.rounds) for name in logged):
-        verified.add(folder.chain, "is of another run: no row of any log is the one in it")
+        verified.add(folder.chain, "is of another run: no row of any log matches it")
     for name, rounds in changed.items():
         what = "has changed since it was" if len(rounds) == 1 else "have changed since they were"
         verified.add(name, f"{_rounds(rounds)} {what} logged")
@@ -190,7 +190,7 @@ def _verify_order(folder: RunFolder, chain: Chain, verified: Verified) -> None:
             saved = line.rounds
         elif isinstance(line, Resumed):
             if line.rounds > saved:
-                wrong = f"goes on after round {line.rounds}; the last checkpoint is of {saved}"
+                wrong = f"resumes after round {line.rounds}; the last checkpoint is of {saved}"
             completed = saved = line.rounds
         elif isinstance(line, Scored) and line.rounds != completed:
             wrong = f"has scores of {line.rounds} rounds after round {completed}"

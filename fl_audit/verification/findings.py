@@ -1,6 +1,7 @@
 """The findings of a verification: inconsistencies, and files that could not be recomputed."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,21 +119,18 @@ class Difference:
     kind: Literal["last digits", "words", "lacking", "value"]
 
     def __str__(self) -> str:
-        return f"`{self.place}` is {_short(self.recorded)}, and {_short(self.derived)} follows"
+        return f"`{self.place}` is {_short(self.recorded)}; recomputed: {_short(self.derived)}"
 
 
 _SAME = 1e-9
 """The allowed relative difference in last digits, as between processors or libraries."""
-
-_NEXT_TO_ZERO = 2.0**-50
-"""Where one value is 0, the other may be this large: 1 - x for an x rounded next to 1."""
 
 
 def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:
     """The differences between two values of JSON, in order.
 
     >>> [str(difference) for difference in differences({"a": [1, 2.5]}, {"a": [1, 2.0], "b": None})]
-    ['`a[1]` is 2.5, and 2.0 follows', '`b` is missing, and null follows']
+    ['`a[1]` is 2.5; recomputed: 2.0', '`b` is missing; recomputed: null']
     """
     if isinstance(stated, Mapping) and isinstance(derived, Mapping):
         for key in dict.fromkeys([*derived, *stated]):
@@ -172,9 +170,7 @@ def _kind(stated: Any, derived: Any) -> Literal["last digits", "words", "lacking
     if isinstance(stated, str) and isinstance(derived, str) and " " in derived:
         return "words"
     if isinstance(stated, float) and isinstance(derived, float):
-        small, large = sorted((abs(stated), abs(derived)))
-        allowed = _SAME * large if small else _NEXT_TO_ZERO
-        is_same = abs(stated - derived) <= allowed
+        is_same = math.isclose(stated, derived, rel_tol=_SAME)
         return "last digits" if is_same else "value"
     return "value"
 

@@ -25,7 +25,7 @@ from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanisms import GaussianAdaptive
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.verification.findings import Verified
-from fl_audit.verification.scores import RunScores
+from fl_audit.verification.score_files import RunScores
 
 _ROUNDING = 1e-4
 """A generous bound on the relative rounding of norms and sketches in float32."""
@@ -60,7 +60,7 @@ def verify_metrics(
             if value is not None and logged is not None:
                 is_same = math.isclose(logged, value, rel_tol=1e-6)
             if not is_same:
-                verified.add(path, f"round {index + 1} has {name} {logged}, and {value} follows")
+                verified.add(path, f"round {index + 1} has {name} {logged}; recomputed: {value}")
                 return
 
 
@@ -150,7 +150,12 @@ def _verify_norms(
     products = aggregates.measured[1:, :, 1]
     limits = (1 + _ROUNDING) * np.sqrt(squares[1:] * squares[:-1])
     too_large = np.append(False, (np.abs(products) > limits).any(axis=1))
-    _add_round(folder.aggregates, too_large, "has a product above that of the norms", verified)
+    _add_round(
+        folder.aggregates,
+        too_large,
+        "has an inner product above the product of the norms",
+        verified,
+    )
     if run.record.release.correlation is None:  # else the measures are of whitened aggregates
         differ = ~np.isclose(norms, run.rounds.aggregate_norm, rtol=_ROUNDING, atol=0)
         what = f"has a norm that is not the one in {folder.metrics.name}"
@@ -181,11 +186,11 @@ def _verify_noise(
     counts = rows.exceeding
     between = -np.diff(counts, axis=1, append=0)
     impossible = (counts[:, 0] > rows.dim) | (between < 0).any(axis=1)
-    if not is_on_grid:  # a grid has other ones
+    if not is_on_grid:  # on a grid other counts are possible
         least, most = between @ THRESHOLDS**2, between[:, :-1] @ THRESHOLDS[1:] ** 2
         impossible |= least > (1 + _ROUNDING) * norms**2
         impossible |= (counts[:, -1] == 0) & (most < (1 - _ROUNDING) * norms**2)
-    add(impossible, "counts coordinates above thresholds as no vector of its norm has them")
+    add(impossible, "has counts of coordinates above thresholds that are impossible for its norm")
 
 
 def _add_round(path: Path, wrong: BoolArray, what: str, verified: Verified) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 import tomli_w
 
+from fl_audit.canaries.canary_tables import coin_probability, family_of
 from fl_audit.canaries.pool import draw_included
-from fl_audit.canaries.tables import coin_probability, family_of
 from fl_audit.config import Config
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_recorded
@@ -48,7 +48,7 @@ from fl_audit.run.loop import LiveAudit
 from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verification.findings import Difference, Verified, differences, first_difference
 from fl_audit.verification.rounds import verify_aggregates, verify_metrics
-from fl_audit.verification.scores import RunScores
+from fl_audit.verification.score_files import RunScores
 from fl_audit.version import __version__, code_digest
 
 
@@ -100,7 +100,7 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
     with verified.reading(folder.config):
         values = read_toml(folder.config)
         if read_foreign(folder.config).decode().split() != tomli_w.dumps(values).split():
-            verified.add(folder.config, "has other text than its keys and values")
+            verified.add(folder.config, "has text that is not of its keys and values")
 
 
 def _verify_inputs(
@@ -120,7 +120,10 @@ def _verify_inputs(
         if record.num_clients > most:
             verified.add(folder.record, f"`num_clients` is above the {most} of the config's task")
         if config.audit.replay != folder.replay.exists():
-            lack, more = "is missing: the config asks for it", "is there: the config asks for none"
+            lack, more = (
+                "is missing: the config asks for it",
+                "exists, but the config asks for none",
+            )
             verified.add(folder.replay, lack if config.audit.replay else more)
         for key, path in input_files(config):
             if path.exists() and digest_of(path) != inputs.files.get(key):
@@ -160,7 +163,7 @@ def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str 
     if record.schedule_secret is not None and not folder.schedule_secret.exists():
         return f"rounds are drawn from {folder.schedule_secret.name}, which is not in the folder"
     if isinstance(config.participation, Replay) and not Path(config.participation.path).exists():
-        return f"{config.participation.path}, of which cohorts are, is not there"
+        return f"{config.participation.path}, the log of cohorts, is missing"
     return None
 
 

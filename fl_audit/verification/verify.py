@@ -8,11 +8,11 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.round_chain import Chain
 from fl_audit.verification.chain import verify_chain
-from fl_audit.verification.commitment import verify_commitment
+from fl_audit.verification.committed_run import verify_commitment
 from fl_audit.verification.findings import Verified
 from fl_audit.verification.model import verify_model
 from fl_audit.verification.run import verify_run
-from fl_audit.verification.scores import compare_scores
+from fl_audit.verification.score_files import compare_scores
 
 NOT_SHOWN = (
     "not shown: that rounds, losses, accuracies and a replay are those of a training on these "

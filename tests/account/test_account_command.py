@@ -108,7 +108,7 @@ def test_the_screen_has_every_bound_once(gboard, capsys, monkeypatch):
     printed = capsys.readouterr().out
     lines = printed.splitlines()
     assert len(lines) < 30 and all(len(line) <= 100 for line in lines)
-    assert "a client or canary in 6 at most" in printed
+    assert "at most 6 of a client or canary" in printed
     assert "with or without the schedule" in printed  # rounds are known beforehand
     (exact,) = (line for line in lines if line.startswith("Exact (analytic Gaussian)"))
     assert exact.endswith("≤ 8.527 *")
@@ -139,7 +139,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         ("--set a.b=1", "--set: changes a key of a config"),
         (f"{POISSON_TEXT} --rate 0.1 --delta 1e-5 --separation 3", "--separation: does not fit"),
         (f"{POISSON_TEXT} --rate 2 --delta 1e-5", "--rate 2: must be in (0, 1]"),
-        (f"{POISSON_TEXT} --delta 1e-5", "--rate: --sampling poisson needs it"),
+        (f"{POISSON_TEXT} --delta 1e-5", "--rate: is required with --sampling poisson"),
         ("--rounds 9 --delta 1e-5 --epsilon 0", "--epsilon 0: must be a finite number above 0"),
         (
             "--rounds 9 --delta 1e-5 --epsilon 1 --mechanism tree_aggregation "
@@ -156,7 +156,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         ("{folder} --epsilon 1", "--epsilon: needs a config"),
         (
             "{config} --epsilon 2 --set=mechanism={{kind='none',canary_norm=1.0}}",
-            "--epsilon: mechanism 'none' has no noise to find",
+            "--epsilon: mechanism 'none' adds no noise",
         ),
         (
             "{config} --set participation.client_rounds_at_most=4",

@@ -275,7 +275,7 @@ def test_epsilons_that_are_infinite_or_zero_somewhere_are_met():
 def test_what_cannot_be_met_is_refused():
     with pytest.raises(InputError, match="finite number above 0"):
         noise_multiplier_for(0.0, lambda z: 1 / z)
-    with pytest.raises(InputError, match=r"no noise gives epsilon 0\.5"):
+    with pytest.raises(InputError, match=r"no noise multiplier gives epsilon 0\.5"):
         noise_multiplier_for(0.5, lambda z: 1.0)
 
 

@@ -18,6 +18,8 @@ SLOW = ("CyclicPoisson", "Allocated", "MinSeparation", "BallsInBins")
     [pytest.param(name, marks=pytest.mark.slow if name.startswith(SLOW) else ()) for name in CASES],
 )
 def test_a_release_has_the_epsilons_that_are_recorded(name):
+    if name.startswith("FixedSizeSampling"):
+        pytest.importorskip("dp_accounting", reason="it accounts for samples of fixed size")
     compute, release, delta = CASES[name]
     for found, expected in zip(compute(release, delta), EXPECTED[name], strict=True):
         assert found == (expected and pytest.approx(expected, rel=1e-6))

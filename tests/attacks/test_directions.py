@@ -9,7 +9,6 @@ from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.attacks.own_sums import KeptSums, largest_lengths
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import concentration_of
-from fl_audit.formats.round_logs import DirectionLog
 
 
 def test_what_fits_is_kept_whole():
@@ -107,7 +106,7 @@ def kept(tmp_path, monkeypatch):
     random = np.random.default_rng(3)
     vectors = random.normal(size=(12, 500)).astype(np.float32)
     path, kept = tmp_path / "directions.npy", tmp_path / "kept.npz"
-    log = RoundDirections.of(DirectionLog.create, path, 12, seed=1, dim=500, kept=kept)
+    log = RoundDirections.opened("w+", path, 12, seed=1, dim=500, kept=kept)
     for index, vector in enumerate(vectors):
         log.add(index, vector)
     weights = RoundWeights(random.normal(size=(3, 12)), np.array([0, 1, 2, 1]))

@@ -16,7 +16,6 @@ from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import AtMostNull
 from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
-from fl_audit.formats.round_logs import DirectionLog
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 
@@ -191,8 +190,8 @@ def test_a_round_whose_direction_is_lost_leaves_the_empirical_null(tmp_path):
     for number in (1, 2):
         scorer.score_round(number, random.standard_normal(400))
     # As after a kill between the cosines and the direction of round 2.
-    directions = RoundDirections.of(
-        DirectionLog.open, scorer.folder.round_directions, 2, pool.seed, pool.dim
+    directions = RoundDirections.opened(
+        "r+", scorer.folder.round_directions, 2, pool.seed, pool.dim
     )
     directions.forget(1)
     directions.flush()

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -80,9 +81,9 @@ def test_canaries_that_were_placed_are_not_hidden_by_the_clients_draw(name):
 def test_what_the_log_says_of_canaries_is_believed():
     said, draw = PATTERNS["poisson"]
     own = own_rounds_of(draw(np.random.default_rng(1))).of_canary
-    placed = dataclasses.replace(said, canaries="placed")
+    placed = msgspec.structs.replace(said, canaries="placed")
     assert not are_sampled_alike(placed, own, range(ROUNDS))
-    alike = dataclasses.replace(said, canaries="like_clients")
+    alike = msgspec.structs.replace(said, canaries="like_clients")
     assert are_sampled_alike(alike, _placed("poisson"), range(ROUNDS))
 
 

@@ -147,7 +147,7 @@ def test_what_cannot_be_scored_is_refused_and_nothing_is_written(tmp_path):
     assert scorer.scored_rounds == []
     with pytest.raises(InputError, match="audit: no round is scored yet"):
         scorer.finish()
-    with pytest.raises(InputError, match="final: must be handed over where initial is"):
+    with pytest.raises(InputError, match="final: is required with initial"):
         scorer.finish(initial=good)
     with pytest.raises(InputError, match="final: must have 500 numbers"):
         scorer.finish(final=good[1:])
@@ -253,7 +253,7 @@ def test_a_second_writer_is_refused_until_the_first_has_ended_however_it_did(tmp
             third.score_round(2, aggregates(2)[1])
         writer.kill()
     third.score_round(2, aggregates(2)[1])
-    with pytest.raises(InputError, match="was written after it was opened here; open it again"):
+    with pytest.raises(InputError, match="was changed after it was opened here; open it again"):
         opened_before.score_round(2, aggregates(2)[1])
     chain = read_chain(third.folder.chain)
     chain.check(third.folder.chain)

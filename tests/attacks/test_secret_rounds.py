@@ -188,7 +188,7 @@ def attacker(tmp_path, family="gaussian", sampling=None, leak=0.0):
     random = np.random.default_rng(8)
     present = PoissonSampling(0.25).draw(ROUNDS, COUNT, random) & pool.included
     common = random.standard_normal(DIM)
-    log = CosineLog.create(tmp_path / "cosines.npy", ROUNDS, COUNT)
+    log = CosineLog.opened("w+", tmp_path / "cosines.npy", ROUNDS, COUNT)
     directions = RoundDirections.unnamed(ROUNDS, pool.seed, DIM)
     for index in range(ROUNDS):
         aggregate = (random.standard_normal(DIM) + common).astype(np.float32)

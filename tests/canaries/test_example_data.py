@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.canaries.tables import wrong_labels
+from fl_audit.canaries.canary_tables import wrong_labels
 
 CLASSES = 7
 

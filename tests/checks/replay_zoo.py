@@ -80,10 +80,6 @@ def server(
     return of_round
 
 
-SUM = server(noise=lambda random: zeros())
-"""The sum of clipped updates over n, without its noise."""
-
-
 def unscaled_sum(updates, part=clipped):
     return summed([part(update) for update in updates])
 
@@ -466,10 +462,6 @@ def first_counts_double(state, updates, random):
 def longest_counts_double(state, updates, random):
     longest = sorted(updates, key=norm_of)[-1:]
     return server()(state, [*updates, *longest], random)
-
-
-def poisoned(state, updates, random):
-    return server()(state, updates, random)
 
 
 def batch_statistics(state, updates, random):

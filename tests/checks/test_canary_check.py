@@ -72,4 +72,4 @@ def test_a_check_that_is_merely_wide_says_how_many_participations_would_do():
 def test_longer_canaries_are_explained_by_how_much_longer(share, causes):
     found = check_canaries(part(share, 5.0, COUNT), part(0.0, 5.0, COUNT), {})
     assert found.state == "not_arrived"
-    assert f"longer than a client may be ({causes}" in found.fault
+    assert f"longer than a client's update may be ({causes}" in found.fault

@@ -41,7 +41,7 @@ def test_a_clip_per_variable_is_named_by_the_canary_check(tmp_path):
     found = folder_canary_check(folder, folder_statistics(folder))
     assert found.state == "not_arrived"
     assert found.is_longer
-    assert "longer than a client may be" in found.reason
+    assert "longer than a client's update may be" in found.reason
 
 
 @pytest.mark.parametrize("name", UNSEEN)

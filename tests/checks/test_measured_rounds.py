@@ -9,6 +9,7 @@ import pytest
 from fl_audit.checks import AggregateLog, MechanismWatch, check_aggregates, measure
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import mode_after
 from tests.checks.conftest import CLIP_NORM, ROUNDS, SIZES, STDDEV, aggregates_of, signal
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "checks.md"
@@ -29,7 +30,7 @@ def test_a_log_on_disk_gives_the_same_checks(tmp_path):
     random = np.random.default_rng(2)
     vectors = random.normal(0, STDDEV, (ROUNDS, sum(SIZES))).astype(np.float32)
     in_memory = MechanismWatch(SIZES)
-    log = AggregateLog.at_round(0, RunFolder(tmp_path), ROUNDS + 1, SIZES)
+    log = AggregateLog.opened("w+", RunFolder(tmp_path), ROUNDS + 1, SIZES)
     on_disk = MechanismWatch(SIZES, log)
     for vector in vectors:
         for watch in (in_memory, on_disk):
@@ -41,7 +42,7 @@ def test_who_goes_on_with_a_log_writes_behind_it_and_has_no_checks(tmp_path):
     random = np.random.default_rng(3)
     vectors = random.normal(0, STDDEV, (2, sum(SIZES))).astype(np.float32)
     for completed, vector in enumerate(vectors):
-        log = AggregateLog.at_round(completed, RunFolder(tmp_path), 2, SIZES)
+        log = AggregateLog.opened(mode_after(completed), RunFolder(tmp_path), 2, SIZES)
         watch = MechanismWatch(SIZES, log, completed)
         watch.see_round(vector, noise_stddev=STDDEV, norm_bound=CLIP_NORM)
         log.flush()
@@ -92,14 +93,14 @@ def test_measures_every_variable_in_float64():
 
 def test_a_log_goes_on_where_it_was(tmp_path):
     folder, sizes = RunFolder(tmp_path), (3, 1)
-    first = AggregateLog.at_round(0, folder, 3, sizes)
+    first = AggregateLog.opened("w+", folder, 3, sizes)
     noise = np.arange(first.noise().shape[1], dtype=np.float32)
     first.write_round(0, np.array([[1.0, np.nan], [2.0, np.nan]]), noise)
     first.flush()
-    second = AggregateLog.at_round(1, folder, 3, sizes)
+    second = AggregateLog.opened("r+", folder, 3, sizes)
     second.write_round(1, np.array([[3.0, 4.0], [5.0, 6.0]]), 2 * noise)
     second.flush()
-    log = AggregateLog.read(folder, 3, sizes)
+    log = AggregateLog.opened("r", folder, 3, sizes)
     np.testing.assert_array_equal(log.measured()[:2, :, 0], [[1, 2], [3, 5]])
     np.testing.assert_array_equal(log.noise()[:2], [noise, 2 * noise])
     assert np.isnan(log.measured()[2]).all() and np.isnan(log.noise()[2]).all()
@@ -108,21 +109,21 @@ def test_a_log_goes_on_where_it_was(tmp_path):
 @pytest.mark.parametrize("name", ["aggregates.npy", "round_noise.npy"])
 @pytest.mark.parametrize("shape", [(2, 2, 2), (3, 1, 2), (3, 2)])
 def test_a_log_of_another_run_is_refused(tmp_path, shape, name):
-    AggregateLog.at_round(0, RunFolder(tmp_path), 3, (3, 1)).flush()
+    AggregateLog.opened("w+", RunFolder(tmp_path), 3, (3, 1)).flush()
     np.save(tmp_path / name, np.zeros(shape))
     with pytest.raises(InputError, match=rf"{name}: holds float64 of shape .*, must be"):
-        AggregateLog.at_round(1, RunFolder(tmp_path), 3, (3, 1))
+        AggregateLog.opened("r+", RunFolder(tmp_path), 3, (3, 1))
 
 
 @pytest.mark.parametrize(
     ("name", "what"), [("aggregates.npy", "aggregates"), ("round_noise.npy", "noise")]
 )
 def test_what_is_no_log_is_refused(tmp_path, name, what):
-    AggregateLog.at_round(0, RunFolder(tmp_path), 3, (3, 1)).flush()
+    AggregateLog.opened("w+", RunFolder(tmp_path), 3, (3, 1)).flush()
     path = tmp_path / name
     path.unlink()
     with pytest.raises(InputError, match=rf"{name}: is not a log of {what}"):
-        AggregateLog.read(RunFolder(tmp_path), 3, (3, 1))
+        AggregateLog.opened("r", RunFolder(tmp_path), 3, (3, 1))
     path.write_bytes(b"\x93NUMPY\x01")
     with pytest.raises(InputError, match=rf"{name}: is not a log of {what}"):
-        AggregateLog.read(RunFolder(tmp_path), 3, (3, 1))
+        AggregateLog.opened("r", RunFolder(tmp_path), 3, (3, 1))

@@ -19,25 +19,12 @@ from replay_zoo import (
     server,
 )
 
-from fl_audit.checks import Finding, Promise, read_replay, replay_round, write_replay
+from fl_audit.checks import Promise, read_replay, replay_round, write_replay
+from fl_audit.checks.check import compared
 from fl_audit.errors import InputError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
 ZOO = {member.name: member for member in (*RIGHT, *WRONG)}
-QUESTIONS = (
-    "repeatable",
-    "one_client",
-    "clip",
-    "unlike",
-    "denominator",
-    "not_finite",
-    "every_client",
-    "memory",
-    "noise_length",
-    "noise_echo",
-    "noise_resolution",
-    "noise_next",
-)
 UNTOLD = {
     "fixed point, drawn before the noise": {"denominator"},
     "the largest coordinates alone": {"every_client"},
@@ -122,7 +109,7 @@ def test_a_grid_is_named_and_counted_as_rounding():
     found = replayed(fixed_point(lambda random: random.spawn(1)[0], 2.0**-6))
     assert found.passed, str(found)
     held = finding(found, "clip")
-    assert "with its rounding to a grid of 0.0156" in held.measured
+    assert "including rounding to a grid of 0.0156" in held.measured
     assert 1.02 < held.ratio < 1.2
 
     def long(update):
@@ -152,7 +139,9 @@ def test_rounds_that_a_server_refuses_are_not_told():
 
     found = replayed(refusing)
     assert found.passed
-    assert "the server refuses it (ValueError: too many)" in str(finding(found, "denominator"))
+    assert "the server refuses this cohort (ValueError: too many)" in str(
+        finding(found, "denominator")
+    )
     assert found.inconclusive == ("denominator", "not_finite")
 
     def failing(state, updates, random):
@@ -186,8 +175,10 @@ def test_promises_are_checked(change):
 
 def test_the_file_of_a_replay(tmp_path):
     path = tmp_path / "replay.json"
-    wrong = Finding("clip", "it clips", "it does not", -math.inf, 2, math.inf)
-    unsure = Finding("memory", "it forgets", "who knows", 0.0, None, 1.0, False, 0.5)
+    wrong = compared("clip", "it clips", "it does not", log_p=-math.inf, variable=2, ratio=math.inf)
+    unsure = compared(
+        "memory", "it forgets", "who knows", is_conclusive=False, detectable_ratio=0.5
+    )
     write_replay(path, [wrong, unsure])
     assert read_replay(path) == (wrong, unsure)
 

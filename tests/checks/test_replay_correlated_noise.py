@@ -52,7 +52,7 @@ def test_a_right_one_holds(name, rounds):
     assert found.passed, found
     by_name = {finding.name: finding for finding in found.findings}
     assert by_name["noise_rounds"].is_conclusive
-    assert "would have been seen" in by_name["noise_rounds"].measured
+    assert "would have been detected" in by_name["noise_rounds"].measured
     assert set(found.inconclusive) <= {"not_finite"}
 
 

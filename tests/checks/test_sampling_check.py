@@ -50,7 +50,7 @@ def every_twentieth(random):
 
 def failed(cohorts):
     found = check_poisson(cohorts, CLIENTS, COHORT / CLIENTS)
-    return {finding.name for finding in found if not finding.passed}
+    return {finding.name for finding in found if finding.failed}
 
 
 def test_poisson_cohorts_pass():

@@ -16,6 +16,7 @@ from fl_audit.checks.whitening import (
     past_weights,
 )
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.round_logs import mode_after
 from tests.checks.correlated_servers import (
     BANDS,
     BOUND,
@@ -138,7 +139,7 @@ def test_a_watch_that_was_interrupted(name, tmp_path):
     made = RIGHT[name](0)
     folder = RunFolder(tmp_path)
     for first, last in ((0, 9), (9, ROUNDS)):
-        log = AggregateLog.at_round(first, folder, ROUNDS, (DIM,))
+        log = AggregateLog.opened(mode_after(first), folder, ROUNDS, (DIM,))
         watch = MechanismWatch((DIM,), log, first, correlation=made.correlation)
         for index in range(first, last):
             watch.measure_round(

@@ -277,7 +277,7 @@ def test_a_bad_folder_is_one_line_and_status_2(argv, message, log_folder, capsys
 
 def test_a_statistic_of_a_file_is_refused(scores_csv, capsys):
     assert main(["estimate", scores_csv, "--delta", "0", "--statistic", "max"]) == 2
-    assert "--statistic: is about a folder; " in capsys.readouterr().err
+    assert "--statistic: chooses among a folder's statistics; " in capsys.readouterr().err
 
 
 BAD = [
@@ -322,7 +322,7 @@ BAD = [
     (["estimate", "nowhere.csv", "--delta", "0"], "nowhere.csv: cannot be read: No such file"),
     (["estimate", "nowhere.csv"], "nowhere.csv: cannot be read: No such file or directory"),
     (["estimate", "{beside}/nothing"], "nothing: holds neither pool.json (a log) nor scores_"),
-    (["estimate", "{beside}/a.toml"], "a.toml: is a config, without scores; `fl-audit run "),
+    (["estimate", "{beside}/a.toml"], "a.toml: is a config, which has no scores; `fl-audit run "),
     (["plan", "{beside}/run"], "run: cannot be read: Is a directory; give "),
     (["plan", "{beside}/nothing"], "nothing: cannot be read: Is a directory\n"),
     ([*ONE_RUN, "--guesses", "101"], "guesses (r) must be in [0, 100]"),

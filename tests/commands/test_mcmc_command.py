@@ -31,7 +31,7 @@ def test_chains_that_have_not_come_together_are_warned_of(counts_csv, capsys):
     chain = ["--correlated", "--draws", "64", "--burn-in", "0"]
     assert main(["mcmc", counts_csv, "--delta", "1e-5", *chain]) == 0
     printed = capsys.readouterr()
-    assert "the chains have not come together" in printed.err
+    assert "the chains have not converged" in printed.err
     assert "effective sample size" in printed.out
 
 

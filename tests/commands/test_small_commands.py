@@ -14,7 +14,7 @@ from fl_audit.cli import main
 from fl_audit.config.file import load_config, parse_config
 from fl_audit.config.starting_point import starting_config
 from fl_audit.extras import EXTRA_OF
-from fl_audit.tasks.kinds import TASKS
+from fl_audit.tasks.task_kinds import TASKS
 
 
 def test_version_is_that_of_the_package(capsys):

@@ -196,7 +196,7 @@ def test_baselines_without_canaries_are_named_once_and_are_no_copies(make_run):
     none = {"run.num_canaries": 0, "run.num_included": 0, "statistics": {}}
     first, second = (make_run(f"b{seed}", none | {"config.seed": seed}) for seed in (2, 3))
     (warning,) = warnings_of(make_run("a"), first, second)
-    assert warning == f"Without canaries, and so for accuracy alone: {first}, {second}."
+    assert warning == f"Without canaries, so compared by accuracy alone: {first}, {second}."
 
 
 # The Pareto front against its definition, pair by pair.

@@ -12,9 +12,9 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.report.patterns import (
     Detection,
     PatternAttacker,
+    PatternTable,
     differences,
     mean_auc,
-    pattern_answers,
 )
 
 
@@ -54,7 +54,7 @@ def test_the_table_and_the_sentence(make_run):
     text = "\n".join(brief_lines(found))
     words = " ".join(text.split())
     for attacker in ("without the schedule", "with the final model"):
-        none = f"To an attacker {attacker}: no pattern leaks detectably less than another (AUC 0."
+        none = f"To an attacker {attacker}: no detectable difference (AUC 0."
         assert none in words
     rows = [line for line in text.splitlines() if "0." in line and "…" in line]
     assert len(rows) == 4
@@ -66,8 +66,24 @@ def test_the_table_and_the_sentence(make_run):
 def test_the_answer_names_the_least_and_the_most_with_those_not_told_apart():
     random = np.random.default_rng(5)
     made = tuple(detection(shift, random, 2_000) for shift in (0.5, 3.0, 1.5, 0.52))
-    head, answer = pattern_answers([PatternAttacker("with x", "s", made)], "5 rounds each", 0.95)
-    assert head == "Which pattern leaks least (5 rounds each)?"
-    least = r"least “0\.52?” or “0\.52?” \(AUC 0\.6\d\d to 0\.6\d\d; chance [a-z ]+\)"
+    table = PatternTable((PatternAttacker("with x", "s", made),), "5 rounds each", 0.95)
+    head, answer = table.question, table.answers[0].words
+    assert table.lines()[0] == head == "Which pattern leaks least (5 rounds each)?"
+    least = r"least “0\.52?” or “0\.52?” \(AUC 0\.6\d\d to 0\.6\d\d\)"
     most = r"most “3\.0” \(AUC 0\.98\d\)"
-    assert re.fullmatch(f"To an attacker with x: {least}, {most}\\.", answer), answer
+    assert re.fullmatch(f"To an attacker with x: {least}; {most}\\.", answer), answer
+
+
+def found(label: str, auc: float, deviation: float, upper: float) -> Detection:
+    return Detection(label, upper, None, auc, deviation, 1.0)
+
+
+def test_a_pattern_between_is_no_winner_and_the_largest_bound_is_named():
+    """The first and the last differ alone; the first has the largest upper bound."""
+    made = (found("a", 0.6, 0.1, 9.0), found("b", 0.66, 0.4, 5.0), found("c", 0.75, 0.1, 5.0))
+    (answer,) = PatternTable((PatternAttacker("with x", "s", made),), "", 0.95).answers
+    assert [d.label for d in (*answer.least, *answer.most, *answer.unclear)] == ["a", "c", "b"]
+    assert answer.words == (
+        "To an attacker with x: least “a” (AUC 0.600; on average only, as its upper bound is "
+        "larger: ε ≤ 9.00); most “c” (AUC 0.750); not distinguished from either: “b”."
+    )

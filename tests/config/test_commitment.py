@@ -9,24 +9,20 @@ import pytest
 
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.config.commitment import (
-    begin_try,
     check_committed,
-    check_same_try,
     commitment_to,
     committed_keys,
-    list_try,
     make_commitment,
     open_commitment,
     opening_of,
     read_nonce,
-    read_tries,
-    read_try,
     recorded_keys,
     tries_of,
     write_commitment,
 )
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.config.inputs import Inputs, write_recorded_inputs
+from fl_audit.config.tries import begin_try, check_same_try, list_try, read_tries, read_try
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import ChainWriter
@@ -91,10 +87,10 @@ def test_the_opening_is_for_its_owner_alone(committed):
 
 
 def test_a_commitment_is_never_replaced(committed):
-    with pytest.raises(InputError, match=r"is there already; a commitment is never replaced"):
+    with pytest.raises(InputError, match=r"exists already, and a commitment is never replaced"):
         write_commitment(committed, commitment_to(_config(), INPUTS))
     committed.unlink()
-    with pytest.raises(InputError, match=r"commitment\.json\.opening: is there already"):
+    with pytest.raises(InputError, match=r"commitment\.json\.opening: exists already"):
         write_commitment(committed, commitment_to(_config(), INPUTS))
 
 

@@ -56,6 +56,8 @@ def test_types_are_words():
     assert type_words(bounded | None) == "number in (0, 2]"
     assert type_words(typing.Annotated[float, msgspec.Meta(ge=0)]) == "number ≥ 0"
     assert type_words(typing.Annotated[int, msgspec.Meta(lt=5)]) == "integer < 5"
+    even = msgspec.Meta(ge=4, multiple_of=2)
+    assert type_words(typing.Annotated[int, even]) == "integer ≥ 4 and even"
     assert type_words(PositiveInt) == "integer ≥ 1"  # its limit is said once, above all tables
     assert type_words(tuple[int, ...]) == "list (integer)"
     assert type_words(tuple[tuple[float, int], ...]) == "list ([number, integer])"

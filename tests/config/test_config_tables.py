@@ -6,7 +6,7 @@ import pytest
 
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import statistics_of
-from fl_audit.canaries.tables import coin_probability
+from fl_audit.canaries.canary_tables import coin_probability
 from fl_audit.config import (
     Bernoulli,
     Canaries,
@@ -287,8 +287,8 @@ def test_what_does_not_fit_is_one_line(tmp_path, audit, message):
             },
             "before 'window' has seen",
         ),
-        ({"claimed_epsilon": 2.0, "verdict_statistic": "max"}, "'max' leaves out"),
-        ({"claimed_epsilon": 2.0, "verdict_method": "one_run_valid"}, "'one_run_valid' leaves out"),
+        ({"claimed_epsilon": 2.0, "verdict_statistic": "max"}, "got 'max'"),
+        ({"claimed_epsilon": 2.0, "verdict_method": "one_run_valid"}, "got 'one_run_valid'"),
     ],
 )
 def test_what_the_live_verdict_needs(keys, message):
@@ -305,7 +305,7 @@ def test_live_test_and_final_tests_share_the_level():
 @pytest.mark.parametrize(
     ("participation", "family", "message"),
     [
-        (Bernoulli(rounds=12, clients_per_round=5), "gaussian", "clients are sampled"),
+        (Bernoulli(rounds=12, clients_per_round=5), "gaussian", "the sampling of clients"),
         (EveryRound(rounds=12), "gaussian", "up to 12 rounds"),
     ],
 )

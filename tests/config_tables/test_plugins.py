@@ -18,7 +18,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.text_files import parse_toml
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.participation import PATTERNS
-from fl_audit.tasks.kinds import TASKS
+from fl_audit.tasks.task_kinds import TASKS
 from tests.config_tables.plugins_page import of_page, write_page
 from tests.engines.toy_engine import MeanOfVectors
 

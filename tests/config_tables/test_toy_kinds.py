@@ -19,7 +19,7 @@ from fl_audit.participation.placement import spread
 from fl_audit.participation.schedule import Attendance, Roster, Schedule
 from fl_audit.report.words import run_facts
 from fl_audit.tasks import load_task
-from fl_audit.tasks.kinds import TASKS, Task, TaskKind
+from fl_audit.tasks.task_kinds import TASKS, Task, TaskKind
 
 
 class OddAndEven(Table, Participation, frozen=True, tag_field="kind", tag="odd_and_even"):

@@ -17,7 +17,6 @@ from fl_audit.config_tables import Table
 from fl_audit.engines.engine import Engine, TrainedRound, as_vector
 from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 from fl_audit.seeds import Stream, generator
-from fl_audit.tasks.kinds import TASKS, Task, TaskKind
 from fl_audit.tasks.learning_task import (
     NO_CLASS,
     Examples,
@@ -25,6 +24,7 @@ from fl_audit.tasks.learning_task import (
     LearningTask,
     Model,
 )
+from fl_audit.tasks.task_kinds import TASKS, Task, TaskKind
 
 
 class VectorsTask(Table, Task, frozen=True, tag_field="kind", tag="vectors"):

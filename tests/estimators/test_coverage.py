@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fl_audit.errors import InputError
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.known_mechanisms import (
     bounds_on,
@@ -166,6 +167,12 @@ def test_valid_bounds_cover_every_mechanism(epsilon, num_canaries):
 def test_bounds_for_gaussian_mechanisms_cover_them(epsilon, num_canaries):
     for dim in (None, 10**6):
         check(gaussian(epsilon, 1e-5, dim), FOR_GAUSSIANS, num_canaries, runs=500)
+
+
+@pytest.mark.parametrize("inclusion", ["pairs", "fixed_half"])
+def test_an_odd_number_of_canaries_is_in_no_pairs(inclusion):
+    with pytest.raises(InputError, match=f"must be even with {inclusion}, got 7"):
+        check(laplace(1.0), ["one_run_valid"], 7, runs=1, inclusion=inclusion)
 
 
 @pytest.mark.sampled(1)

@@ -14,7 +14,6 @@ from fl_audit.estimators.distributions import (
     Gaussian,
     closed_form_null,
 )
-from tests.seeds_tried import examples
 
 
 def exact_cosine_sf(dim: int, x: Fraction) -> Fraction:
@@ -94,8 +93,6 @@ def test_closed_form_null_changes_at_the_papers_dimension():
 
 DIMS = [2, 3, 10, 50, 101, 999, 1000, 10**5, 4050748, 10**9, 10**15]
 DEVIATIONS = [0, 1e-6, 0.5, 1, 2.999, 3.001, 5, 20, 37, 40]
-
-steady = examples(60)
 
 
 def exact_log_sf(dim, cosine):

@@ -3,6 +3,7 @@
 import itertools
 from typing import get_args
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ from fl_audit.estimators import (
     remove_method,
     valid_methods,
 )
+from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null
 from fl_audit.estimators.result import (
     IF_GAUSSIAN,
     METHOD_GROUPS,
@@ -25,12 +27,30 @@ from fl_audit.estimators.result import (
     Kind,
     ValidFor,
 )
+from fl_audit.verification.findings import differences
 
 SETTING = AuditSetting(CanaryScores([0.5, 1.0], [0.0, 0.25]), 1e-5, 0.95)
 
 
 def made(method="toy", kind="lower_bound", valid_for=None):
     return Estimate(method, kind, 1.0, "Nothing.", "Nothing.", "None.", valid_for=valid_for)
+
+
+@pytest.mark.parametrize("shift", [1.0, 40.0])
+@pytest.mark.parametrize("method", METHODS)
+def test_last_digits_of_scores_move_only_last_digits_of_results(method, shift):
+    """Functions of other libraries round otherwise: what they give has to be the same."""
+    random = np.random.default_rng(3)
+    included, excluded = random.normal(size=(2, 150, 20)).max(axis=2)
+    included = np.maximum(included, random.normal(shift, 1 + 0.01 * shift, 150))
+    null = Null(tail=LargestOfRoundsNull((GaussianCanaryNull(10**4),) * 20), dim=10**4)
+    results = [
+        msgspec.to_builtins(METHODS[method](AuditSetting(scores, 1e-3, 0.95, null)))
+        for scores in (
+            CanaryScores(included * unit, excluded * unit) for unit in (0.01, 0.01 * (1 + 2**-50))
+        )
+    ]
+    assert {one.kind for one in differences(*results)} <= {"last digits"}
 
 
 def test_the_mapping_cannot_be_changed_but_by_registering():

@@ -1,17 +1,8 @@
 """Bugs of noise at the client: what devices send, and what finds it."""
 
-import numpy as np
 import pytest
 
 from experiments.broken_mechanisms.client_noise import BUGS, audited
-from experiments.broken_mechanisms.servers import SHAPES
-
-
-def _sent(name: str) -> np.ndarray:
-    """What nine clients with nothing to send upload, float64 of shape (9, d)."""
-    nothing = [[np.zeros(shape) for shape in SHAPES]] * 9
-    sent = BUGS[name](nothing, np.random.default_rng(1))
-    return np.array([np.concatenate([part.ravel() for part in upload]) for upload in sent])
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ def log_cdf(distribution: GaussianMixture, x: float) -> float:
         return float(mpmath.log(mpmath.fsum(parts)))
 
 
-@pytest.mark.parametrize("x", [-60.0, -5.0, -1.9, 0.0, 3.3])
+@pytest.mark.parametrize("x", [-60.0, -1.9, 3.3])
 @pytest.mark.parametrize("distribution", [TWO, THREE])
 def test_tails_by_mpmath(distribution, x):
     assert float(distribution.logcdf(x)) == pytest.approx(log_cdf(distribution, x), rel=1e-12)

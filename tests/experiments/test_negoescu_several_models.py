@@ -31,7 +31,7 @@ def test_two_kinds_of_models_have_the_average_of_their_rates():
     assert found.epsilon == pytest.approx(epsilon_of(RATES, fnr, 1e-3), abs=2e-3)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_theorem_2_holds_exactly_of_samples(seed):
     """log mean exp of the models' own values at the same rates is no smaller, by Jensen."""
     rng = np.random.default_rng(seed)

@@ -1,6 +1,7 @@
 """Every program of ours that a page or the Makefile calls starts as it is printed there."""
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -13,17 +14,32 @@ import pytest
 from tests.tests_of_docs import PAGES, ROOT, indented_blocks
 
 STARTED = """
-import argparse, runpy, sys
+import argparse, json, runpy, sys, traceback
+
+class Taken(Exception):
+    pass
 
 def taken(parser, *words, **how):
     parse(parser, *words, **how)
-    sys.exit()
+    raise Taken
 
 parse, argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_args, taken
-module, has_parser, *sys.argv[1:] = sys.argv[1:]
-runpy.run_module(module, run_name="__main__" if has_parser == "True" else "imported")
+for module, has_parser, *words in json.load(sys.stdin):
+    sys.argv[1:] = words
+    try:
+        runpy.run_module(module, run_name="__main__" if has_parser else "imported")
+    except Taken:
+        pass
+    except (Exception, SystemExit):
+        print(json.dumps([[module, *words], traceback.format_exc()]), flush=True)
+    for name in [name for name in sys.modules if name.startswith(("experiments", "benchmarks"))]:
+        del sys.modules[name]
+print("to its end")
 """
-"""Starts a program with its words until its parser has taken them; imports one without a parser."""
+"""Starts programs with their words until their parsers have taken them; imports those without one.
+
+All in one process, in which TensorFlow and JAX are imported once.
+"""
 
 OF_OTHERS = r"(?:fml|fbm|wild|\.venv-\w+)/bin/"
 """Environments with packages of others, which pages make first."""
@@ -85,20 +101,14 @@ RUN_BY_NO_OTHER_TEST = (
     *("production.common_direction", "production.strategies_at_one_epsilon"),
     "yildirim2025_table1.run",
 )
-SECONDS = 40
+SECONDS = 15
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "call",
-    [
-        call
-        for call in printed()
-        if any(f"{name} " in f"{call} " for name in RUN_BY_NO_OTHER_TEST) and "DATA" not in call
-    ],
-)
-def test_it_runs_as_printed_to_its_end_or_for_some_seconds(call, tmp_path):
-    _, *words = shlex.split(call)
+@pytest.mark.parametrize("program", RUN_BY_NO_OTHER_TEST)
+def test_it_runs_as_printed_to_its_end_or_for_some_seconds(program, tmp_path):
+    calls = [call for call in printed() if f"{program} " in f"{call} " and "DATA" not in call]
+    _, *words = shlex.split(calls[0])
     with subprocess.Popen(
         [sys.executable, *words],
         cwd=tmp_path,
@@ -107,32 +117,39 @@ def test_it_runs_as_printed_to_its_end_or_for_some_seconds(call, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    ) as program:
+    ) as process:
         try:
-            _, errors = program.communicate(timeout=SECONDS)
+            _, errors = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(program.pid, signal.SIGKILL)
-            _, errors = program.communicate()
-        ended = program.returncode
+            os.killpg(process.pid, signal.SIGKILL)
+            _, errors = process.communicate()
+        ended = process.returncode
     if missing := _of_another_environment(errors):
         pytest.skip(f"{missing} is in an environment of its own")
     assert "Traceback" not in errors and ended in (0, -signal.SIGKILL), errors
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", [call for call in printed() if not re.match(OF_OTHERS, call)])
-def test_it_starts_and_takes_the_words_that_are_printed(call):
-    file, words = _file_and_words(call)
-    module = file.removesuffix(".py").replace("/", ".").removesuffix(".__main__")
-    has_parser = "ArgumentParser(" in (ROOT / file).read_text(encoding="utf-8")
+def test_all_start_and_take_the_words_that_are_printed():
+    calls = []
+    for call in printed():
+        if re.match(OF_OTHERS, call):
+            continue
+        file, words = _file_and_words(call)
+        module = file.removesuffix(".py").replace("/", ".").removesuffix(".__main__")
+        calls.append(
+            [module, "ArgumentParser(" in (ROOT / file).read_text(encoding="utf-8"), *words]
+        )
     done = subprocess.run(
-        [sys.executable, "-c", STARTED, module, str(has_parser), *words],
+        [sys.executable, "-c", STARTED],
         cwd=ROOT,
+        input=json.dumps(calls),
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    if missing := _of_another_environment(done.stderr):
-        pytest.skip(f"{missing} is in an environment of its own")
-    assert done.returncode == 0, done.stderr
+    *failed, last = done.stdout.splitlines()
+    assert last == "to its end", done.stderr
+    failed = [json.loads(line) for line in failed if line.startswith("[[")]
+    assert not [one for one in failed if not _of_another_environment(one[1])], done.stderr

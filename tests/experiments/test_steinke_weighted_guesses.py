@@ -31,10 +31,8 @@ def enumerated_tail(weights: list[float], v: float, epsilon: float) -> float:
     )
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, 6.0])
-@pytest.mark.parametrize(
-    "weights", [[1.0], [0.25, 0.5, 1.0], [0.3, 0.3, 0.9, 0.6, 0.6], [0.1] * 6 + [0.7] * 5]
-)
+@pytest.mark.parametrize("epsilon", [0.0, 6.0])
+@pytest.mark.parametrize("weights", [[0.25, 0.5, 1.0], [0.1] * 6 + [0.7] * 5])
 def test_lattice_weights_are_exact(weights, epsilon):
     lattice = LatticeWeights.of(weights, unit=0.05)
     v = np.linspace(0, sum(weights) + 0.05, 40)
@@ -42,8 +40,7 @@ def test_lattice_weights_are_exact(weights, epsilon):
     assert lattice.tail(v, epsilon) == pytest.approx(exact, rel=1e-11, abs=1e-300)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
-@pytest.mark.parametrize("v", [0, 50, 75, 100])
+@pytest.mark.parametrize(("v", "delta"), [(0, 0.0), (50, 1e-5), (75, 1e-3), (100, 0.0)])
 def test_equal_weights_are_corollary_5_4(v, delta):
     equal = LatticeWeights.of(np.ones(100), unit=1.0)
     for epsilon in (0.0, 1.0, 50.0):
@@ -99,9 +96,10 @@ def best_chance(weights: list[float], v: float, epsilon: float, delta: float) ->
     return -found.fun
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1.0])
-@pytest.mark.parametrize("delta", [0.0, 0.02, 0.2])
-@pytest.mark.parametrize("weights", [[1.0, 1.0], [0.5, 1.0], [0.25, 1.0], [0.25, 0.5, 0.5]])
+@pytest.mark.parametrize("delta", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("weights", "epsilon"), [([1.0, 1.0], 0.0), ([0.25, 1.0], 1.0), ([0.25, 0.5, 0.5], 1.0)]
+)
 def test_no_mechanism_exceeds_the_p_value(weights, delta, epsilon):
     lattice, m = LatticeWeights.of(weights, unit=0.25), len(weights)
     norms = Norms(sum(weights), math.hypot(*weights))

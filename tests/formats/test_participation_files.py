@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import (
+    Participation,
     read_participation,
+    write_participation,
 )
 
 
@@ -22,21 +25,21 @@ def test_a_claim_counts_on_sampling_where_somebody_is_drawn_unless_it_is_said_no
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ([], "must be an object with the keys sampling, probability"),
-        ({}, "lacks the key 'sampling'"),
-        ({"sampling": "none", "client_round": 3}, "unknown key 'client_round': .*client_rounds"),
+        ([], "must be a table, got a list"),
+        ({}, "lacks the key `sampling`"),
+        ({"sampling": "none", "client_round": 3}, "unknown key `client_round`; .*client_rounds"),
         ({"sampling": "poison"}, "sampling: must be one of none, .*mean .poisson"),
-        ({"sampling": "poisson", "probability": 1.5}, "probability: must be a number in"),
-        ({"sampling": "poisson", "probability": "0.1"}, "probability: must be a number in"),
-        ({"sampling": "none", "client_rounds": 0}, "client_rounds: must be a whole number"),
-        ({"sampling": "none", "client_rounds": True}, "client_rounds: must be a whole number"),
-        ({"sampling": "none", "client_rounds": 2.5}, "client_rounds: must be a whole number"),
-        ({"sampling": "none", "client_weight": -1}, "client_weight: must be a number above 0"),
+        ({"sampling": "poisson", "probability": 1.5}, "`probability`: must be a number of at most"),
+        ({"sampling": "poisson", "probability": "0.1"}, "`probability`: must be a number, got te"),
+        ({"sampling": "none", "client_rounds": 0}, "`client_rounds`: must be a whole number of at"),
+        ({"sampling": "none", "client_rounds": True}, "`client_rounds`: must be a whole number"),
+        ({"sampling": "none", "client_rounds": 2.5}, "`client_rounds`: must be a whole number"),
+        ({"sampling": "none", "client_weight": -1}, "`client_weight`: must be a number above 0"),
         ({"sampling": "cyclic_poisson", "probability": 0.1}, "separation: must be given if"),
         ({"sampling": "random_allocation"}, "client_rounds: must be given if"),
-        ({"sampling": "balls_in_bins", "separation": 0}, "separation: must be a whole number"),
-        ({"sampling": "poisson", "canaries": "alike"}, "canaries: must be like_clients, placed"),
-        ({"sampling": "none", "claim_counts_on_sampling": 1}, "must be true or false, got 1"),
+        ({"sampling": "balls_in_bins", "separation": 0}, "`separation`: must be a whole number of"),
+        ({"sampling": "poisson", "canaries": "alike"}, "`canaries`: unknown 'alike'"),
+        ({"sampling": "none", "claim_counts_on_sampling": 1}, "must be true or false, got a whole"),
         ({"sampling": "none", "claim_counts_on_sampling": True}, "must be false where sampling"),
     ],
 )
@@ -47,3 +50,16 @@ def test_what_is_wrong_is_named_in_one_line(tmp_path, fields, message):
         read_participation(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("rounds", [0, 2.5, True, "2"])
+def test_a_value_that_no_file_holds_is_refused_too(rounds):
+    with pytest.raises(InputError, match="key `client_rounds`: must be a whole number"):
+        Participation("none", client_rounds=rounds)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    path = tmp_path / "participation.json"
+    stated = Participation("poisson", np.float64(0.25), members=np.int64(40))
+    write_participation(path, stated)
+    assert read_participation(path) == stated

@@ -98,7 +98,7 @@ def full_disk(most_bytes: int):
     "make",
     [
         lambda folder: create_log(folder / "log.npy", np.float32, (1_000, 1_000)),
-        lambda folder: DirectionLog.create(folder / "log.npy", 1_000, 1_000),
+        lambda folder: DirectionLog.opened("w+", folder / "log.npy", 1_000, 1_000),
         lambda folder: unnamed_log((1_000, 1_000)),
     ],
 )
@@ -113,7 +113,7 @@ def test_all_of_a_log_has_room_on_the_disk_or_none_of_it(tmp_path, make):
 
 
 def test_rounds_that_are_not_written_whole_do_not_count(tmp_path):
-    log = CosineLog.create(tmp_path / "cosines.npy", 4, 3)
+    log = CosineLog.opened("w+", tmp_path / "cosines.npy", 4, 3)
     assert not log.written().any()
     log.write_round(1, np.array([-0.5, -0.25, -1.0]))
     log.write_round(2, np.array([np.nan, 1.0, 1.0]))  # as a crash may leave it
@@ -129,10 +129,10 @@ def test_rounds_that_are_not_written_whole_do_not_count(tmp_path):
 def test_a_log_of_another_run_is_refused(tmp_path):
     path = tmp_path / "cosines.npy"
     with pytest.raises(InputError, match="is not a log of cosines"):
-        CosineLog.open(path, 3, 4)
-    CosineLog.create(path, 3, 4)
+        CosineLog.opened("r+", path, 3, 4)
+    CosineLog.opened("w+", path, 3, 4)
     with pytest.raises(InputError, match=r"must be float32 of shape \(3, 5\)"):
-        CosineLog.open(path, 3, 5)
+        CosineLog.opened("r+", path, 3, 5)
     with pytest.raises(InputError, match=r"must be float32 of shape \(rounds, 5\)"):
         CosineLog.read(path, 5)
     np.save(path, np.float32(1))
@@ -140,7 +140,7 @@ def test_a_log_of_another_run_is_refused(tmp_path):
         CosineLog.read(path, 5)
     path.write_bytes(b"no array")
     with pytest.raises(InputError, match="is not a log of cosines"):
-        CosineLog.open(path, 3, 4)
+        CosineLog.opened("r+", path, 3, 4)
 
 
 def test_a_flipped_bit_of_a_sum_is_seen(tmp_path):
@@ -160,12 +160,12 @@ def test_a_flipped_bit_of_a_sum_is_seen(tmp_path):
 @pytest.mark.parametrize("cubes", [np.inf, -1.0, 0.0, 1.5, 0.2, 0.6])
 def test_sums_that_no_vector_has_are_refused_with_their_round(tmp_path, cubes):
     path = tmp_path / "concentrations.npy"
-    log = ConcentrationLog.create(path, 4)
+    log = ConcentrationLog.opened("w+", path, 4)
     for index, row in enumerate([[0.5, 0.25], [0.0, 0.0], [1.0, 1.0]]):
         log.write_round(index, np.array(row))
-    assert len(ConcentrationLog.read(path, 4).values()) == 4  # the last one is not known
+    assert len(ConcentrationLog.opened("r", path, 4).values()) == 4  # the last one is not known
     log.write_round(2, np.array([cubes, 0.25]))
     log.flush()
     message = f"{path}: round 3 has the sums {cubes:g} and 0.25, must be those of a vector"
     with pytest.raises(InputError, match=re.escape(message)):
-        ConcentrationLog.read(path, 4)
+        ConcentrationLog.opened("r", path, 4)

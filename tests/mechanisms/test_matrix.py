@@ -9,7 +9,7 @@ import pytest
 
 from fl_audit.accounting import account, attacker_bounds
 from fl_audit.accounting.gaussian_accountants import account_gaussian
-from fl_audit.canaries.tables import Canaries
+from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.config import (
     EveryRound,
     GaussianFixed,

@@ -132,7 +132,7 @@ def test_its_law_must_be_known_to_accounting():
     other = NoiseDistribution(
         GAUSSIAN.name, lambda run, party, delta: None, False, (), "Noise is a toy."
     )
-    with pytest.raises(ValueError, match="another noise distribution 'gaussian' is registered"):
+    with pytest.raises(ValueError, match="another noise distribution is registered as 'gaussian'"):
         MechanismKind(**{**PARTS, "noise_distribution": other})
 
 

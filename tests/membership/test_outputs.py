@@ -7,7 +7,7 @@ import pytest
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.epsilon_star import epsilon_star_of_distributions
-from fl_audit.membership.outputs import epsilon_star_of_model, loss, margin
+from fl_audit.membership.outputs import epsilon_star_of_model, loss, margin, margin_of_loss
 
 
 def test_margin_and_loss_are_those_of_the_softmax():
@@ -42,6 +42,13 @@ def test_margin_and_loss_are_those_of_the_softmax():
 def test_bad_outputs_are_refused(logits, labels, message):
     with pytest.raises(InputError, match=message):
         margin(logits, labels)
+
+
+def test_a_loss_that_rounds_to_zero_has_a_finite_margin():
+    least = np.finfo(np.float32).tiny
+    with np.errstate(all="raise"):
+        found = margin_of_loss([0.0, least, 1e-20])
+    assert found == pytest.approx([-np.log(least), -np.log(least), -np.log(1e-20)])
 
 
 # Epsilon* over margins, against the closed form of two Gaussians.

@@ -55,6 +55,7 @@ def test_calibrated_margins_are_residuals_of_a_ridge_regression():
 
 
 ONE = ShadowOutputs([[0.0], [1.0]], [[False], [True]])
+TWO = ShadowOutputs([[0.0, 1.0], [1.0, 0.0]], [[False, True], [True, False]])
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,7 @@ ONE = ShadowOutputs([[0.0], [1.0]], [[False], [True]])
         (([np.nan], ONE, [[0.0]], [[0.0], [0]]), "margins must be finite"),
         (([0.0], ONE, [[0.0]], [[0.0]]), r"population_reference must be finite, of shape \(2, 1\)"),
         (([0.0], ONE, [[0.0]], [[0.0], [0]], 0.0), "gamma must be above 0, got 0"),
+        (([0.0], TWO, [[0.0]], [[0.0], [0]]), r"reference must have shape \(models, 1\)"),
         (([0.0], ONE.take(slice(1)), [[0.0]], [[0.0]]), "some with the point and some without"),
     ],
 )

@@ -15,7 +15,7 @@ from fl_audit.attacks.attacker import SeenRound
 from fl_audit.engines.engine import TrainedRound
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
-from fl_audit.tasks.kinds import TASKS
+from fl_audit.tasks.task_kinds import TASKS
 from tests.engines import toy_engine
 from tests.outside.systems import CLIP, DELTA, Answer, System, answer_of
 

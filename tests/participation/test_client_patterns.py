@@ -31,10 +31,6 @@ CLIENTS, ROUNDS = 4_000, 23
 SIZES = {"rounds": ROUNDS, "clients_per_round": 800}
 
 
-def table_of(config):
-    return attendance(schedule_of(config, CLIENTS), CLIENTS).clients
-
-
 def test_balls_in_bins_draw_one_group_each():
     schedule = schedule_of(BallsInBins(**SIZES), CLIENTS)
     assert schedule.client_attendance.sampling == BallsInBinsSampling(5, ROUNDS)

@@ -13,7 +13,7 @@ from fl_audit.accounting.gaussian_accountants import (
 )
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.samplings.cyclic_poisson import cyclic_rounds
-from fl_audit.canaries.tables import Canaries
+from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.config import CyclicPoisson, GaussianFixed, MatrixFactorisation, TreeAggregation
 from fl_audit.errors import InputError
 from fl_audit.json_records import from_json, to_json

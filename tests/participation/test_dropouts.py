@@ -143,9 +143,9 @@ def test_a_sentence_says_who_reports():
     assert Dropouts().words == ""
     assert Dropouts(report_goal=9).words == "A round uses 9 reports at most."
     both = Dropouts(share=0.25, report_goal=1).words
-    assert both == "Of those sampled 25 % drop out, and a round uses 1 report at most."
+    assert both == "25 % of those sampled drop out, and a round uses 1 report at most."
     hours = Dropouts(share=0.25, available_share=0.4, rounds_per_day=24, report_goal=1).words
     assert hours == (
-        "Of those sampled 25 % drop out, each is available in 40 % of each 24 rounds, and a round "
+        "25 % of those sampled drop out, each is available in 40 % of each 24 rounds, and a round "
         "uses 1 report at most."
     )

@@ -97,6 +97,8 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     [
         ("[attack]\nnum_shadws = 3\n", "did you mean 'num_shadow'?"),
         ("[attack]\nnum_shadow = 3\n", "key `attack.num_shadow`"),
+        ("[attack]\nnum_shadow = 41\n", "key `attack.num_shadow`: must be an even number, got 41"),
+        ("[attack]\nnum_base_shadow = 5\n", "must be an even number, got 5"),
         ("[attack]\nclip_norm = 1.0\n", "clip_norm and noise_multiplier (or epsilon) make DP"),
         ("[attack]\nepsilon = 1.0\n", "clip_norm and noise_multiplier (or epsilon) make DP"),
         (

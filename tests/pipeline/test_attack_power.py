@@ -7,7 +7,7 @@ import pytest
 from fl_audit.config.attack_tables import Attack, AttackConfig
 from fl_audit.engines.shadow_recipe import accounted_epsilon, with_epsilon
 from fl_audit.pipeline.attack_targets import recipe_of, start_attack
-from fl_audit.tasks.kinds import DigitsTask
+from fl_audit.tasks.task_kinds import DigitsTask
 
 pytestmark = [pytest.mark.tff, pytest.mark.slow]
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from fl_audit.cli import main
-from fl_audit.estimators import estimate
 from fl_audit.formats.score_file import read_score_file
 from tests.small_configs import TINY_RUN
 
@@ -113,17 +112,6 @@ def test_without_noise_the_maximum_separates_included_from_excluded(noiseless):
     assert scores.score[scores.included].min() > scores.score[~scores.included].max()
     final = read_score_file(noiseless / "scores_final_minus_initial.csv")
     assert final.score[final.included].mean() > 3 * _DIM**-0.5
-
-
-def _one_run(out: Path, statistic: str) -> float:
-    """The bound at a confidence that chance does not reach.
-
-    At 1 - 1e-11 each, all 7,381 pairs (k+, k-) of 120 canaries together exceed 0 by chance with
-    probability below 1e-7. At 95 % the best pair often does: the noise is not seeded.
-    """
-    scores = read_score_file(out / f"scores_{statistic}.csv").canary_scores()
-    result = estimate(scores, delta=1e-12, confidence=1 - 1e-11, methods=["one_run"])
-    return result.estimates[0].epsilon
 
 
 def _spawn(config_path: Path, out: Path, *arguments: str) -> subprocess.Popen[bytes]:

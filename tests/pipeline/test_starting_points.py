@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from tests_of_docs import ROOT, blocks
 
 from fl_audit.cli import main
-from fl_audit.tasks.kinds import TASKS
+from fl_audit.tasks.task_kinds import TASKS
 
 pytestmark = pytest.mark.tff
 

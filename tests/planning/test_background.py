@@ -10,7 +10,7 @@ from fl_audit.accounting import Noise
 from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.errors import InputError
-from fl_audit.planning.background import (
+from fl_audit.planning.predicted_background import (
     MIDDLE,
     ClipPath,
     Unknowns,

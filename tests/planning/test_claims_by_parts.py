@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from fl_audit.planning.power import claim_power
+from fl_audit.planning.planned_power import claim_power
 from tests.planning.planned_runs import planned, small_config
 
 POISSON = {

@@ -13,9 +13,9 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate, Method, register_method, remove_method
 from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
-from fl_audit.planning.background import ENDS, MIDDLE, predicted_background
 from fl_audit.planning.cost import Calibration, accuracy_cost, measure_cost
-from fl_audit.planning.power import claim_power, curve_power
+from fl_audit.planning.planned_power import claim_power, curve_power
+from fl_audit.planning.predicted_background import ENDS, MIDDLE, predicted_background
 from fl_audit.planning.prediction import changes, predicted_statistics, simulated_audits
 from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verdict import ClaimTests

@@ -9,8 +9,8 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.null import Null
-from fl_audit.planning.background import MIDDLE
-from fl_audit.planning.power import claim_power, curve_power
+from fl_audit.planning.planned_power import claim_power, curve_power
+from fl_audit.planning.predicted_background import MIDDLE
 from fl_audit.verdict import (
     Background,
     Claim,

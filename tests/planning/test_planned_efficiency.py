@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
-from fl_audit.planning.background import MIDDLE, predicted_background
-from fl_audit.planning.power import planned_efficiency
+from fl_audit.planning.planned_power import planned_efficiency
+from fl_audit.planning.predicted_background import MIDDLE, predicted_background
 from fl_audit.planning.prediction import (
     predicted_statistics,
     sample_middle,

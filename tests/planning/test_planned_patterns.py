@@ -7,7 +7,7 @@ from benchmarks.secret_rounds import scores
 from fl_audit.attacks.likelihood_null import KnownPattern
 from fl_audit.cli import main
 from fl_audit.participation.arms import read_arm
-from fl_audit.planning.patterns import pattern_pairs
+from fl_audit.planning.planned_patterns import pattern_pairs
 from fl_audit.report.patterns import Detection, PatternAttacker, area, differences
 from tests.planning.planned_runs import facts, planned, small_config
 

@@ -11,7 +11,7 @@ from planned_runs import facts, planned, small_config
 from fl_audit.errors import InputError
 from fl_audit.estimators import METHODS, valid_methods
 from fl_audit.json_records import to_json
-from fl_audit.planning.background import ENDS, FACTOR, MIDDLE, predicted_background
+from fl_audit.planning.predicted_background import ENDS, FACTOR, MIDDLE, predicted_background
 from fl_audit.planning.prediction import (
     FIT,
     coverage,

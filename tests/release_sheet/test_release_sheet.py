@@ -24,13 +24,13 @@ from fl_audit.release_sheet.from_run import (
     statement_of,
 )
 from fl_audit.release_sheet.registry_entry import Parameters
-from fl_audit.release_sheet.selection import sweep_around
 from fl_audit.release_sheet.sheet import (
     LAYOUT,
     NOT_AUDITED,
     NOT_STATED,
     render_sheet,
 )
+from fl_audit.release_sheet.sweep_price import sweep_around
 from fl_audit.report import write_report
 from fl_audit.verification import Verified
 from tests.release_sheet.registry_schema import errors, read_schema, schema_path

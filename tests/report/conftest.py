@@ -96,7 +96,7 @@ def write_aggregates(folder: RunFolder, noise_multiplier: float, random: np.rand
     cosines = along / np.sqrt(along**2 + across)
     cosines[0] = np.nan
     products = cosines * np.sqrt(squared * np.roll(squared, 1, axis=0))
-    log = AggregateLog.at_round(0, folder, ROUNDS, SIZES)
+    log = AggregateLog.opened("w+", folder, ROUNDS, SIZES)
     for index in range(ROUNDS):
         measured = np.stack([squared[index], products[index]], axis=1)
         noise = np.full(row_size(DIM), np.nan)

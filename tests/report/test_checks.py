@@ -186,7 +186,7 @@ def train(folder, kind: str, share: float) -> None:
     own = np.arange(NUM_CANARIES) % ROUNDS
     cosines = rng.normal(0, DIM**-0.5, (ROUNDS, NUM_CANARIES))
     cosines[own, np.arange(NUM_CANARIES)] += included * share * (promised(kind) / norms)[own]
-    log = CosineLog.create(folder.round_cosines, ROUNDS, NUM_CANARIES)
+    log = CosineLog.opened("w+", folder.round_cosines, ROUNDS, NUM_CANARIES)
     for index, row in enumerate(cosines):
         log.write_round(index, row)
     log.flush()

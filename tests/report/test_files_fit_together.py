@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.comparison.reported_run import read_reported_runs
 from fl_audit.errors import InputError
@@ -57,6 +58,15 @@ def lower_bound(path) -> float:
     report = report_on_folder(AuditedFolder(path), EstimateRequest(1e-3))
     found = [one for made in report.statistics.values() for one in made.estimates]
     return max(one.epsilon for one in found if one.kind == "lower_bound")
+
+
+def stated_log(path, **stated) -> RoundScorer:
+    """A finished log that keeps cosines and no aggregates."""
+    scorer = RoundScorer.create(path, POOL, ROUNDS, canary_rounds=OWN, **stated)
+    for number, aggregate in enumerate(leaky(), start=1):
+        scorer.score_round(number, aggregate, canary_length=1.0)
+    scorer.finish()
+    return scorer
 
 
 def test_finished_scores_count_as_long_as_nothing_has_changed(scorer):
@@ -131,7 +141,7 @@ def both(tmp_path, scorer) -> LogFolder:
 
 def test_cosines_of_other_rounds_than_the_aggregates_are_refused(both):
     message = (
-        f"^{re.escape(str(both.round_cosines))}: is about other rounds than aggregates/: they have "
+        f"^{re.escape(str(both.round_cosines))}: covers other rounds than aggregates/: they have "
         "5 and 10 rounds, and only aggregates has round 6; delete the older one of the two$"
     )
     with pytest.raises(InputError, match=message):
@@ -193,14 +203,16 @@ def test_a_report_of_another_run_is_not_compared(reported, tmp_path):
         read_reported_runs([reported.folder.path, other])
 
 
-def test_what_is_said_of_clients_after_scores_were_made_is_noticed(tmp_path):
-    said = Participation("none", client_rounds=1)
-    scorer = RoundScorer.create(
-        tmp_path / "audit", POOL, ROUNDS, canary_rounds=OWN, participation=said
-    )
-    for number, aggregate in enumerate(leaky(), start=1):
-        scorer.score_round(number, aggregate, canary_length=1.0)
-    scorer.finish()
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("participation.json", '{"sampling": "none", "client_rounds": 2}'),
+        ("participation.json", None),
+        ("noise_correlation.json", '{"first_column": [1.0, 0.5]}'),
+    ],
+)
+def test_what_is_said_after_scores_were_made_is_noticed(tmp_path, name, text):
+    scorer = stated_log(tmp_path / "audit", participation=Participation("none", client_rounds=1))
     folder = scorer.folder
 
     def canary_check():
@@ -208,11 +220,21 @@ def test_what_is_said_of_clients_after_scores_were_made_is_noticed(tmp_path):
 
     before = canary_check()
     assert before.state == "arrived"
-    text = folder.participation.read_text()
-    folder.participation.write_text(text.replace("1", "2"))
+    if text is None:
+        (folder.path / name).unlink()
+    else:
+        (folder.path / name).write_text(text)
     found = canary_check()
     assert found.state == "cannot_tell"
-    assert found.reason.startswith(before.reason)
-    assert "participation.json has changed since canaries were scored" in found.reason
-    scorer.finish()
-    assert canary_check() == before
+    assert f"{name} has changed since canaries were scored" in found.reason
+
+
+def test_scores_follow_from_what_is_said_now(tmp_path):
+    correlated = stated_log(tmp_path / "audit", noise_correlation=Toeplitz((1.0, 0.5), ROUNDS))
+    plain = scores(stated_log(tmp_path / "plain").folder.path)
+    before = scores(correlated.folder.path)
+    assert np.abs(before["own_rounds"] - plain["own_rounds"]).max() > 1e-3
+    correlated.folder.noise_correlation.unlink()
+    after = scores(correlated.folder.path)
+    assert before.keys() == after.keys() == plain.keys()
+    assert all(np.allclose(after[name], plain[name], atol=1e-6) for name in plain)

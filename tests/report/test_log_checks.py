@@ -182,9 +182,11 @@ def test_variables_and_frozen_ones(tmp_path):
     path = tmp_path / "log"
     with pytest.raises(InputError, match=r"sizes must be positive and add up to dim = 2,000"):
         RoundScorer.create(path, pool, 9, variable_sizes=[7, 8])
-    with pytest.raises(InputError, match="frozen must be numbers of some of the variables, 1 to 2"):
+    with pytest.raises(
+        InputError, match="frozen must list some variables, not all, by numbers from 1 to 2"
+    ):
         RoundScorer.create(path, pool, 9, variable_sizes=[1900, 100], frozen=[3])
-    with pytest.raises(InputError, match="variable_sizes: must be handed over where frozen is"):
+    with pytest.raises(InputError, match="variable_sizes: is required with frozen"):
         RoundScorer.create(path, pool, 9, frozen=[3])
     scorer = RoundScorer.create(path, pool, 9, variable_sizes=[1900, 100], frozen=[2])
     watch = MechanismWatch((1900, 100), frozen=[2])
@@ -204,7 +206,7 @@ def test_variables_and_frozen_ones(tmp_path):
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"norm_bound": 1.0}, "noise_stddev: must be handed over where norm_bound is"),
+        ({"norm_bound": 1.0}, "noise_stddev: is required with norm_bound"),
         ({"noise_stddev": -1.0}, "noise_stddev: must be a number, at least 0, got -1.0"),
         ({"noise_stddev": 1.0, "norm_bound": np.inf}, "norm_bound: must be a number, at least 0"),
     ],

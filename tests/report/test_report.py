@@ -8,9 +8,6 @@ import pytest
 
 from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.report import report_from_json, report_to_json, summary_lines, write_report
-from fl_audit.report.build import run_verdict
-from fl_audit.report.checks import checks_of_run, run_canary_check
-from fl_audit.report.finished_run import read_finished_run
 from tests.report.conftest import NO_NOISE
 
 # report.json and the typed report: one is the other.
@@ -97,11 +94,3 @@ def test_the_summary_fits_a_narrow_terminal(widely_reported, width, tables):
     # Each method once in every table.
     assert sum(line.startswith("  one_run_valid ") for line in lines) == tables
     assert lines[-1] == "window: 87 of 94 included canaries participated in rounds 3 to 5"
-
-
-def looked_at(folder, **audit):
-    """The verdict on a claim of 0.5, without a report."""
-    overrides = [f"audit.{key}={value}" for key, value in audit.items()]
-    config = load_config(folder.config, ["audit.claimed_epsilon=0.5", *overrides])
-    run = dataclasses.replace(read_finished_run(folder), config=config)
-    return run_verdict(run, checks_of_run(run), run_canary_check(run))

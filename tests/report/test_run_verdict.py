@@ -207,7 +207,7 @@ def test_a_canary_that_may_take_part_more_often_contradicts_nothing(
         (["claimed_epsilon=1", "verdict_method=one_run"], "did you mean 'one_run_valid'"),
         (["claimed_epsilon=1", "verdict_statistic=fnal"], "did you mean 'final'"),
         (["claimed_epsilon=1", "delta=1e-3", "claimed_delta=1e-5"], "they must be equal"),
-        (["claimed_epsilon=1", "claimed_mu=1"], "are two claims; make one of them"),
+        (["claimed_epsilon=1", "claimed_mu=1"], "exclude each other; state one claim"),
         (["claim=confgured"], "unknown 'confgured'; did you mean 'configured'"),
         (["claimed_epsilom=1"], "did you mean 'claimed_epsilon'"),
     ],

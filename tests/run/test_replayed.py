@@ -7,7 +7,8 @@ import pytest
 
 from experiments.broken_mechanisms.audited_run import compiled_runtime
 from experiments.broken_mechanisms.zoo import ZOO
-from fl_audit.checks import Finding, read_replay, write_replay
+from fl_audit.checks import read_replay, write_replay
+from fl_audit.checks.check import failed
 from fl_audit.cli import main
 from fl_audit.config.file import load_config
 from fl_audit.engines.prepare import prepare
@@ -78,7 +79,7 @@ def test_what_fails_keeps_a_run_from_being_consistent(replayed_run, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(replayed_run, out)
     (out / "chain.jsonl").unlink()  # which would refuse another replay
-    wrong = Finding("clip", "it clips", "it does not", float("-inf"), 2, float("inf"))
+    wrong = failed("clip", "it clips", "it does not")
     write_replay(out / "replay.json", [wrong])
     assert read_replay(out / "replay.json") == (wrong,)
     report = write_report(RunFolder(out))
@@ -109,7 +110,7 @@ def test_every_mechanism_is_replayed_or_says_why_not(config, mechanism):
     run = prepare(load_config(config, overrides))
     member = ZOO[0]
     findings = compiled_runtime(run, member.make_aggregator).replay(run)
-    assert all(finding.passed for finding in findings), findings
+    assert not any(finding.failed for finding in findings), findings
     assert (len(findings) == 1) is (mechanism == "distributed")
     is_correlated = mechanism in ("tree_aggregation", "matrix_factorisation")
     assert ("noise_rounds" in {finding.name for finding in findings}) is is_correlated

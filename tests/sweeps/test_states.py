@@ -21,7 +21,7 @@ from fl_audit.sweeps.sweep import (
     runs_of_a_process,
     share_of,
 )
-from fl_audit.tasks.kinds import PythonTask
+from fl_audit.tasks.task_kinds import PythonTask
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
 from fl_audit.tasks.dense import dense_classifier
-from fl_audit.tasks.learning_task import NO_CLASS, Examples
+from fl_audit.tasks.learning_task import NO_CLASS
 from fl_audit.tasks.own_task import OwnTask, learning_task
 from fl_audit.tasks.tf.classifier import (
     Classifier,
@@ -87,11 +87,6 @@ def test_nothing_but_padding_has_loss_zero(labels):
     assert float(model.loss(logits, labels)) == 0
     assert float(model.num_tokens(labels)) == 0
     assert float(model.num_correct(logits, labels)) == 0
-
-
-def numbered(first: int, count: int) -> Examples:
-    labels = np.arange(first, first + count, dtype=np.int32)
-    return Examples(np.stack([labels, labels], axis=1).astype(np.float32), labels)
 
 
 # The cross-entropy's value and gradient, against float64 NumPy and TensorFlow's own.

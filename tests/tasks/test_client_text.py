@@ -296,20 +296,6 @@ def test_it_is_made_once_for_a_content_and_its_settings(source, tmp_path):
     assert len(calls) == 4
 
 
-_RUN = """
-import sys, time
-from pathlib import Path
-import numpy as np
-from fl_audit.tasks.client_text import cached_arrays, sharing_arrays
-def make():
-    Path(sys.argv[2], f"made_{time.monotonic_ns()}").touch()
-    time.sleep(0.5)
-    return {"numbers": np.arange(3)}
-with sharing_arrays(Path(sys.argv[2]) / "shared"):
-    print(cached_arrays("text", Path(sys.argv[1]), "", make)["numbers"].sum())
-"""
-
-
 def test_a_corpus_is_the_same_from_its_arrays():
     said = [("é\n", "ä b c d"), ("x", "d e"), *(("x", f"f w{n}") for n in range(20))]
     corpus = collect((Sentence(who, words.split()) for who, words in said), length=3)

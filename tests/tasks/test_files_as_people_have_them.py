@@ -18,8 +18,8 @@ from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file
 from fl_audit.participation.logged_cohorts import read_replay_log
 from fl_audit.tasks.client_files import load_npz_task, load_table_task
-from fl_audit.tasks.kinds import NpzTask, TableTask, TextTask
 from fl_audit.tasks.next_word import load_text_task
+from fl_audit.tasks.task_kinds import NpzTask, TableTask, TextTask
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

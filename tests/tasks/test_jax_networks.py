@@ -9,7 +9,7 @@ from fl_audit.config import StackOverflowTask
 from fl_audit.tasks.client_text import Vocabulary
 from fl_audit.tasks.dense import dense_classifier
 from fl_audit.tasks.images import cnn_classifier, wide_resnet_classifier
-from fl_audit.tasks.jax.networks import as_jax_model
+from fl_audit.tasks.jax.jax_networks import as_jax_model
 from fl_audit.tasks.next_word import next_word_classifier
 from fl_audit.tasks.tf.networks import as_classifier
 

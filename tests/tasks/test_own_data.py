@@ -9,7 +9,7 @@ import tensorflow as tf
 from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.kinds import NpzTask, PythonTask, TableTask
+from fl_audit.tasks.task_kinds import NpzTask, PythonTask, TableTask
 
 CSV = "client_id,label,a,b\nx,0,1,2\ny,1,3,4\nx,1,5,6\n" + "y,0,1,1\n" * 17
 

@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from fl_audit.config import DigitsTask
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
-from fl_audit.tasks.kinds import BreastCancerTask, CifarTask, PurchaseTask, WineTask
 from fl_audit.tasks.learning_task import Examples
+from fl_audit.tasks.task_kinds import BreastCancerTask, CifarTask, PurchaseTask, WineTask
 from fl_audit.tasks.tf.networks import as_classifier, dense_logits
 
 

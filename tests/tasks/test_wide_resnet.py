@@ -7,7 +7,7 @@ import tensorflow as tf
 from fl_audit.errors import InputError
 from fl_audit.tasks.client_files import load_npz_task
 from fl_audit.tasks.images import wide_resnet_classifier
-from fl_audit.tasks.kinds import NpzTask
+from fl_audit.tasks.task_kinds import NpzTask
 from fl_audit.tasks.tf.networks import as_classifier, convolve_same, convolve_same_by_product
 
 

@@ -170,11 +170,11 @@ CARELESS = {
     ),
     "report_run": (
         lambda run: edit_json(run / "report.json", "run", *_NOISE, value=lambda _: 0.6),
-        ("report.json", f"`run.{'.'.join(_NOISE)}` is 0.6, and 0.5 follows"),
+        ("report.json", f"`run.{'.'.join(_NOISE)}` is 0.6; recomputed: 0.5"),
     ),
     "report_further_key": (
         lambda run: edit(run / "report.json", '"accuracy"', '"award": 1,\n  "accuracy"'),
-        ("report.json", "`award` is 1, and missing follows"),
+        ("report.json", "`award` is 1; recomputed: missing"),
     ),
     "score": (
         lambda run: edit_cell(run / "scores_max.csv", 3, 2, another_digit),
@@ -234,7 +234,7 @@ CARELESS = {
     ),
     "noise_in_the_record": (
         _noise,
-        ("run.json", "noise.sum_noise_multiplier` is 1.0, and 0.5 follows"),
+        ("run.json", "noise.sum_noise_multiplier` is 1.0; recomputed: 0.5"),
     ),
     "chain_line_dropped": (
         _chain_lines(lambda lines: [*lines[:4], *lines[5:]]),

@@ -11,10 +11,7 @@ from fl_audit.verification.findings import differences
         (1.0, 1.0 + 1e-12, "last digits"),
         (1e-300, 1.1e-300, "value"),
         (1.0, -1.0, "value"),
-        (0.0, 2.0**-52, "last digits"),  # 1 - x of two processors
-        (-(2.0**-53), 0.0, "last digits"),
-        (0.0, 1e-12, "value"),
-        (1e-30, 2.0**-52, "value"),  # neither is 0: a p-value has its digits
+        (0.0, 2.0**-52, "value"),
         (0, 2.0**-52, "value"),  # a count
         ("two words", "other words", "words"),
         ("held", "broken", "value"),

@@ -189,7 +189,7 @@ def test_what_describes_a_log_and_appears_later_is_found(tmp_path, name):
     else:
         folder.noise_correlation.write_text("{}")
     found = [str(one) for one in verify_folder(folder.path).findings]
-    assert f"{name}: was added later: the chain does not know it" in found
+    assert f"{name}: was added later: the chain does not list it" in found
 
 
 # A second try.

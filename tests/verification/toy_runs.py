@@ -33,7 +33,7 @@ from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import write_score_file
 from fl_audit.report import write_report
 from fl_audit.verification import Verified
-from fl_audit.verification.scores import RunScores
+from fl_audit.verification.score_files import RunScores
 
 CONFIG = """
 runtime = "toy"

@@ -12,17 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.replay.trial_rounds import (
-    Answer,
-    Finding,
-    Promise,
-    Trial,
-    TrialRounds,
-    failed,
-    held,
-    inconclusive,
-    most_of,
-)
+from fl_audit.checks.check import Check, compared, failed, inconclusive
+from fl_audit.checks.replay.trial_rounds import Answer, Promise, Trial, TrialRounds, most_of
 from fl_audit.errors import InputError
 
 _TOLERANCE = 1e-3
@@ -85,7 +76,7 @@ class Ruler:
             return _Judged("held", ratio)
         step = grid_step(change.vector, rounding / math.sqrt(len(change.vector)))
         if step is not None and self._is_rounded(change, most, step):
-            grid = f"with its rounding to a grid of {step * self.promise.denominator:.3g}"
+            grid = f"including rounding to a grid of {step * self.promise.denominator:.3g}"
             return _Judged("held" if ratio <= 2 else "could not tell", ratio, grid)
         lengths = self.lengths(change.vector)
         at = int(np.argmax(lengths[:-1] / np.sqrt(self.sizes)))
@@ -120,10 +111,12 @@ class Ruler:
         if rest > 0.01 * np.linalg.norm(change.vector):
             return ""
         share = counts / (most or 1.0)
-        words = [f"client {i + 1} counts {share[i]:.3g} times" for i in [change.trial.left]]
+        words = [f"client {change.trial.left + 1} has weight {share[change.trial.left]:.3g}"]
         moved = [i for i in np.argsort(-np.abs(share)) if i != change.trial.left]
         moved = [i for i in moved if abs(share[i]) > 0.01][:_MOST_NAMED]
-        return ", ".join([*words, *(f"client {i + 1} by {share[i]:+.3g} with it" for i in moved)])
+        return ", ".join(
+            [*words, *(f"that of client {i + 1} changes by {share[i]:+.3g}" for i in moved)]
+        )
 
 
 def at_most(
@@ -132,7 +125,7 @@ def at_most(
     trials: Iterable[Trial],
     change_of: Callable[[Trial], Change],
     ruler: Ruler,
-) -> tuple[Finding, list[Change]]:
+) -> tuple[Check, list[Change]]:
     """Measures the effect of one client in each trial; returns the finding and the changes."""
     judged: list[tuple[Trial, _Judged]] = []
     changes: list[Change] = []
@@ -149,7 +142,7 @@ def at_most(
     return _worst(name, expected, judged), changes
 
 
-def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Finding:
+def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Check:
     """The finding on the worst failure, else the worst unclear trial, else all."""
     for outcome in ("failed", "could not tell", "held"):
         of_kind = [pair for pair in judged if pair[1].outcome == outcome]
@@ -160,13 +153,15 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
     extra = f" ({worst.words})" if worst.words else ""
     if outcome == "held":
         measured = f"at most {most}{extra}, in {len(judged)} comparisons"
-        return held(name, expected, measured, worst.ratio)
+        return compared(name, expected, measured, ratio=worst.ratio)
     if outcome == "could not tell":
-        why = f"{trial.words}: {most if worst.ratio else 'the server refuses it'}{extra}"
+        why = f"{trial.words}: {most if worst.ratio else 'the server refuses this cohort'}{extra}"
         return inconclusive(name, expected, why)
     place = "" if worst.variable is None else f", in variable {worst.variable}"
     words = f"{trial.words}: {most}{place}{extra}"
-    return Finding(name, expected, words, -math.inf, worst.variable, worst.ratio)
+    return compared(
+        name, expected, words, log_p=-math.inf, variable=worst.variable, ratio=worst.ratio
+    )
 
 
 def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[FloatArray, float]:
@@ -200,11 +195,11 @@ def _by_variable(
         rests.append(rest)
     if not rests:
         return squared, float(np.linalg.norm(change)), ""
-    words = f"; not distinguished in variables {', '.join(small)}, which are small" if small else ""
+    words = f"; not distinguished in small variables: {', '.join(small)}" if small else ""
     return np.sqrt(squared), math.hypot(*rests), words
 
 
-def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Finding:
+def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler) -> Check:
     """Whether each client of a round counts at most once, by decomposing the round's sum.
 
     If the whole is no sum of the clients' updates, each variable is fitted by itself, except those
@@ -225,16 +220,16 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
         whole, rest, left_out = _by_variable(change, clients, ruler)
     if rest > max(tolerance, 0.1 * float(np.linalg.norm(change))):
         share = rest / float(np.linalg.norm(change))
-        why = f"{100 * share:.2g} % of the release is no sum of scaled updates"
-        return inconclusive(name, expected, f"{why}, so that the clients cannot be distinguished")
+        why = f"{100 * share:.2g} % of the release is not a sum of scaled updates"
+        return inconclusive(name, expected, f"{why}, so clients cannot be distinguished")
     # The rounding error has a random component along each update, too.
     allowed = 1.01 * most + 6 * rest / math.sqrt(len(change)) * math.sqrt(len(ruler.sizes))
     ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)
     wrong = np.flatnonzero(np.abs(whole) > allowed)
     if not len(wrong):
-        words = f"at most {ratio.max():.3g} times what one client may, of {len(clients)}{left_out}"
-        return held(name, expected, words, float(ratio.max()))
-    deviations = [f"client {i + 1} {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
+        words = f"{len(clients)} clients, each at most {ratio.max():.3g} times{left_out}"
+        return compared(name, expected, words, ratio=float(ratio.max()))
+    deviations = [f"client {i + 1}: {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
     more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
     words = f"{len(wrong)} of {len(clients)} clients count more than they may: "
     return failed(name, expected, words + ", ".join(deviations) + more, float(ratio[wrong].max()))
@@ -278,7 +273,7 @@ _ROUNDS = 2
 
 def memory_finding(
     rounds: TrialRounds, answers: Sequence[Answer], few: Sequence[FloatArray], ruler: Ruler
-) -> Finding:
+) -> Check:
     """Compares rounds of the smallest cohort after the recorded one and after one without clients.
 
     Their noise may differ in size if the clip norm follows the updates. Any other difference
@@ -309,15 +304,15 @@ def memory_finding(
             along_noise = weight
         elif unexplained <= rounding + 1e-3 * float(np.linalg.norm(of_noise)):
             most = bare / ruler.promise.sensitivity
-            words = f"{_when(after)} a change of {most:.3g} times what one client may change"
+            words = f"{_when(after)} another change, {most:.3g} times what one client may change"
             return failed(name, expected, words)
         else:
-            why = f"{_when(after)} the round's noise comes back, but not as a multiple of itself"
+            why = f"{_when(after)} the round's noise reappears, but not as a multiple of itself"
             return inconclusive(name, expected, why)
-    words = f"so, in {_ROUNDS} rounds that follow"
+    words = f"nothing more in the next {_ROUNDS} rounds"
     if along_noise:
-        words = f"{words}: this includes the round's noise, last {along_noise:.3g} times"
-    return held(name, expected, words)
+        words += f", except {along_noise:.3g} times the round's sum with its noise"
+    return compared(name, expected, words)
 
 
 class _Later:

@@ -16,21 +16,10 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.check import FALSE_ALARM
+from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
 from fl_audit.checks.replay.changes import Ruler
 from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds, shows_noise
-from fl_audit.checks.replay.trial_rounds import (
-    FAR,
-    SHORT,
-    Answer,
-    Finding,
-    TrialRounds,
-    Trials,
-    failed,
-    held,
-    inconclusive,
-    most_of,
-)
+from fl_audit.checks.replay.trial_rounds import FAR, SHORT, Answer, TrialRounds, Trials, most_of
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
@@ -59,10 +48,10 @@ COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
 
 EXPECTED = {
     COUNT: "a client moves the count that sets the next clip norm by at most one half",
-    UPDATE: "the clip norm moves as the promised quantile, rate and denominator say",
-    COUNT_NOISE: "another seed, and the next round, give the count noise as large as promised",
-    NOISE: "the sum's noise follows the clip norm that was used, also once it has moved",
-    NEXT: "in the next round a client changes at most its clip norm over the denominator",
+    UPDATE: "the clip norm moves by the promised quantile, learning rate and denominator",
+    COUNT_NOISE: "under other seeds, now and in the next round, the count's noise is as promised",
+    NOISE: "the sum's noise is in proportion to the clip norm in use, before and after it moves",
+    NEXT: "in the next round a client changes at most the new clip norm over the denominator",
 }
 
 
@@ -91,7 +80,7 @@ class ClipQuestions:
     clip_norm_of: ClipNormOf
     is_silenced: bool
 
-    def findings(self, touched: FloatArray) -> Iterator[Finding]:
+    def findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings; `touched` marks the variables changed by any client."""
         try:
             yield from self._count_findings()
@@ -101,17 +90,17 @@ class ClipQuestions:
         except Exception as error:  # a server may refuse a round in any way
             yield failed(UPDATE, EXPECTED[UPDATE], f"{type(error).__name__}: {error}")
 
-    def _count_findings(self) -> Iterator[Finding]:
+    def _count_findings(self) -> Iterator[Check]:
         promised = self.trials.promise.clip_norm
         if not math.isclose(self._start, promised, rel_tol=1e-5):
-            words = f"the first state clips to {self._start:g}, not to {promised:g}"
+            words = f"the initial clip norm is {self._start:g}, not {promised:g}"
             yield failed(UPDATE, EXPECTED[UPDATE], words)
             return
         if self.clip.learning_rate == 0:
             yield self._fixed_clip_finding()
             return
         if not self.clip.determines_counts:
-            why = f"float32 tells the count to {self.clip.rounding:.2g} clients only"
+            why = f"float32 resolves the count only to {self.clip.rounding:.2g} clients"
             for name in (COUNT, UPDATE, COUNT_NOISE):
                 yield inconclusive(name, EXPECTED[name], why)
             return
@@ -126,10 +115,10 @@ class ClipQuestions:
         yield self._update_finding(counted, noise, units)
         yield self._count_noise_finding(noise, units, self.clip.is_limited(noise + sums))
 
-    def _fixed_clip_finding(self) -> Finding:
+    def _fixed_clip_finding(self) -> Check:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
-            return held(UPDATE, EXPECTED[UPDATE], "it stays")
+            return compared(UPDATE, EXPECTED[UPDATE], "it stays fixed")
         return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
 
     # The counts.
@@ -204,7 +193,7 @@ class ClipQuestions:
 
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
-    ) -> Finding:
+    ) -> Check:
         """Whether cohorts move the clip norm as promised, and noise does not bias it.
 
         The mean of noise from `_normal` is normal.
@@ -214,7 +203,7 @@ class ClipQuestions:
         rounding = 2 * self.clip.rounding
         whole = [cohort for cohort in counted if not self.clip.is_limited(np.array(cohort.count))]
         if len(whole) < 2:
-            why = "noise leaves the share of short updates at the end of its range"
+            why = "noise takes the share of short updates to the limits of [0, 1]"
             return inconclusive(UPDATE, EXPECTED[UPDATE], why)
         first = whole[0]
         off = [abs((cohort.count - first.count) - (cohort.sum - first.sum)) for cohort in whole]
@@ -227,24 +216,22 @@ class ClipQuestions:
         mean, spread = float(noise.mean()), self.clip.count_stddev
         if not spread:
             if abs(mean) <= rounding:
-                return held(UPDATE, EXPECTED[UPDATE], f"{len(whole)} cohorts do")
-            return failed(UPDATE, EXPECTED[UPDATE], f"the count is {mean:.3g} clients off")
+                return compared(UPDATE, EXPECTED[UPDATE], f"true of {len(whole)} cohorts")
+            return failed(UPDATE, EXPECTED[UPDATE], f"the count is off by {mean:.3g} clients")
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
-        words = f"{len(whole)} cohorts do; the count is {mean:.3g} clients off on average"
+        words = f"true of {len(whole)} cohorts; the count is off by {mean:.3g} clients on average"
         detectable = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
-        return Finding(
+        return compared(
             UPDATE,
             EXPECTED[UPDATE],
-            f"{words}, {detectable:.2g} would have been seen",
-            log_p,
-            None,
-            1.0,
+            f"{words}, and {detectable:.2g} would have been detected",
+            log_p=log_p,
         )
 
     def _count_noise_finding(
         self, noise: FloatArray, units: FloatArray, is_limited: FloatArray
-    ) -> Finding:
+    ) -> Check:
         """Whether the counts' noise has the promised size, in rounds and in their differences.
 
         The sums of squares of the first rounds' noise, of the second rounds', of both, and of their
@@ -256,8 +243,10 @@ class ClipQuestions:
         if not self.clip.count_stddev:
             largest = float(np.abs(noise).max())
             if largest <= 2 * self.clip.rounding:
-                return held(name, expected, "none, as promised")
-            return failed(name, expected, f"none is promised, and {largest:.3g} clients measured")
+                return compared(name, expected, "no noise, as promised")
+            return failed(
+                name, expected, f"no noise is promised, but up to {largest:.3g} clients measured"
+            )
         steps = (units[:, 1] - units[:, 0]) / math.sqrt(2)
         parts = (units[:, 0], units[:, 1], units.ravel(), steps)
         squared = np.array([float(part @ part) for part in parts])
@@ -267,18 +256,23 @@ class ClipQuestions:
         tail = np.where(np.isfinite(squared), tail, -np.inf)
         at, ratio = int(np.argmin(tail)), np.sqrt(squared / dof)
         low = stats.chi2.ppf(FALSE_ALARM / tests, dof[2]) / stats.chi2.ppf(0.95, dof[2])
-        where = ("", ", in the next round", "", ", from a round to the next")[at]
+        where = ("", ", in the next round", "", ", in the difference of two rounds")[at]
         at = 2 if at == 0 else at
         limited = float(is_limited.mean())
-        words = f"{ratio[at]:.3g} times as large as promised{where}"
+        words = f"{ratio[at]:.3g} times the promised size{where}"
         if ratio[2] * self.clip.count_stddev <= 2 * self.clip.rounding:
-            words = "none, whatever the seed"
-        words += f"; less than {math.sqrt(low):.2g} of it would have been seen"
+            words = "no noise under any seed"
+        words += f"; less than {math.sqrt(low):.2g} times it would have been detected"
         if limited > 0.5:
-            words = f"{100 * limited:.0f} % of the shares are at the end of their range; {words}"
+            words = f"{100 * limited:.0f} % of the shares are at the limits of [0, 1]; {words}"
         log_p = min(0.0, float(tail.min()) + math.log(tests))
-        return Finding(
-            name, expected, words, log_p, None, float(ratio[at]), detectable_ratio=math.sqrt(low)
+        return compared(
+            name,
+            expected,
+            words,
+            log_p=log_p,
+            ratio=float(ratio[at]),
+            detectable_ratio=math.sqrt(low),
         )
 
     def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
@@ -304,7 +298,7 @@ class ClipQuestions:
 
     # The noise of the sum, and the next round's clip.
 
-    def _noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
+    def _noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings on large cohorts of short or long updates, which move the clip norm most."""
         promise = self.trials.promise
         crowds = {
@@ -337,7 +331,7 @@ class ClipQuestions:
             groups.append(NoisyRounds(f"the round after {words} updates", np.array(later), moved))
         yield _sum_noise_finding(groups, touched, self.rounds.sizes)
 
-    def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Finding:
+    def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Check:
         """The effect of a long client after the clip norm moved down, and up."""
         ratios = {}
         for words, answer in after.items():
@@ -351,13 +345,13 @@ class ClipQuestions:
             length -= self.ruler.rounding(max(float(np.linalg.norm(r)) for r in releases))
             ratios[words] = length * self.trials.promise.denominator / norms[words]
         worst = max(ratios, key=lambda words: ratios[words])
-        words = f"{max(0.0, ratios[worst]):.3g} times as much after {worst} updates"
+        words = f"{max(0.0, ratios[worst]):.3g} times that, after {worst} updates"
         if ratios[worst] <= 1.001:
-            return held(NEXT, EXPECTED[NEXT], f"at most {words}", ratios[worst])
+            return compared(NEXT, EXPECTED[NEXT], f"at most {words}", ratio=ratios[worst])
         return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
 
 
-def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Finding:
+def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Check:
     """The finding on one client's effect on the count, alone and among others."""
     first = counted[0]
     singles, crowds = counted[1:-4], counted[-4:]
@@ -368,15 +362,15 @@ def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int
     worst = int(np.argmax(moved))
     most, words = 0.5 * halves, pairs[worst][1].words
     ratio = moved[worst] / most
-    measured = f"{ratio:.3g} times as much, by {words}"
+    measured = f"{ratio:.3g} times that, by {words}"
     if moved[worst] <= most * 1.001 + 2 * clip.rounding:
-        return held(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio)
+        return compared(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio=ratio)
     return failed(COUNT, EXPECTED[COUNT], measured, ratio)
 
 
 def _sum_noise_finding(
     groups: Sequence[NoisyRounds], touched: FloatArray, sizes: Sequence[int]
-) -> Finding:
+) -> Check:
     shows = shows_noise(groups[0].releases, touched, sizes)
     coordinates = np.repeat(shows, sizes)
     moved = [
@@ -400,11 +394,11 @@ _CLIENTS = 6
 
 def zeroing_finding(
     rounds: TrialRounds, trials: Trials, zeroing: AdaptiveZeroing, norm_of: ZeroingNormOf
-) -> Finding:
+) -> Check:
     """Whether cohorts of small and of large updates move the zeroing norm as promised."""
     name, expected = (
         "zeroing_update",
-        "the zeroing norm moves as the promised quantile and rate say",
+        "the zeroing norm moves by the promised quantile and learning rate",
     )
     before = float(norm_of(rounds.state))
     estimate = (before - zeroing.increment) / zeroing.multiplier
@@ -418,9 +412,9 @@ def zeroing_finding(
             return failed(name, expected, f"{type(error).__name__}: {error}")
         promised = _moved(zeroing, estimate, cohort)
         if not math.isclose(after, promised, rel_tol=1e-4):
-            words = f"{large} large of {len(cohort)} updates move it from {before:.4g} to "
+            words = f"with {large} large updates of {len(cohort)} it moves from {before:.4g} to "
             return failed(name, expected, f"{words}{after:.4g}, not to {promised:.4g}")
-    return held(name, expected, f"{_CLIENTS + 1} cohorts do")
+    return compared(name, expected, f"true of {_CLIENTS + 1} cohorts")
 
 
 def _moved(zeroing: AdaptiveZeroing, estimate: float, cohort: Sequence[FloatArray]) -> float:

@@ -21,19 +21,10 @@ import numpy as np
 from fl_audit.accounting.release import Correlation
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.check import FALSE_ALARM
+from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
 from fl_audit.checks.noise_bounds import strongest_autocorrelation
 from fl_audit.checks.replay.changes import Ruler, grid_step, half_precision
-from fl_audit.checks.replay.trial_rounds import (
-    Answer,
-    Finding,
-    Trial,
-    TrialRounds,
-    Trials,
-    failed,
-    held,
-    inconclusive,
-)
+from fl_audit.checks.replay.trial_rounds import Answer, Trial, TrialRounds, Trials
 from fl_audit.checks.whitening import Whitening, fresh_share
 
 _FEWEST, _MOST = 8, 32
@@ -49,7 +40,7 @@ _QUANTILE = 1.6449
 """The standard normal quantile at 0.95."""
 
 NAME = "noise_rounds"
-EXPECTED = "whitened by the accounted matrix, noise is independent from round to round"
+EXPECTED = "after whitening by the accounted matrix, noise is independent between rounds"
 
 
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
@@ -71,7 +62,7 @@ def stream_finding(
     stddev: float,
     rounds_before: int,
     touched: FloatArray,
-) -> Finding:
+) -> Check:
     """Whether the noise of consecutive rounds is correlated as accounted.
 
     Args:
@@ -82,7 +73,7 @@ def stream_finding(
     """
     number = num_stream_rounds(correlation, rounds_before, rounds.dim)
     if number < 2:
-        return inconclusive(NAME, EXPECTED, "there are fewer than two rounds to look at")
+        return inconclusive(NAME, EXPECTED, "fewer than two rounds can be compared")
     try:
         ways = [
             _releases(rounds, start, few, seed, number)
@@ -94,7 +85,7 @@ def stream_finding(
     if not np.isfinite(differences).all():
         return failed(NAME, EXPECTED, "numbers that are not finite")
     if not differences.any():
-        return failed(NAME, EXPECTED, "the same noise, or none, under other randomness")
+        return failed(NAME, EXPECTED, "the same noise, or none, under different randomness")
     parts = np.split(differences, np.cumsum(rounds.sizes)[:-1], axis=1)
     moves = np.array([part.any() for part in parts]) | touched
     units = differences[:, np.repeat(moves, rounds.sizes)] / (math.sqrt(2) * stddev)
@@ -132,7 +123,7 @@ def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -
     return np.array(rows, np.float64)
 
 
-def _judged(white: FloatArray, sizes: Sequence[int]) -> Finding:
+def _judged(white: FloatArray, sizes: Sequence[int]) -> Check:
     """The finding on rows that should be independent and standard normal, of shape (rounds, dim).
 
     The squared norms of a round, and of a variable over all rounds, are chi-square. The product of
@@ -157,11 +148,11 @@ def _judged(white: FloatArray, sizes: Sequence[int]) -> Finding:
     detectable = (stats.norm.isf(FALSE_ALARM / tests) + _QUANTILE) / math.sqrt(dim)
     words = (
         f"norm {ratio:.3g} × expected in {place}, correlation "
-        f"{normal[pair] / math.sqrt(dim):.2g} of rounds {earlier[pair] + 1} and {later[pair] + 1}, "
-        f"of {number}; one of {detectable:.2g} would have been seen"
+        f"{normal[pair] / math.sqrt(dim):.2g} between rounds {earlier[pair] + 1} and "
+        f"{later[pair] + 1} of {number}; a correlation of {detectable:.2g} would have been detected"
     )
     variable = worst - number + 1 if worst >= number and tails.min() < products.min() else None
-    return Finding(NAME, EXPECTED, words, log_p, variable, ratio)
+    return compared(NAME, EXPECTED, words, log_p=log_p, variable=variable, ratio=ratio)
 
 
 _ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 64
@@ -203,7 +194,7 @@ def length_finding(
     sizes: Sequence[int],
     *,
     may_be_longer: bool,
-) -> Finding:
+) -> Check:
     """Whether noise has the expected norm in every variable, by the chi-square distribution.
 
     The squared distance of n releases from their mean is chi-square with (n - 1) dim degrees of
@@ -231,16 +222,16 @@ def length_finding(
     measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
     if not squared.any():
         measured = "the same noise, or none, under another seed"
-    measured += f"; less than {detectable[-1]:.2g} of it would have been seen"
+    measured += f"; less than {detectable[-1]:.2g} × would have been detected"
     if len(sizes) > 1:
-        measured += f", in a variable less than {detectable[:-1].min():.2g}"
-    return Finding(
+        measured += f", or less than {detectable[:-1].min():.2g} × in a variable"
+    return compared(
         name,
         expected,
         measured,
-        min(0.0, float(log_p[group, at])),
-        None if is_whole else at + 1,
-        ratio,
+        log_p=min(0.0, float(log_p[group, at])),
+        variable=None if is_whole else at + 1,
+        ratio=ratio,
         detectable_ratio=float(detectable[-1]),
     )
 
@@ -253,25 +244,24 @@ def _squared(rounds: NoisyRounds, sizes: Sequence[int]) -> FloatArray:
     return np.array([*parts, sum(parts)])
 
 
-def echo_finding(difference: FloatArray, stddev: float) -> Finding:
+def echo_finding(difference: FloatArray, stddev: float) -> Check:
     """Whether a part of the noise repeats another, in the difference of two releases."""
     normal = difference / (math.sqrt(2) * stddev)
     strongest = strongest_autocorrelation(normal.astype(np.float32), 1.0, 0.0)
     expected = "no stretch of the noise repeats another"
     if strongest is None:
-        return held("noise_echo", expected, "nothing to look at", 0.0)
-    where = f"at {strongest.lag} coordinates" if strongest.lag else "in reversed order"
-    return Finding(
+        return compared("noise_echo", expected, "nothing to compare", ratio=0.0)
+    where = f"at lag {strongest.lag}" if strongest.lag else "in reversed order"
+    return compared(
         "noise_echo",
         expected,
         f"correlation {strongest.correlation:.3g} {where}",
-        strongest.log_p,
-        None,
-        strongest.correlation,
+        log_p=strongest.log_p,
+        ratio=strongest.correlation,
     )
 
 
-def resolution_finding(noise: FloatArray, release: FloatArray) -> Finding:
+def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
     """Whether noise has at least as many different values as float32 allows.
 
     A new value equals one of n earlier ones with probability at most n times that of the likeliest
@@ -280,16 +270,16 @@ def resolution_finding(noise: FloatArray, release: FloatArray) -> Finding:
     """
     from scipy import stats  # imported here: it takes half a second
 
-    name, expected = "noise_resolution", "noise has the resolution of the sum that it is added to"
+    name, expected = "noise_resolution", "noise has the resolution of the sum to which it is added"
     values = noise.ravel()[:_MOST_VALUES]
     repeated = len(values) - len(np.unique(values))
     chance = len(values) * _LIKELIEST_VALUE
     log_p = float(stats.binom.logsf(repeated - 1, len(values), chance)) if repeated else 0.0
     share = repeated / max(1, len(values))
-    words = f"{repeated} of {len(values)} numbers are not new"
+    words = f"{repeated} of {len(values)} numbers repeat earlier ones"
     if log_p < math.log(FALSE_ALARM) and _is_as_coarse(release, values):
-        words, log_p = f"{words}; releases with clients are rounded alike", 0.0
-    return Finding(name, expected, words, log_p, None, share)
+        words, log_p = f"{words}, and releases with clients are rounded in the same way", 0.0
+    return compared(name, expected, words, log_p=log_p, ratio=share)
 
 
 def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
@@ -331,7 +321,7 @@ class NoiseQuestions:
     without: Callable[[Trial], list[FloatArray]]
     begun: tuple[Any, Any] | None = None
 
-    def findings(self, touched: FloatArray) -> Iterator[Finding]:
+    def findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings on promised noise; `touched` marks variables changed by clients."""
         expected = "another seed gives noise of the expected norm in every variable"
         promise = self.trials.promise
@@ -358,16 +348,14 @@ class NoiseQuestions:
         else:
             yield from self._echo_of_two_starts(self.begun, stddev)
 
-    def _echo_of_two_starts(self, begun: tuple[Any, Any], stddev: float) -> Iterator[Finding]:
+    def _echo_of_two_starts(self, begun: tuple[Any, Any], stddev: float) -> Iterator[Check]:
         """Whether one round's noise repeats itself, from first rounds with different noise."""
         first, second = (self.rounds.go_on(state, self.trials.few, 1).release for state in begun)
         difference = first - second
         if np.isfinite(difference).all() and difference.any():
             yield echo_finding(difference[difference != 0], stddev)
 
-    def _round_findings(
-        self, expected: str, stddev: float, touched: FloatArray
-    ) -> Iterator[Finding]:
+    def _round_findings(self, expected: str, stddev: float, touched: FloatArray) -> Iterator[Check]:
         """The findings on a round under many seeds, and on the next round."""
         seeds = range(1, num_seeds(self.rounds.sizes))
         releases = np.array(
@@ -393,7 +381,7 @@ class NoiseQuestions:
         if self.recorded.state is not None and next_stddev is not None:
             yield self._next_noise(coordinates, sizes, next_stddev)
 
-    def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Finding:
+    def _next_noise(self, coordinates: FloatArray, sizes: list[int], stddev: float) -> Check:
         """Whether the next round's noise is new, and in proportion to a client's effect there."""
         name, expected = "noise_next", "the next round draws new noise, of the norm expected there"
         # An adaptive clip norm is larger after long updates.
@@ -405,7 +393,7 @@ class NoiseQuestions:
             key=lambda pair: pair[0],
         )
         if share < 1e-3:
-            return inconclusive(name, expected, "no client counts in the next round")
+            return inconclusive(name, expected, "no client changes the next round")
         seeds = range(2, 2 + num_seeds(sizes))
         after = [
             self.rounds.go_on(state, self.trials.few, seed).release[coordinates] for seed in seeds

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import FloatArray
+from fl_audit.checks.check import Check, compared, failed, inconclusive
 from fl_audit.checks.replay.changes import (
     Change,
     Ruler,
@@ -24,17 +25,13 @@ from fl_audit.checks.replay.clip import ClipNormOf, ClipQuestions, ZeroingNormOf
 from fl_audit.checks.replay.noise import NoiseQuestions
 from fl_audit.checks.replay.trial_rounds import (
     Answer,
-    Finding,
     Promise,
     Server,
     Trial,
     TrialRounds,
     Trials,
     Update,
-    failed,
     flat,
-    held,
-    inconclusive,
 )
 from fl_audit.errors import InputError
 
@@ -52,18 +49,18 @@ class Replay:
         first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Check, ...]
     sensitivity: FloatArray
 
     @property
     def passed(self) -> bool:
         """Whether no finding contradicts the promise."""
-        return all(finding.passed for finding in self.findings)
+        return not self.failed
 
     @property
     def failed(self) -> tuple[str, ...]:
         """The names of the findings that failed."""
-        return tuple(finding.name for finding in self.findings if not finding.passed)
+        return tuple(finding.name for finding in self.findings if finding.failed)
 
     @property
     def inconclusive(self) -> tuple[str, ...]:
@@ -127,7 +124,7 @@ def replay_round(
     recorded = rounds.run(vectors)
     ruler = Ruler(rounds.sizes, promise, max(_ROUNDING, half_precision(recorded.release)))
     again = _repeatable(rounds.run(vectors).release - recorded.release, recorded, ruler)
-    if not again.passed:
+    if again.failed:
         return Replay((again,), np.full(len(rounds.sizes) + 1, np.nan))
     trials = Trials(vectors, rounds.sizes, promise)
     replayed = _Replayed(rounds, trials, recorded, ruler, begun=begun, clip_norm_of=clip_norm_of)
@@ -161,16 +158,16 @@ def _is_finite(vector: FloatArray) -> bool:
     return bool(np.isfinite(vector).all())
 
 
-def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Finding:
+def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Check:
     """Whether the same seed gives the same round."""
-    expected = "the same round with the same seed releases the same"
+    expected = "the same round with the same seed gives the same release"
     length = float(np.linalg.norm(difference))
     if not _is_finite(recorded.release):
         return failed("repeatable", expected, "numbers that are not finite")
     if length <= ruler.rounding(float(np.linalg.norm(recorded.release))):
-        return held("repeatable", expected, "so")
+        return compared("repeatable", expected, "the same release")
     most = length / ruler.promise.sensitivity
-    words = f"another release, {most:.3g} times what one client may change away"
+    words = f"another release, which differs by {most:.3g} times what one client may change"
     return failed("repeatable", expected, words)
 
 
@@ -231,7 +228,7 @@ class _Replayed:
         magnitude = max(float(np.linalg.norm(whole)), float(np.linalg.norm(rest)))
         return Change(trial, whole - rest, magnitude)
 
-    def client_findings(self) -> tuple[list[Finding], list[Change]]:
+    def client_findings(self) -> tuple[list[Check], list[Change]]:
         """The findings on the effect of one client, and the changes of all trials."""
         trials = self._trials
         questions = (
@@ -249,9 +246,9 @@ class _Replayed:
         findings[-1] = self._beyond_denominator(findings[-1])
         return [*findings, self._not_finite()], [change for _, some in answers for change in some]
 
-    def _beyond_denominator(self, finding: Finding) -> Finding:
+    def _beyond_denominator(self, finding: Check) -> Check:
         """The finding on the denominator; inconclusive if no cohort could exceed it."""
-        if not finding.passed:
+        if finding.failed:
             return finding
         if self._trials.many is None:
             why = "more clients than the denominator take too much memory"
@@ -259,9 +256,9 @@ class _Replayed:
             why = "clients draw from the noise's generator, so their number must stay the same"
         else:
             return finding
-        return inconclusive(finding.name, finding.expected, f"{finding.measured}, but {why}")
+        return inconclusive(finding.name, finding.meaning, f"{finding.measured}, but {why}")
 
-    def _not_finite(self) -> Finding:
+    def _not_finite(self) -> Check:
         """The effect of one client's NaN; the promise does not cover a server that accepts it."""
         name, expected = "not_finite", "an update with a NaN changes no more than another"
         vectors = self._trials.vectors
@@ -271,7 +268,7 @@ class _Replayed:
         try:
             change = self._change(trial)
         except Exception as error:  # a server may refuse a round in any way
-            return held(name, expected, f"refused, {type(error).__name__}", 0.0)
+            return compared(name, expected, f"refused, {type(error).__name__}", ratio=0.0)
         if not _is_finite(change.vector):
             why = "one NaN makes the release NaN: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
@@ -281,9 +278,9 @@ class _Replayed:
         if judged.outcome == "failed":
             why = f"one NaN changes {words}: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
-        return held(name, expected, f"so, {words}", ratio)
+        return compared(name, expected, words, ratio=ratio)
 
-    def noise_findings(self, touched: FloatArray) -> Iterator[Finding]:
+    def noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings from the smallest round, which is mostly noise."""
         name = "smallest_round"
         words = f"a round of {len(self._few)} clients releases their sum and noise"

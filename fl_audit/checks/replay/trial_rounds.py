@@ -1,13 +1,11 @@
-"""The parts of a replay: the promise, the rounds that are computed, and the findings.
+"""The parts of a replay: the promise, the rounds that are computed, and the file of its checks.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
 client to leave out. Updates are scaled copies of the given ones, short and long, alone, among a few
-different ones and among many. A finding compares the expected with the measured value, in words and
-numbers.
+different ones and among many.
 """
 
 import copy
-import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,10 +19,11 @@ import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import FloatArray
-from fl_audit.checks.check import FALSE_ALARM
+from fl_audit.checks.check import Check
 from fl_audit.checks.whitening import new_in_round
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
+from fl_audit.json_records import from_json, to_json
 from fl_audit.library_words import json_words
 from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
@@ -120,97 +119,21 @@ def most_of(update: FloatArray, promise: Promise) -> float:
     return float(np.linalg.norm(update)) / promise.denominator
 
 
-# The findings, and their file.
+# The file of a replay's checks.
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One comparison of a replay, or one check of cohorts.
-
-    Attributes:
-      name: The name of the comparison (docs/replay.md).
-      expected: The mechanism's promise, in words.
-      measured: The measurement, in words.
-      log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad; 0 or
-        -inf if no chance is involved.
-      variable: The variable of the model, from 1, that is farthest from the promise; None for the
-        whole model.
-      ratio: The measured over the promised norm there; for clients, the largest.
-      is_conclusive: Whether the question has an answer; without one the finding has not failed.
-      detectable_ratio: For noise, the largest share of the promised norm that fails with
-        probability 95 %; None for other findings.
-    """
-
-    name: str
-    expected: str
-    measured: str
-    log_p: float
-    variable: int | None
-    ratio: float
-    is_conclusive: bool = True
-    detectable_ratio: float | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether the outcome is consistent with a correct mechanism."""
-        return self.log_p >= math.log(FALSE_ALARM)
-
-    @property
-    def outcome(self) -> str:
-        """`held`, `failed` or `could not tell`."""
-        if not self.passed:
-            return "failed"
-        return "held" if self.is_conclusive else "could not tell"
-
-    def __str__(self) -> str:
-        """The finding as one line of text."""
-        outcome = self.outcome if self.passed else "FAILED"
-        return f"{outcome} {self.name}: expected that {self.expected}; measured: {self.measured}"
+def write_replay(path: Path, checks: Sequence[Check]) -> None:
+    write_text(path, json.dumps(to_json(checks), indent=1) + "\n")
 
 
-def held(name: str, expected: str, measured: str, ratio: float = 1.0) -> Finding:
-    """A finding as promised; `ratio` is the measured over the promised value."""
-    return Finding(name, expected, measured, 0.0, None, ratio)
-
-
-def failed(name: str, expected: str, measured: str, ratio: float = math.inf) -> Finding:
-    """A finding that is impossible under a correct mechanism; `ratio` as in `held`."""
-    return Finding(name, expected, measured, -math.inf, None, ratio)
-
-
-def inconclusive(name: str, expected: str, why: str) -> Finding:
-    """A finding without an answer, and the reason."""
-    return Finding(name, expected, why, 0.0, None, 1.0, is_conclusive=False)
-
-
-def write_replay(path: Path, findings: Sequence[Finding]) -> None:
-    """Writes the findings as JSON, infinite numbers as `null`."""
-    write_text(path, json.dumps([_to_json(finding) for finding in findings], indent=1) + "\n")
-
-
-def read_replay(path: Path) -> tuple[Finding, ...]:
-    """Reads the findings; empty if there is no file."""
+def read_replay(path: Path) -> tuple[Check, ...]:
+    """Reads the checks; empty if there is no file."""
     try:
-        rows = msgspec.json.decode(read_foreign(path), type=list[dict[str, Any]])
-        return tuple(msgspec.convert(_from_json(row), Finding) for row in rows)
+        return tuple(from_json(tuple[Check, ...], msgspec.json.decode(read_foreign(path))))
     except FileNotFoundError:
         return ()
-    except (OSError, msgspec.MsgspecError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: is not the record of a replay: {json_words(error)}") from error
-
-
-def _to_json(finding: Finding) -> dict[str, Any]:
-    fields = dataclasses.asdict(finding)
-    return {**fields, **{key: _finite(fields[key]) for key in ("log_p", "ratio")}}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _from_json(row: dict[str, Any]) -> dict[str, Any]:
-    infinite = {"log_p": -math.inf, "ratio": math.inf}
-    return {**row, **{key: value for key, value in infinite.items() if row.get(key) is None}}
 
 
 # The trials, of one server and one seed.

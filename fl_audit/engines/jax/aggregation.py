@@ -19,7 +19,7 @@ from fl_audit.engines.jax.noise_processes import (
     normal_like,
     standard_normal,
 )
-from fl_audit.tasks.jax.classifier import Array, Weights
+from fl_audit.tasks.jax.jax_classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
     from fl_audit.accounting.release import Noise

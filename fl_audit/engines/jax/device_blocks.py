@@ -22,7 +22,7 @@ from fl_audit.array_types import Float32Array, IndexArray
 from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, clients_in_memory, pad_block
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.local_training import LocalTraining
-from fl_audit.tasks.jax.classifier import Array, Weights
+from fl_audit.tasks.jax.jax_classifier import Array, Weights
 from fl_audit.tasks.learning_task import Examples
 
 # In 2025 `shard_map` moved and one of its arguments was renamed.

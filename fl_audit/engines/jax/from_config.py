@@ -34,7 +34,7 @@ from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoP
 from fl_audit.mechanisms.matrix import MatrixFactorisation, stream_of
 from fl_audit.mechanisms.tree_aggregation import TreeAggregation
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing, Zeroing
-from fl_audit.tasks.jax.classifier import JaxModel
+from fl_audit.tasks.jax.jax_classifier import JaxModel
 
 
 def local_training(config: tables.Client, model: JaxModel) -> LocalTraining:

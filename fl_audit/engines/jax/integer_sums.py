@@ -37,7 +37,7 @@ from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.noise_processes import fold_in, random_bits
 from fl_audit.engines.jax.scoring import sylvester_factors, walsh_hadamard
 from fl_audit.mechanisms.distributed import padded_size
-from fl_audit.tasks.jax.classifier import Array, Weights
+from fl_audit.tasks.jax.jax_classifier import Array, Weights
 
 _SMALL_VARIANCE = 64.0
 """Below it the distribution comes from a table; above, Debye's expansion is exact to float32."""

@@ -16,7 +16,7 @@ from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.uploads import ScoredCanaries
-from fl_audit.checks import Finding, replay_round
+from fl_audit.checks import Check, replay_round
 from fl_audit.engines import engine
 from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, pad_block
 from fl_audit.engines.cohort import RoundData
@@ -30,8 +30,8 @@ from fl_audit.engines.prepare import PreparedRun
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.mechanisms.mechanism_of_run import canary_length
 from fl_audit.resources import set_jax_defaults
-from fl_audit.tasks.jax.classifier import JaxModel, in_full_precision
-from fl_audit.tasks.jax.networks import as_jax_model
+from fl_audit.tasks.jax.jax_classifier import JaxModel, in_full_precision
+from fl_audit.tasks.jax.jax_networks import as_jax_model
 from fl_audit.tasks.learning_task import Examples
 
 # Measures of models: accuracy, and the losses for attacks.
@@ -272,7 +272,7 @@ class JaxEngine(engine.Engine):
     def from_leaves(self, like: State, leaves: Sequence[engine.Leaf]) -> State:
         return self._placed(tree_unflatten(tree_flatten(like)[1], list(leaves)))
 
-    def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
+    def replay(self, run: PreparedRun) -> tuple[Check, ...]:
         """Replays the first round with vectors as updates, so that nothing is trained."""
         if why_not := MECHANISMS.kind_of(run.config.mechanism).why_not_replayed:
             return (engine.not_replayed(why_not),)

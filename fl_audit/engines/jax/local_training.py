@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import tree_map
 
-from fl_audit.tasks.jax.classifier import Array, JaxModel, Weights
+from fl_audit.tasks.jax.jax_classifier import Array, JaxModel, Weights
 
 Slots = tuple[Any, ...]
 """The state of an optimizer: structures like the weights, or scalars."""

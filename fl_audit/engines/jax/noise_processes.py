@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from fl_audit.tasks.jax.classifier import Array, Weights
+from fl_audit.tasks.jax.jax_classifier import Array, Weights
 
 if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
     from fl_audit.mechanisms.kind import NoiseStream

@@ -30,7 +30,7 @@ from fl_audit.canaries.families import (
     sylvester,
 )
 from fl_audit.resources import num_cores
-from fl_audit.tasks.jax.classifier import Array
+from fl_audit.tasks.jax.jax_classifier import Array
 
 _BYTES_PER_NUMBER = 32
 """A generous bound on the memory per number of a canary's piece, for all arrays that coexist."""

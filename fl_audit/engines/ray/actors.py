@@ -372,5 +372,5 @@ def _check_cluster(cluster: RayCluster, clients_per_block: int | None) -> None:
     except (OSError, OverflowError) as error:
         raise InputError(
             f"key `ray.address`: nothing answers at {cluster.address}: {error}; `ray start --head` "
-            "says the address of a cluster"
+            "prints the address of a cluster"
         ) from error

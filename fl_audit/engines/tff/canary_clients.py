@@ -23,7 +23,7 @@ from fl_audit.canaries.families import CanaryFamily
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
-from fl_audit.engines.tff.worker import instead_of_tffs_worker
+from fl_audit.engines.tff.native_worker import instead_of_tffs_worker
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, inner_product
 from fl_audit.mechanisms import ClientGaussian, Mechanism
@@ -169,8 +169,8 @@ class CanaryClients:
             return self._norm
         if state is None:
             raise InputError(
-                "state: must be handed over, as join(round_number, clients, state), so that a "
-                "canary is as long as the round's clip; or CanaryClients must be given a norm"
+                "state: is required, as join(round_number, clients, state), to give canaries the "
+                "round's clip norm; or give CanaryClients a norm"
             )
         return norm_to_clip(state)
 
@@ -381,9 +381,9 @@ class ProbedCanary:
         """The result as a sentence."""
         counted = "" if not self.zeroed else f"; {self.zeroed} of {_COPIES} were zeroed"
         return (
-            f"{self.state}: a canary of length {self.norm:.3g} is in the aggregate at "
-            f"{self.ratio:.3g} ± {self.error / self.promised:.2g} of the length that a client may "
-            f"have{counted}"
+            f"{self.state}: in the aggregate, a canary of norm {self.norm:.3g} has "
+            f"{self.ratio:.3g} ± {self.error / self.promised:.2g} × the largest norm of a client"
+            f"{counted}"
         )
 
 

@@ -13,8 +13,8 @@ from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process
 from fl_audit.engines.tff.canary_clients import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.native_worker import native_runtime
 from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of, refuse_uploads
-from fl_audit.engines.tff.worker import native_runtime
 from fl_audit.mechanisms import canary_norm
 from fl_audit.resources import num_cores
 from fl_audit.tasks.tf.networks import as_classifier

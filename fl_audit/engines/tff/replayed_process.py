@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
-from fl_audit.checks import Finding, Promise, Replay, replay_round
+from fl_audit.checks import Check, Promise, Replay, replay_round
 from fl_audit.checks.replay.clip import ClipNormOf, ZeroingNormOf
 from fl_audit.checks.replay.trial_rounds import flat
 from fl_audit.engines.engine import not_replayed, promise_of, trial_updates
@@ -116,7 +116,7 @@ class _Held:
 
 def replay_of(
     run: PreparedRun, process: tff.templates.IterativeProcess, begin: Callable[[], Any]
-) -> tuple[Finding, ...]:
+) -> tuple[Check, ...]:
     """Replays the first round of a run; if it cannot be replayed, a finding says why."""
     mechanism = run.config.mechanism
     why_not = MECHANISMS.kind_of(mechanism).why_not_replayed

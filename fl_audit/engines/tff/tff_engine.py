@@ -15,7 +15,7 @@ import tensorflow_federated as tff
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
-from fl_audit.checks import Finding
+from fl_audit.checks import Check
 from fl_audit.config import Mechanism
 from fl_audit.engines.client_blocks import pad_block
 from fl_audit.engines.engine import (
@@ -214,7 +214,7 @@ class TffEngine(Engine):
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
         return Evaluator(as_classifier(run.task.classifier), run.task.held_out).accuracy
 
-    def replay(self, run: PreparedRun) -> tuple[Finding, ...]:
+    def replay(self, run: PreparedRun) -> tuple[Check, ...]:
         """Replays the first round in this process (`fl_audit.engines.tff.replayed_process`)."""
 
         def begin() -> Any:

@@ -203,7 +203,7 @@ def bayes(setting: AuditSetting) -> Estimate:
             "true_positives": counts.true_positives,
             "false_positives": counts.false_positives,
             "true_negatives": counts.true_negatives,
-            "probability_of_zero": posterior.atom,
+            "probability_of_zero": round(posterior.atom, 8),  # `sf` is exact to 1e-8
             "num_thresholds": len(roc.thresholds),
         },
     )

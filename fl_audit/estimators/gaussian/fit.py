@@ -222,6 +222,10 @@ def _without_delta(null: Distribution, alternative: Distribution) -> float:
     return math.inf
 
 
+_ALIKE = 1e-9
+"""The relative difference up to which epsilons of two thresholds are equal."""
+
+
 def _best_above(null: Distribution, alternative: Distribution, delta: float) -> tuple[float, float]:
     """The threshold a with the largest log((P1(X >= a) - delta) / P0(X >= a)), and that value."""
 
@@ -230,13 +234,18 @@ def _best_above(null: Distribution, alternative: Distribution, delta: float) -> 
 
     rare_hits, rare_misses = _grid_rates(delta)
     grid = np.concatenate([alternative.isf(rare_hits), alternative.ppf(rare_misses)])
-    peaks = _highest_peaks(lower_bound(grid))
+    on_grid = lower_bound(grid)
+    peaks = _highest_peaks(on_grid)
     last = len(grid) - 1
     refined = _zoom(lower_bound, grid[np.maximum(peaks - 1, 0)], grid[np.minimum(peaks + 1, last)])
-    thresholds = np.concatenate([grid[peaks], refined])
-    values = lower_bound(thresholds)
-    best = int(np.argmax(values))
-    return float(thresholds[best]), float(values[best])
+    values = lower_bound(refined)
+    largest = float(max(values.max(), on_grid.max()))
+    # Rounding must not choose among thresholds that are equally good, as between distributions far
+    # apart: it is the middle one of the grid, else the first of the refined ones.
+    level = largest - _ALIKE * abs(largest) if math.isfinite(largest) else largest
+    alike = grid[on_grid >= level]
+    best = alike[len(alike) // 2] if len(alike) else refined[np.argmax(values >= level)]
+    return float(best), largest
 
 
 @functools.lru_cache(maxsize=4)
@@ -265,14 +274,29 @@ def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
 def _zoom(
     objective: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray
 ) -> FloatArray:
-    """Where an objective with one peak in each interval is largest, by refining grids."""
+    """Where an objective with one peak in each interval is largest, by refining grids.
+
+    Before these come the tops of parabolas through three points of a coarser grid: on a smooth peak
+    values hardly differ on the finest grids, so that rounding chooses among their points.
+    """
     rows, steps = np.arange(len(left)), np.arange(21) / 20
-    for _ in range(9):
+    for step in range(9):
         points = left[:, None] + (right - left)[:, None] * steps
-        best = np.argmax(objective(points.ravel()).reshape(points.shape), axis=1)
+        values = objective(points.ravel()).reshape(points.shape)
+        best = np.argmax(values, axis=1)
         peaks = points[rows, best]
         left, right = points[rows, np.maximum(best - 1, 0)], points[rows, np.minimum(best + 1, 20)]
-    return np.asarray(peaks)
+        if step == _COARSE:
+            before, after = (values[rows, np.clip(best + side, 0, 20)] for side in (-1, 1))
+            with np.errstate(invalid="ignore", divide="ignore"):  # values may be -inf, or alike
+                move = (after - before) / (2 * values[rows, best] - before - after)
+                tops = peaks + move * (right - left) / 4
+            tops = np.where(np.isfinite(tops), tops, peaks)
+    return np.concatenate([tops, peaks])
+
+
+_COARSE = 3
+"""The grid, from 0, whose points differ enough in value for a parabola."""
 
 
 _ASYMPTOTIC_CRITICAL_VALUES = {0.15: 0.576, 0.10: 0.656, 0.05: 0.787, 0.025: 0.918, 0.01: 1.092}

@@ -158,6 +158,8 @@ _STEPS_PER_STDDEV = 128
 _MOST_EXACT = 4096
 """The largest number of scores that are not rounded."""
 
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
 _LARGEST_LOG = 12.0
 """Logarithm of the largest ratio of standard deviations that a fit allows."""
 
@@ -230,37 +232,59 @@ class LargestOfRounds:
 
     def best(self) -> ShiftedDistribution:
         """The best of three starts: a shift near 0, a small one, and the mean score."""
+        bounds = ((0.0, self._mean + 10), *self._bounds)
         minima = [
-            _minimum(
-                lambda p: -self._log_likelihood(*map(float, p)),
-                (start, *self._starts[0]),
-                ((0.0, self._mean + 10), *self._bounds),
-            )
+            _minimum(self._loss, (start, *self._starts[0]), bounds, has_slopes=True)
             for start in (0.1, 2.0, self._mean)
         ]
-        shift, *nuisance = min(minima, key=lambda minimum: minimum[1])[0]
-        self._starts = ((float(nuisance[0]), float(nuisance[1])), self._starts[0])
-        return self.profile(float(shift))[1]
+        point = min(minima, key=lambda minimum: minimum[1])[0]
+        shift, log_rounds, log_spread = map(
+            float, _polished(lambda p: self._loss(p)[1], point, bounds)
+        )
+        self._starts = ((log_rounds, log_spread), self._starts[0])
+        return ShiftedDistribution(shift, math.exp(log_spread), math.exp(log_rounds))
 
     def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
         minima = [
-            _minimum(lambda p: -self._log_likelihood(shift, *map(float, p)), start, self._bounds)
+            _minimum(
+                lambda p: self._loss(np.append(shift, p), slice(1, None)),
+                start,
+                self._bounds,
+                has_slopes=True,
+            )
             for start in self._starts
         ]
         point, least = min(minima, key=lambda minimum: minimum[1])
         return -least, ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
 
-    def _log_likelihood(self, shift: float, log_rounds: float, log_spread: float) -> float:
-        """The logarithm of the densities, K p(x) Phi(x)^(K - 1) for excluded scores."""
+    def _loss(self, point: FloatArray, of: slice = slice(None)) -> tuple[float, FloatArray]:
+        """Minus the log-likelihood at shift, log K and log spread, and its slopes along some.
+
+        The density of an excluded score is K p(x) Phi(x)^(K - 1).
+        """
+        shift, log_rounds, log_spread = map(float, point)
         rounds, (included, excluded) = math.exp(log_rounds), (self._included, self._excluded)
-        own = (included.values - shift) / math.exp(log_spread)
+        spread = math.exp(log_spread)
+        own = (included.values - shift) / spread
+        log_cdf = special.log_ndtr(own)
         own_leads = included.log_cdf - log_spread - 0.5 * own * own
-        others_lead = math.log(rounds - 1) + included.log_density + special.log_ndtr(own)
+        others_lead = math.log(rounds - 1) + included.log_density + log_cdf
         densities = (rounds - 2) * included.log_cdf + np.logaddexp(own_leads, others_lead)
-        excluded_term = log_rounds * excluded.counts.sum() + (rounds - 1) * (
-            excluded.counts @ excluded.log_cdf
+        excluded_cdf = float(excluded.counts @ excluded.log_cdf)
+        excluded_term = log_rounds * excluded.counts.sum() + (rounds - 1) * excluded_cdf
+        share = special.expit(own_leads - others_lead)  # of the own score leading
+        hazard = np.exp(-0.5 * own * own - _LOG_ROOT_TWO_PI - log_cdf)
+        along_own = (1 - share) * hazard - share * own
+        slopes = np.array(
+            [
+                -included.counts @ along_own / spread,
+                included.counts @ (rounds * included.log_cdf + (1 - share) * rounds / (rounds - 1))
+                + excluded.counts.sum()
+                + rounds * excluded_cdf,
+                -included.counts @ (share + along_own * own),
+            ]
         )
-        return float(included.counts @ densities + excluded_term)
+        return -float(included.counts @ densities + excluded_term), -slopes[of]
 
 
 class UnknownNull:
@@ -337,16 +361,44 @@ class _Counted:
 
 
 def _minimum(
-    function: Callable[[FloatArray], float],
+    function: Callable[[FloatArray], float | tuple[float, FloatArray]],
     start: tuple[float, ...],
     bounds: tuple[tuple[float, float], ...],
+    has_slopes: bool = False,
 ) -> tuple[FloatArray, float]:
-    """A local minimum of a smooth function in a box, and its value."""
+    """A local minimum of a smooth function in a box, and its value.
+
+    With `has_slopes` the function returns its slopes too.
+    """
     lows, highs = np.array(bounds).T
     optimum = optimize.minimize(
-        function, np.clip(start, lows, highs), method="L-BFGS-B", bounds=bounds
+        function, np.clip(start, lows, highs), method="L-BFGS-B", bounds=bounds, jac=has_slopes
     )
     return np.asarray(optimum.x), float(optimum.fun)
+
+
+def _polished(
+    slopes: Callable[[FloatArray], FloatArray],
+    point: FloatArray,
+    bounds: tuple[tuple[float, float], ...],
+) -> FloatArray:
+    """A minimum where the slopes are 0 to rounding, which values alone find to half the digits.
+
+    Coordinates on a bound stay. The point is returned as it is if the slopes' root is elsewhere.
+    """
+    lows, highs = np.array(bounds).T
+    is_free = (lows < point) & (point < highs)
+
+    def at(inside: FloatArray) -> FloatArray:
+        moved = point.copy()
+        moved[is_free] = np.clip(inside, lows[is_free], highs[is_free])
+        return moved
+
+    if not is_free.any():
+        return point
+    root = optimize.root(lambda inside: slopes(at(inside))[is_free], point[is_free], tol=1e-14)
+    found = at(root.x)
+    return found if np.allclose(found, point, rtol=1e-3, atol=1e-3) else point
 
 
 _LARGEST_STEP = 1e6

@@ -54,7 +54,7 @@ from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.one_run.bound import check_counts
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.plan import GUESS_ORDERS
+from fl_audit.estimators.one_run.guessing_plan import GUESS_ORDERS
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting

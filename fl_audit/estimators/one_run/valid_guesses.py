@@ -15,7 +15,12 @@ import numpy.typing as npt
 from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.estimators.one_run.bound import crossing_point
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.plan import GuessOrder, GuessPlan, plans_of, plans_of_samples
+from fl_audit.estimators.one_run.guessing_plan import (
+    GuessOrder,
+    GuessPlan,
+    plans_of,
+    plans_of_samples,
+)
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores, Inclusion
@@ -191,7 +196,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     one. Without a part for delta, the numbers and levels, and so these events, are the same for all
     outputs, which determine only the order (Steinke et al. 2023, Lemma 4.7).
     """
-    setting.require(included=2 if setting.scores.inclusion == "pairs" else 1, excluded=1)
+    setting.require(included=_fewest(setting.scores.inclusion), excluded=1)
     scores, level = setting.scores, 1 - setting.confidence
     plans = plans_of(scores, setting.delta, level)
     bounds = [_tested_plan(scores, plan, setting.delta, level) for plan in plans]
@@ -206,12 +211,13 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
         assumes=_assumption(scores),
         guarantee=(
             f"True epsilon is at least this with {100 * setting.confidence:g} % confidence; valid "
-            "although the number of guesses is chosen on the data, since the test asks about many "
-            "numbers at once; which, and in which order, the scores say without the coins."
+            "although the number of guesses is chosen on the data, since the test covers many "
+            "numbers at once, and scores choose these and the order of guesses without the coins."
         ),
         source=(
             "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Proposition 5.1 for a walk that "
-            "crosses a boundary; our one_run/plan.py for delta and for what the scores decide"
+            "crosses a boundary; our one_run/guessing_plan.py for delta and for what the scores "
+            "decide"
         ),
         details={
             **guesses.details(scores.num_coins, setting.delta),
@@ -221,6 +227,11 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             **({"epsilon_replacement": 2 * best.epsilon} if scores.inclusion == "pairs" else {}),
         },
     )
+
+
+def _fewest(inclusion: Inclusion) -> int:
+    """The included canaries of the fewest coins that a guess of both ends needs."""
+    return 2 if inclusion == "pairs" else 1
 
 
 def _assumption(scores: CanaryScores) -> str:
@@ -270,7 +281,7 @@ def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: flo
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
-    """The bounds of many samples, three times faster; None without both kinds of canaries."""
+    """The bounds of many samples, three times faster; None where the method does not apply."""
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
         first = settings[members[0]]
@@ -356,11 +367,11 @@ def one_run_rejection(
 
 
 def _by_size(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
-    """The indices of settings with both kinds of canaries, by inclusion and number of coins."""
+    """The indices of settings to which the method applies, by inclusion and number of coins."""
     groups: dict[tuple[Inclusion, float, int], list[int]] = {}
     for index, setting in enumerate(settings):
         scores = setting.scores
-        if scores.num_included and scores.num_excluded:
+        if scores.num_included >= _fewest(scores.inclusion) and scores.num_excluded:
             key = (scores.inclusion, scores.inclusion_probability, scores.num_coins)
             groups.setdefault(key, []).append(index)
     return groups.values()

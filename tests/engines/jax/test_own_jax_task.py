@@ -9,7 +9,7 @@ from fl_audit.engines.prepare import prepare
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.independent import GaussianFixed
 from fl_audit.tasks import load_task
-from fl_audit.tasks.kinds import PythonTask
+from fl_audit.tasks.task_kinds import PythonTask
 from tests.engines.jax.conftest import small_config
 
 MODULE = """

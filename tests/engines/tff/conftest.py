@@ -19,7 +19,7 @@ from fl_audit.config import (
     TextTask,
 )
 from fl_audit.engines.prepare import PreparedRun, prepare
-from fl_audit.engines.tff.worker import native_runtime
+from fl_audit.engines.tff.native_worker import native_runtime
 from fl_audit.tasks.tf.networks import as_classifier
 
 _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs"]

@@ -162,7 +162,7 @@ def test_noise_that_hides_a_canary_is_said_to(clients):
 def test_without_a_norm_the_state_is_asked_for(process, clients):
     pool = CanaryPool(seed=11, count=200, dim=canary_dim(process))
     canaries = CanaryClients(process, pool, ROUNDS)
-    with pytest.raises(InputError, match="state: must be handed over"):
+    with pytest.raises(InputError, match="state: is required"):
         canaries.join(1, clients)
     mean = process_with(tff.aggregators.MeanFactory())
     with pytest.raises(InputError, match=r"norm: must be given.*probe\(process\) finds"):

@@ -10,7 +10,7 @@ from fl_audit.engines.tff.shadow_models import FederatedRuns
 from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss, margin_of_loss
 from fl_audit.participation import Cohort
-from fl_audit.tasks.kinds import WineTask
+from fl_audit.tasks.task_kinds import WineTask
 
 pytestmark = pytest.mark.tff
 

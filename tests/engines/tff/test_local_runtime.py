@@ -15,11 +15,6 @@ pytestmark = pytest.mark.tff
 _NUMBERS = tff.SequenceType(np.float32)
 
 
-@tff.federated_computation
-def _zero():
-    return tff.federated_value(np.float32(0.0), tff.SERVER)
-
-
 @tff.tensorflow.computation(np.float32, _NUMBERS)
 def _work(state, numbers):
     total = numbers.reduce(0.0, tf.add)

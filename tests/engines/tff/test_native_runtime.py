@@ -14,7 +14,7 @@ pytestmark = pytest.mark.tff
 _PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from fl_audit.engines.tff.worker import native_runtime
+from fl_audit.engines.tff.native_worker import native_runtime
 import tensorflow_federated as tff
 
 @tff.tensorflow.computation

@@ -20,14 +20,6 @@ from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
 from fl_audit.estimators.challenge_bases.region_mass import inside, log_reach
 from fl_audit.estimators.challenge_bases.sample_posterior import posterior
 
-STRONG = ChallengeCounts(
-    fp=[40, 50, 60, 100, 100, 110, 120, 200, 200, 200],
-    n0=[1000] * 10,
-    fn=[250, 200, 150, 100, 120, 100, 100, 80, 70, 60],
-    n1=[1000] * 10,
-)
-"""Yıldırım et al. (2025), section 4.1, second scenario (Figure 3, bottom)."""
-
 
 def six(summary):
     e, s = summary.epsilon, summary.strength

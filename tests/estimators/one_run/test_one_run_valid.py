@@ -10,8 +10,8 @@ from scipy import special, stats
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.plan import orders_of, spare_for_delta
-from fl_audit.estimators.one_run.valid_guesses import one_run_rejection
+from fl_audit.estimators.one_run.guessing_plan import orders_of, spare_for_delta
+from fl_audit.estimators.one_run.valid_guesses import one_run_epsilons, one_run_rejection
 
 SEED = 20230515
 
@@ -227,8 +227,10 @@ def test_one_rejection_serves_samples_of_several_sizes():
 def test_nothing_is_rejected_where_the_method_cannot_be_applied():
     rejects = one_run_rejection(1.0, 1e-5, LEVEL)
     everybody, nobody = np.arange(400.0), np.zeros(0)
-    for scores in (CanaryScores(everybody, nobody), CanaryScores(nobody, everybody)):
+    one_pair = CanaryScores(np.ones(1), np.zeros(1), "pairs")
+    for scores in (CanaryScores(everybody, nobody), CanaryScores(nobody, everybody), one_pair):
         assert not rejects([setting_of(scores, 1e-5, LEVEL)])[0]
+        assert one_run_epsilons([setting_of(scores, 1e-5, LEVEL)]) == [None]
 
 
 # 14 of 14 guesses right with m = 60 once gave 0 beside a p-value of 0.008, as delta took a little

@@ -80,8 +80,8 @@ def test_noise_proves_nothing(family, shape):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("num_canaries", [50, 500, 2000])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("num_canaries", [50, 2000])
+@pytest.mark.parametrize("shape", ("1", "4", "dense"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_noise_proves_nothing_at_any_size(family, shape, num_canaries, known):
     runs = 40 if num_canaries == 2000 else 200

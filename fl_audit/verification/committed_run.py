@@ -5,21 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from fl_audit.config.commitment import (
-    Commitment,
-    Opened,
-    Try,
-    committed_claim,
-    method_of,
-    opening_of,
-    read_commitment,
-    read_nonce,
-    read_tries,
-    read_try,
-    recorded_keys,
-    tries_of,
-    words_of_other,
-)
+from fl_audit.config import commitment, tries
 from fl_audit.config.file import load_recorded
 from fl_audit.config.inputs import PREFIX
 from fl_audit.errors import InputError
@@ -36,9 +22,9 @@ def verify_commitment(
     `published` is the file of the commitment as published before training; if None, the copy in the
     folder is used.
     """
-    text = commitment = None
+    text = public = None
     if published is not None:
-        text, commitment = read_commitment(published)
+        text, public = commitment.read_commitment(published)
     if not folder.commitment.exists():
         if published is not None:
             verified.add(
@@ -46,44 +32,50 @@ def verify_commitment(
             )
         return
     with verified.reading(folder.commitment):
-        recorded = read_try(folder)
+        recorded = tries.read_try(folder)
         sealed, sealed_text = recorded.content(folder.commitment), recorded.commitment.encode()
         if chain is None or folder.commitment.name not in chain.begun.files:
             verified.add(folder.commitment, "was added later: the chain does not begin with it")
-        if text is not None and commitment is not None and text != sealed_text:
+        if text is not None and public is not None and text != sealed_text:
             verified.add(folder.commitment, f"is another commitment than {published}")
-            sealed, sealed_text = commitment, text
+            sealed, sealed_text = public, text
         _verify_plain_words(folder, sealed, verified)
         _verify_tries(folder, recorded, chain, published, verified)
-        openings = [folder.opening, *([] if published is None else [opening_of(published)])]
+        openings = [folder.opening]
+        if published is not None:
+            openings.append(commitment.opening_of(published))
         opening = next((path for path in openings if path.exists()), None)
         if opening is None:
             verified.note(
-                f"{folder.commitment.name}: is not opened, as {folder.opening.name} is not there"
+                f"{folder.commitment.name}: is not opened, as {folder.opening.name} is missing"
             )
             verified.not_made_again.append(folder.commitment.name)
         else:
             with verified.reading(opening):
-                opened = Opened(sealed, sealed_text, read_nonce(opening))
+                opened = commitment.Opened(sealed, sealed_text, commitment.read_nonce(opening))
                 _verify_keys(folder, opened, opening, verified)
 
 
-def _verify_keys(folder: RunFolder, opened: Opened, opening: Path, verified: Verified) -> None:
-    keys = recorded_keys(folder)
+def _verify_keys(
+    folder: RunFolder, opened: commitment.Opened, opening: Path, verified: Verified
+) -> None:
+    keys = commitment.recorded_keys(folder)
     others = opened.others(keys)
     if others and len(others) == len({*keys, *opened.commitment.config}):
         verified.add(opening, "its nonce does not open the commitment: no key fits")
         return
     for key in others:
         file = folder.inputs if key.startswith(PREFIX) else folder.config
-        verified.add(file, words_of_other(key, keys))
+        verified.add(file, commitment.words_of_other(key, keys))
 
 
-def _verify_plain_words(folder: RunFolder, commitment: Commitment, verified: Verified) -> None:
+def _verify_plain_words(
+    folder: RunFolder, sealed: commitment.Commitment, verified: Verified
+) -> None:
     config = load_recorded(folder.config)
     for name, recorded, now in (
-        ("claim", commitment.claim, committed_claim(config)),
-        ("method", commitment.method, method_of(config)),
+        ("claim", sealed.claim, commitment.committed_claim(config)),
+        ("method", sealed.method, commitment.method_of(config)),
     ):
         for key in sorted({*recorded, *now}):
             if recorded.get(key) != now.get(key):
@@ -95,7 +87,7 @@ def _verify_plain_words(folder: RunFolder, commitment: Commitment, verified: Ver
 
 def _verify_tries(
     folder: RunFolder,
-    recorded: Try,
+    recorded: tries.Try,
     chain: Chain | None,
     published: Path | None,
     verified: Verified,
@@ -104,17 +96,18 @@ def _verify_tries(
     if recorded.number > 1:
         verified.add(folder.commitment, f"is run {recorded.number} under this commitment")
     link = None if chain is None else chain.lines[0].link
-    if published is not None and not tries_of(published).exists():
-        verified.note(f"{tries_of(published).name}: is not there; other runs may have been listed")
-    elif published is not None:
-        with verified.reading(tries_of(published)):
-            listed = read_tries(tries_of(published))
+    file = None if published is None else commitment.tries_of(published)
+    if file is not None and not file.exists():
+        verified.note(f"{file.name}: is missing; other runs may have been listed")
+    elif file is not None:
+        with verified.reading(file):
+            listed = tries.read_tries(file)
             if link not in [attempt.link for attempt in listed]:
-                verified.add(tries_of(published), f"does not list the run in {folder.path.name}")
+                verified.add(file, f"does not list the run in {folder.path.name}")
             for attempt in listed:
                 if attempt.link != link:
                     verified.add(
-                        tries_of(published),
+                        file,
                         f"line {attempt.number}: lists another run under this commitment, in "
                         f"{attempt.folder}",
                     )
@@ -124,7 +117,7 @@ def _verify_tries(
         )
 
 
-def _siblings(folder: RunFolder, recorded: Try, link: str | None) -> Iterator[Path]:
+def _siblings(folder: RunFolder, recorded: tries.Try, link: str | None) -> Iterator[Path]:
     """The sibling folders of other runs under the same commitment."""
     here = folder.path.resolve()
     for path in sorted(here.parent.iterdir()):
@@ -132,7 +125,7 @@ def _siblings(folder: RunFolder, recorded: Try, link: str | None) -> Iterator[Pa
         if path == here or not other.commitment.is_file() or not other.chain.is_file():
             continue
         try:
-            is_same = read_try(other).commitment == recorded.commitment
+            is_same = tries.read_try(other).commitment == recorded.commitment
             if is_same and read_chain(other.chain).lines[0].link != link:
                 yield path
         except (InputError, msgspec.MsgspecError):

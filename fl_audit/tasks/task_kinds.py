@@ -130,7 +130,7 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
       path: Examples of all clients.
       held_out: Held-out examples; by default a random tenth.
       hidden: Widths of the hidden dense layers; none for a linear model.
-      num_classes: Number of classes; by default the largest label plus one.
+      num_classes: Number of classes; by default that of distinct labels.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "held_out")
@@ -173,7 +173,7 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
     """The keys that next-word tasks share: the sizes of the model of Reddi et al. 2020.
 
     Attributes:
-      vocabulary_size: Most words, besides four special tokens.
+      vocabulary_size: Maximum number of words, besides four special tokens.
       sequence_length: Tokens per sentence, cut or padded.
       embedding_size: Width of the embedding and the last hidden layer.
       lstm_size: Number of LSTM units.
@@ -203,7 +203,7 @@ class StackOverflowTask(NextWordTask, frozen=True, tag_field="kind", tag="stacko
     """Stack Overflow next-word prediction (Reddi et al. 2020), 342,477 clients.
 
     Attributes:
-      max_clients: Number of first clients to use; 0 for all.
+      max_clients: Number of clients to use, from the first; 0 for all.
       path: TFF's SQLite file; downloaded by default.
       word_counts: TFF's file `stackoverflow.word_count`; downloaded by default.
     """
@@ -219,7 +219,7 @@ class EmnistTask(Table, Task, frozen=True, tag_field="kind", tag="emnist"):
     """EMNIST's 62 classes, 3,400 writers, with the CNN of Reddi et al. 2020.
 
     Attributes:
-      max_clients: Number of first clients to use; 0 for all.
+      max_clients: Number of clients to use, from the first; 0 for all.
       path: TFF's SQLite file; downloaded by default.
     """
 

@@ -20,8 +20,8 @@ from fl_audit.array_types import BoolArray
 from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, known_patterns
 from fl_audit.attacks.threat_models import STATISTICS, statistics_of
 from fl_audit.estimators import CanaryScores
-from fl_audit.planning.background import MIDDLE, predicted_background
 from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.planning.predicted_background import MIDDLE, predicted_background
 from fl_audit.planning.prediction import predicted_statistics, simulated_audits
 from fl_audit.report.patterns import Detection, PatternAttacker, area, pattern_attackers
 from fl_audit.verdict import Background

@@ -20,7 +20,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.tasks.dense import Dense
 from fl_audit.tasks.images import Cnn, ResidualBlock, WideResnet
-from fl_audit.tasks.jax.classifier import Array, JaxModel, Logits, PerLabel, Weights, classifier
+from fl_audit.tasks.jax.jax_classifier import Array, JaxModel, Logits, PerLabel, Weights, classifier
 from fl_audit.tasks.learning_task import NO_CLASS, Examples, Model, Network, NetworkModel
 from fl_audit.tasks.next_word import NextWord
 

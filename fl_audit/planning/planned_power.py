@@ -22,8 +22,8 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import valid_methods
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.json_records import UNWRITTEN, fields_to_json, json_key, to_json
-from fl_audit.planning.background import ENDS, MIDDLE, predicted_background, seen_of_plan
 from fl_audit.planning.planned_run import PlannedRun
+from fl_audit.planning.predicted_background import ENDS, MIDDLE, predicted_background, seen_of_plan
 from fl_audit.planning.prediction import (
     Samples,
     median_of,

@@ -21,18 +21,18 @@ from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums
-from fl_audit.attacks.round_cosines import LoggedRounds
+from fl_audit.attacks.round_cosines import LoggedRounds, read_concentrations
 from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
 from fl_audit.attacks.update_ratio import UpdateLogs
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
+from fl_audit.canaries.canary_tables import Canaries, family_of, score_file_of
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
-from fl_audit.canaries.tables import Canaries, family_of, score_file_of
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
 from fl_audit.formats.participation_files import CanaryRow
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog
+from fl_audit.formats.round_logs import CosineLog
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.score_file import ScoreFile, read_score_file, score_text
 from fl_audit.formats.text_files import read_foreign
@@ -54,7 +54,7 @@ def compare_scores(
         return derived
     drawn = [(one.inclusion, one.inclusion_probability, one.pair) for one in (recorded, derived)]
     if drawn[0] != drawn[1]:
-        verified.add(path, "says otherwise than the pool how it was decided who participates")
+        verified.add(path, "states another kind of inclusion, probability or pair than the pool")
     coins = np.asarray(recorded.included) != np.asarray(derived.included)
     differ = ~(np.abs(np.asarray(recorded.score) - derived.score) <= error)
     wrong = np.flatnonzero(coins | differ)
@@ -127,8 +127,7 @@ class RunScores:
         if not folder.round_cosines.exists():
             return None
         log = CosineLog.read(folder.round_cosines, self.record.num_canaries)
-        path = folder.round_concentrations
-        concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
+        concentrations = read_concentrations(folder.round_concentrations, log)
         return LoggedRounds(log, concentrations, None, self.kept)
 
     @functools.cached_property
@@ -304,8 +303,7 @@ class RunScores:
     def _from_steps(self) -> dict[str, Derived]:
         """The scores by steps between released models."""
         log = CosineLog.read(self.folder.release_cosines, self.record.num_canaries)
-        path = self.folder.release_concentrations
-        concentrations = ConcentrationLog.read(path, log.num_rounds) if path.exists() else None
+        concentrations = read_concentrations(self.folder.release_concentrations, log)
         steps = over_rounds(log.rows(), log.num_canaries)
         return {
             CHECKPOINTS_MAX.name: Derived(
@@ -316,7 +314,7 @@ class RunScores:
 
     def _from_updates(self) -> dict[str, Derived]:
         """The scores of canaries that hold examples."""
-        logs = UpdateLogs.read(self.folder, self.record.num_canaries)
+        logs = UpdateLogs.opened("r", self.folder, "rounds", self.record.num_canaries)
         return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
 
     def _from_uploads(self) -> dict[str, Derived]:
@@ -328,7 +326,8 @@ class RunScores:
         pool = PoolOfUploads(
             self.vectors, canaries.family, self.config.seed, self.record.dim, self.own
         )
-        made = CanaryUploads.read(folder, pool, self.record.num_canaries).scores()
+        uploads = CanaryUploads.opened("r", folder, pool, "rounds", self.record.num_canaries)
+        made = uploads.scores()
         return {ONE_UPLOAD.name: Derived(made.values, made.compared, self.rounding)}
 
     def _with_sums(

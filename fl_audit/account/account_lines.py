@@ -4,7 +4,7 @@ import decimal
 import textwrap
 from collections.abc import Iterator
 
-from fl_audit.account.record import AccountRecord, Bounds
+from fl_audit.account.account_record import AccountRecord, Bounds
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.number_words import count, delta_text, significant
@@ -49,9 +49,9 @@ def _participations(record: AccountRecord) -> str:
     if client is None and canary is None:
         return ""
     if client == canary:
-        return f", a client or canary in {client:,} at most"
+        return f", at most {client:,} of a client or canary"
     parts = [
-        f"a {name} in {number:,} at most"
+        f"at most {number:,} of a {name}"
         for name, number in (("client", client), ("canary", canary))
         if number is not None
     ]
@@ -103,7 +103,7 @@ def _rows(columns: list[Bounds]) -> Iterator[tuple[str, list[str]]]:
     yield "ρ (zCDP)", [_number(bounds.full.rho) for bounds in columns]
     rates = next((bounds.full.found for bounds in columns if bounds.full.found), ())
     for index, rate in enumerate(rates):
-        title = f"true positives at {100 * rate.false_positive_rate:g} % false ones"
+        title = f"true positives at {100 * rate.false_positive_rate:g} % false positives"
         yield title, [_detected(bounds, index) for bounds in columns]
 
 
