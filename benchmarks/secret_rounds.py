@@ -10,6 +10,7 @@ Scores are drawn in memory from their exact distribution; nothing is trained. Ea
 minutes of one processor. The slow tests of tests/attacks/test_secret_rounds.py call it.
 """
 
+import functools
 import itertools
 import math
 import sys
@@ -24,7 +25,7 @@ from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
 from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.likelihood_null import KnownPattern, likelihood_null
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null, ScaledNull
@@ -138,7 +139,8 @@ def excluded_scores(
 
     Those of `rademacher` canaries are exact for directions that are constant on disjoint blocks of
     coordinates: a score is then a sum of as many signs as a block has coordinates. `hadamard`
-    canaries, which depend on one another, are made, and compared with dense random directions.
+    canaries, which depend on one another, are made (50 pools in turn), and compared with dense
+    random directions.
     """
     if family == "gaussian":
         return directions(rounds, dim, canaries, random)
@@ -146,10 +148,16 @@ def excluded_scores(
         block = dim // rounds
         heads = random.binomial(block, 0.5, (rounds, canaries))
         return np.asarray((2 * heads - block) / math.sqrt(block))
-    pool = CanaryPool(seed=int(random.integers(2**31)), count=canaries, dim=dim, family=family)
     basis, _ = np.linalg.qr(random.standard_normal((dim, rounds)))
-    vectors = np.stack([pool.vector(canary) for canary in range(canaries)])
+    vectors = _hadamard(int(random.integers(50)), canaries, dim)
     return np.asarray(math.sqrt(dim) * (vectors @ basis).T)
+
+
+@functools.lru_cache(maxsize=50)
+def _hadamard(seed: int, canaries: int, dim: int) -> Float32Array:
+    """The vectors of a pool, (canaries, dim)."""
+    pool = CanaryPool(seed=seed, count=canaries, dim=dim, family="hadamard")
+    return np.stack([pool.vector(canary) for canary in range(canaries)])
 
 
 LEVEL_CELLS = [

@@ -13,6 +13,7 @@ from fl_audit.commands import (
     completion,
     counts,
     estimate,
+    exit_status,
     init,
     mcmc,
     mechanism,
@@ -30,10 +31,6 @@ from fl_audit.commands.parser import Commands, Parser
 from fl_audit.errors import InputError, Interrupted, one_line
 from fl_audit.extras import missing_extra
 from fl_audit.progress import doing, set_verbosity
-
-EXIT_BAD_INPUT = 2
-EXIT_BROKEN_PIPE = 141
-"""The exit status of a program ended by a closed pipe (128 + SIGPIPE)."""
 
 _GROUPS = {
     "start": (quickstart, init, completion),
@@ -78,7 +75,7 @@ def _main(argv: Sequence[str] | None) -> int:
     except BrokenPipeError:
         # The reader has closed the pipe; without this the flush at exit would fail again.
         process.drop_output()
-        return EXIT_BROKEN_PIPE
+        return exit_status.BROKEN_PIPE
     except (OSError, ArithmeticError, MemoryError) as error:
         return _refuse(process.limit_words(error))
     return status
@@ -112,7 +109,7 @@ class _Version(argparse.Action):
 
 def _refuse(message: str) -> int:
     print(f"fl-audit: error: {one_line(message)}", file=sys.stderr)
-    return EXIT_BAD_INPUT
+    return exit_status.BAD_INPUT
 
 
 _USAGE = "fl-audit [-h] [--version] COMMAND ..."

@@ -24,8 +24,8 @@ from fl_audit.formats.run_record import read_record
 from fl_audit.json_records import to_json
 from fl_audit.report.checks import checks_of_run
 from fl_audit.report.finished_run import read_finished_run
+from fl_audit.run.folder_and_checkpoints import write_identity
 from fl_audit.run.train import train
-from fl_audit.run.training_folder import write_identity
 from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 MakeAggregator = Callable[[Mechanism, float, int], tff.aggregators.UnweightedAggregationFactory]

@@ -25,8 +25,8 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
+from fl_audit.run.folder_and_checkpoints import write_identity
 from fl_audit.run.train import train
-from fl_audit.run.training_folder import write_identity
 
 CLIP = 0.3
 

@@ -21,7 +21,7 @@ from fl_audit.estimators.known_mechanisms import (
     randomised_response,
 )
 from fl_audit.estimators.null import GaussianCanaryNull, Null, NullTail
-from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, level_of_each, p_value
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic, p_value
 from fl_audit.verdict.claims import Claim
 from fl_audit.verdict.exposure import WITHOUT_DIM, VectorExposure
 from fl_audit.verdict.less_noise import least_noise
@@ -69,7 +69,7 @@ def needed_for(
     epsilon: float, delta: float, bounds: int, methods: tuple[str, ...], null: NullTail | None
 ) -> str:
     """One cell of `needed`."""
-    level = level_of_each(1 - LEVEL, bounds)
+    level = LEVEL / bounds
     claim, ones = Claim(epsilon, delta), np.ones(TOO_FEW // 2)
     noise = WITHOUT_DIM * sigma_of_epsilon(epsilon, delta) ** 2
     scores = CanaryScores(0 * ones, 0 * ones)

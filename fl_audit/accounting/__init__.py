@@ -24,7 +24,6 @@ from fl_audit.accounting.attacker_bounds import (
     of_uploads,
     reachable_bound,
 )
-from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.lower_bound import epsilon_at_least, exact_shift
 from fl_audit.accounting.noise_distributions import (
@@ -34,6 +33,7 @@ from fl_audit.accounting.noise_distributions import (
     register_noise_distribution,
     remove_noise_distribution,
 )
+from fl_audit.accounting.privacy_curve import FullGuarantee, full_guarantee
 from fl_audit.accounting.release import (
     Correlation,
     Denominator,

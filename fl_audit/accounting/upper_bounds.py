@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 from fl_audit.accounting.analytical import Accounting, account
 from fl_audit.accounting.attacker_bounds import AttackerBounds, attacker_bounds
-from fl_audit.accounting.full_guarantee import FullGuarantee, full_guarantee
 from fl_audit.accounting.guarantee import Guarantee
+from fl_audit.accounting.privacy_curve import FullGuarantee, full_guarantee
 from fl_audit.accounting.release import Party, Release
 from fl_audit.json_records import WRITTEN_IF_SET
 

@@ -152,7 +152,7 @@ def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
     """Reads the vectors by statistic; empty if there is no file."""
     if not path.exists():
         return {}
-    file = read_json(path, _File, "what a run writes")
+    file = read_json(path, _File, "the compared vectors of a run")
     if file.format_version != _FORMAT_VERSION:
         raise InputError(
             f"{path}: format_version is {file.format_version}, must be {_FORMAT_VERSION}"

@@ -23,7 +23,7 @@ from fl_audit.attacks.round_cosines import (
     AggregateFiles,
     LoggedRounds,
     RoundCosines,
-    read_concentrations,
+    logged_concentrations,
 )
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
@@ -306,7 +306,7 @@ def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> Logged
         )
     measured = logged_aggregates(folder, pool.dim)
     return LoggedRounds(
-        log, read_concentrations(folder.round_concentrations, log), total, directions, measured
+        log, logged_concentrations(folder.round_concentrations, log), total, directions, measured
     )
 
 

@@ -26,7 +26,7 @@ from fl_audit.attacks.own_rounds import NumberedRow, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums, OwnSums
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks import RunAggregates, StatedRounds
-from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, unnamed_log
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, Mode, unnamed_log
 from fl_audit.inner_products import euclidean_norm
 
 Cosines = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float64]]
@@ -144,7 +144,7 @@ class LoggedRounds(RoundCosines):
 
 
 class RoundLog(LoggedRounds):
-    """The cosines during training, and the directions of aggregates if they are needed."""
+    """The cosines while rounds are scored, and the directions of aggregates if they are needed."""
 
     def __init__(
         self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
@@ -158,9 +158,19 @@ class RoundLog(LoggedRounds):
         self._directions = directions
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
-        if index == self._seen:
-            return
-        self._log.write_round(index, self._cosines(aggregate))
+        if index != self._seen:
+            self.write_round(index, aggregate, self._cosines(aggregate))
+
+    def forget_vector(self, index: int) -> None:
+        """Makes unknown what is logged of a round besides its cosines, before it is replaced."""
+        if self._concentrations is not None:
+            self._concentrations.write_round(index, unknown_rows(1)[0])
+        if isinstance(self._directions, RoundDirections):
+            self._directions.forget(index)
+
+    def write_round(self, index: int, aggregate: Float32Array, cosines: FloatArray) -> None:
+        """Logs a round with the cosines of its aggregate."""
+        self._log.write_round(index, cosines)
         if self._concentrations is not None:
             self._concentrations.write_round(index, concentration_row(aggregate))
         if isinstance(self._directions, RoundDirections):
@@ -173,9 +183,9 @@ class RoundLog(LoggedRounds):
                 log.flush()
 
 
-def read_concentrations(path: Path, log: CosineLog) -> ConcentrationLog | None:
+def logged_concentrations(path: Path, log: CosineLog, mode: Mode = "r") -> ConcentrationLog | None:
     """The concentrations of a log's vectors; None without the file."""
-    return ConcentrationLog.opened("r", path, log.num_rounds) if path.exists() else None
+    return ConcentrationLog.opened(mode, path, log.num_rounds) if path.exists() else None
 
 
 def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:

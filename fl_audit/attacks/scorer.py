@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
-from fl_audit.attacks.compared_vectors import concentration_row, depends_on_vectors, unknown_rows
+from fl_audit.attacks.compared_vectors import depends_on_vectors
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_scores import score_seen, write_scores
@@ -32,7 +32,7 @@ from fl_audit.attacks.measured_canary_check import (
     canary_check_in_rounds,
     logged_lengths,
 )
-from fl_audit.attacks.round_cosines import LoggedRounds, numbered_rows
+from fl_audit.attacks.round_cosines import RoundLog, logged_concentrations, numbered_rows
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
 from fl_audit.checks import (
@@ -110,15 +110,11 @@ class RoundScorer:
         self._log = log
         self._opened_at = last.link
         self._cut = last.round if isinstance(last, Scoring) else None
-        self._concentrations: ConcentrationLog | None = None
-        if folder.round_concentrations.exists():
-            self._concentrations = ConcentrationLog.opened(
-                "r+", folder.round_concentrations, log.num_rounds
-            )
-        self._directions: RoundDirections | None = None
-        if folder.round_directions.exists():
-            self._directions = RoundDirections.opened(
-                "r+", folder.round_directions, log.num_rounds, pool.seed, pool.dim
+        concentrations = logged_concentrations(folder.round_concentrations, log, "r+")
+        self._rounds = RoundLog(pool.cosines, log, concentrations)
+        if (path := folder.round_directions).exists():
+            self._rounds.keep_directions(
+                RoundDirections.opened("r+", path, log.num_rounds, pool.seed, pool.dim)
             )
         self._lengths = LengthLog.opened("r+", folder.round_lengths, log.num_rounds)
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
@@ -365,18 +361,9 @@ class RoundScorer:
         changed = self._measured.forget(index)
         self._lengths.write_round(index, np.nan)
         self._lengths.flush()
-        if self._concentrations is not None:
-            self._concentrations.write_round(index, unknown_rows(1)[0])
-        if self._directions is not None:
-            self._directions.forget(index)
-        self._log.write_round(index, cosines)
-        self._log.flush()
-        if self._concentrations is not None:
-            self._concentrations.write_round(index, concentration_row(vector))
-            self._concentrations.flush()
-        if self._directions is not None:
-            self._directions.add(index, vector)
-            self._directions.flush()
+        self._rounds.forget_vector(index)
+        self._rounds.write_round(index, vector, cosines)
+        self._rounds.flush()
         canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
         self._lengths.write_round(index, (length, canary_length))
         self._lengths.flush()
@@ -430,7 +417,7 @@ class RoundScorer:
 
     def scored_round(self, index: int) -> ScoredRound | None:
         """One round, counted from 0, with the null of its aggregate; None if it is not scored."""
-        return LoggedRounds(self._log, self._concentrations).scored_round(index)
+        return self._rounds.scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
         """The lower bound on epsilon from own-round scores so far, valid at any number of looks.

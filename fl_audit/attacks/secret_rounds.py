@@ -116,6 +116,13 @@ def states_pattern(release: Release, family: str, arms: Collection[str]) -> bool
         return False
 
 
+def whitening(products: FloatArray) -> FloatArray | None:
+    """The lower factor L of the inner products G = L L^T of directions; None if nearly singular."""
+    if np.linalg.eigvalsh(products)[0] < _LEAST_EIGENVALUE:
+        return None
+    return np.linalg.cholesky(products)
+
+
 class SecretRoundsAttacker(AggregateAttacker):
     """An attacker who sees every round's noised aggregate, and knows the pattern."""
 
@@ -161,9 +168,7 @@ class SecretRoundsAttacker(AggregateAttacker):
         products = None if known is None else known.exact_products
         if products is None or len(products) != len(rounds):
             return None
-        if np.linalg.eigvalsh(products)[0] < _LEAST_EIGENVALUE:
-            return None
-        return np.linalg.cholesky(products)
+        return whitening(products)
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
         if self._whitened is None or not self._is_gaussian:

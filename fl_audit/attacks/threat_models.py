@@ -19,16 +19,6 @@ from fl_audit.errors import InputError, nearest
 from fl_audit.registry import Registry
 
 
-def _every_round(audit: Audit, num_rounds: int) -> range:
-    return range(num_rounds)
-
-
-def _fits(audit: Audit) -> None: ...
-
-
-def _fits_rounds(audit: Audit, num_rounds: int) -> None: ...
-
-
 class Knowledge(enum.IntEnum):
     """What attackers know of a run, the weakest first.
 
@@ -75,11 +65,11 @@ class ThreatModel:
     attackers: tuple[type[Attacker], ...]
     knows: Knowledge
     keys: tuple[str, ...] = ()
-    rounds: Callable[[Audit, int], range] = _every_round
+    rounds: Callable[[Audit, int], range] = lambda _, num_rounds: range(num_rounds)
     is_about_sampling: bool = True
     sees_uploads: bool = False
-    check: Callable[[Audit], None] = _fits
-    check_rounds: Callable[[Audit, int], None] = _fits_rounds
+    check: Callable[[Audit], None] = lambda audit: None
+    check_rounds: Callable[[Audit, int], None] = lambda audit, num_rounds: None
 
 
 # The registries, in the order to show them.

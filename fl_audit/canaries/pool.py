@@ -115,7 +115,7 @@ def _family(name: str, seed: int, count: int, dim: int) -> CanaryFamily:
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A `pool.json`; readers that lack `inclusion` refuse one with it."""
+    """A `pool.json`, in which `inclusion` is left out if it is the default."""
 
     format_version: int
     family: str

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
-from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.check import Check
 from fl_audit.checks.noise_rows import NoiseWatch, row_size
@@ -131,6 +131,35 @@ class AggregateLog:
     def noise(self) -> FloatArray:
         """The rows of `NoiseWatch`, likewise."""
         return np.array(self._noise.array, np.float64)
+
+    def aggregates(
+        self,
+        stated: FloatArray,
+        rounds: IndexArray,
+        sizes: Sequence[int],
+        correlation: Correlation | None,
+        frozen: frozenset[int] = frozenset(),
+    ) -> RunAggregates:
+        """The input of the checks for some rounds, from 0.
+
+        `stated` are the noise and the norm bound of every round, of shape (rounds, 2). A round
+        without comparison starts a new whitening, because its writer was restarted.
+        """
+        measured = self.measured()[rounds]
+        whitening, whitened = ExpectedRounds(correlation), []
+        for index, row in zip(rounds.tolist(), measured, strict=True):
+            if np.isnan(row[:, 1]).any():
+                whitening.forget()
+            whitened.append(whitening.see_round(index, *map(float, stated[index])))
+        return RunAggregates(
+            sizes=tuple(sizes),
+            stddev=np.array([each.stddev for each in whitened]),
+            norm_bound=np.array([each.norm_bound for each in whitened]),
+            measured=measured,
+            noise=self.noise()[rounds],
+            frozen=frozen,
+            numbers=tuple((rounds + 1).tolist()),
+        )
 
 
 # Rounds one by one, from a user's loop or from the files of a log.
@@ -440,42 +469,9 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
     variables = _variables(folder, dim)
     frozen = variables.without_noise
     log = AggregateLog.opened("r", folder, len(stated), variables.sizes, frozen)
-    measured = log.measured()
-    rows = np.flatnonzero(~np.isnan(measured[:, :, 0]).any(axis=1))
+    rounds = np.flatnonzero(~np.isnan(log.measured()[:, :, 0]).any(axis=1))
     correlation = read_correlation(folder, len(stated))
-    stddev, norm_bound = expected_of_log(
-        correlation, stated[rows, 0], stated[rows, 1], measured[rows], rows.tolist()
-    )
-    return RunAggregates(
-        sizes=variables.sizes,
-        stddev=stddev,
-        norm_bound=norm_bound,
-        measured=measured[rows],
-        noise=log.noise()[rows],
-        frozen=frozen,
-        numbers=tuple((rows + 1).tolist()),
-    )
-
-
-def expected_of_log(
-    correlation: Correlation | None,
-    stddev: FloatArray,
-    norm_bound: FloatArray,
-    measured: FloatArray,
-    rounds: Sequence[int],
-) -> tuple[FloatArray, FloatArray]:
-    """The noise and norm bound of whitened aggregates, for logged measurements.
-
-    Rounds count from 0. A round without comparison starts a new whitening, because its writer was
-    restarted.
-    """
-    expected, whitened = ExpectedRounds(correlation), []
-    for at, index in enumerate(rounds):
-        if np.isnan(measured[at, :, 1]).any():
-            expected.forget()
-        whitened.append(expected.see_round(int(index), float(stddev[at]), float(norm_bound[at])))
-    stddevs = [each.stddev for each in whitened]
-    return np.array(stddevs), np.array([each.norm_bound for each in whitened])
+    return log.aggregates(stated, rounds, variables.sizes, correlation, frozen)
 
 
 def _variables(folder: LogFolder, dim: int) -> Variables:

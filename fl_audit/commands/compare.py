@@ -6,15 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_audit.commands import printing
+from fl_audit.commands import exit_status, printing
 from fl_audit.commands.parser import Commands, add_command, output_file
 
 if TYPE_CHECKING:
     from fl_audit.comparison import Comparison
-
-
-EXIT_WORSE = 5
-"""The exit status if the new run leaks significantly more."""
 
 
 def add(commands: Commands) -> None:
@@ -83,7 +79,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         printing.print_lines([] if difference is None else [difference.words])
     sys.stdout.flush()
     _write_files(comparison, arguments)
-    return EXIT_WORSE if difference is not None and difference.is_worse else 0
+    return exit_status.WORSE if difference is not None and difference.is_worse else 0
 
 
 def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fl_audit.commands import printing
+from fl_audit.commands import exit_status, printing
 from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_csv
@@ -72,7 +72,7 @@ def add(commands: Commands) -> None:
         "empirical; in a folder: chosen per statistic",
     )
     _add_claims(parser)
-    printing.add_require(parser)
+    exit_status.add_require(parser)
     printing.add_junit(parser)
     parser.add_argument(
         "--out", metavar="FILE.html", type=output_file, help="write the report as a page"
@@ -116,7 +116,9 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
     _check_source(arguments.scores)
     is_claimed = _settle_claim(arguments)
-    printing.check_required(arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon")
+    exit_status.check_required(
+        arguments.require, is_claimed=is_claimed, how="give --claimed-epsilon"
+    )
     source = AuditedFolder(arguments.scores, printing.scoring_progress)
     if arguments.delta is None:
         arguments.delta = _recorded_delta(arguments.scores)
@@ -133,7 +135,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
         printing.write_page(render_estimates(source, report, scored), arguments.out)
         printing.print_path("page", arguments.out, is_json=arguments.json)
     printing.write_junit(report, arguments.junit, arguments.require)
-    return printing.exit_status(report, arguments.require)
+    return exit_status.exit_status_of(report, arguments.require)
 
 
 def _check_source(scores: Path) -> None:

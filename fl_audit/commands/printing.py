@@ -1,4 +1,4 @@
-"""Output of commands: JSON, lines, reports, verdicts, pages, progress, exit status."""
+"""Output of commands: JSON, lines, reports, verdicts, pages, progress."""
 
 import argparse
 import contextlib
@@ -77,29 +77,6 @@ def scoring_progress(paths: list[Path]) -> Iterator[Path]:
         hint(f"scored {len(paths)} rounds")
 
 
-EXIT_CONTRADICTED = 3
-EXIT_NOT_AS_REQUIRED = 4
-
-
-def add_require(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that requires a consistent claim, or passed checks."""
-    parser.add_argument(
-        "--require",
-        choices=("consistent", "checks"),
-        action="append",
-        default=[],
-        help="consistent: exit with status 4 if the claim is neither consistent nor contradicted; "
-        "checks: if a mechanism check failed or could not be made. May be given twice. With a "
-        "claim, a failed check sets status 4 even without this option",
-    )
-
-
-def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> None:
-    """Raises InputError if --require needs a claim that is missing; `how` says how to state one."""
-    if "consistent" in required and not is_claimed:
-        raise InputError(f"--require consistent: needs a claim; {how}")
-
-
 def add_junit(parser: argparse.ArgumentParser) -> None:
     """Adds the option that writes a report for CI systems."""
     parser.add_argument(
@@ -126,24 +103,3 @@ def write_junit(report: "Report", path: Path | None, required: Collection[str]) 
         from fl_audit.report.junit import junit_xml
 
         write_page(junit_xml(report, required), path, "--junit")
-
-
-def exit_status(report: "Report", required: Collection[str] = ()) -> int:
-    """The exit status: 3 if the claim is contradicted, 4 if a requirement is not met, else 0.
-
-    With a stated claim, a failed mechanism check gives 4 too. Without one, the verdict does not
-    count.
-    """
-    verdict, checks = report.verdict, report.checks
-    is_claimed = verdict is not None and verdict.claim.is_stated
-    outcome = verdict.outcome if verdict is not None and is_claimed else None
-    if outcome == "contradicted":
-        return EXIT_CONTRADICTED
-    has_failed = checks is not None and checks.passed is False
-    is_complete = checks is not None and checks.is_complete
-    lacks = (
-        has_failed and is_claimed,
-        "checks" in required and (has_failed or not is_complete),
-        "consistent" in required and outcome != "consistent",
-    )
-    return EXIT_NOT_AS_REQUIRED if any(lacks) else 0

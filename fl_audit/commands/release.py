@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from fl_audit.commands import exit_status
 from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import (
     add_commitment,
@@ -13,9 +14,6 @@ from fl_audit.commands.printing import (
 )
 from fl_audit.errors import InputError
 from fl_audit.progress import warn
-
-EXIT_BROKEN = 1
-"""The exit status if something in the folder does not fit."""
 
 
 def add(commands: Commands) -> None:
@@ -77,7 +75,7 @@ def _release(arguments: argparse.Namespace) -> int:
         for finding in verified.findings:
             warn(str(finding))
         warn(f"{folder.path}: its files do not fit together, so no release sheet is written")
-        return EXIT_BROKEN
+        return exit_status.BROKEN
     statement = statement_of(report.config, given)
     sweep = sweep_around(folder.path, report.delta)
     sheet = sheet_of_run(report, statement, read_provenance(folder, verified), sweep)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from fl_audit.commands import printing
+from fl_audit.commands import exit_status, printing
 from fl_audit.commands.parser import Commands, add_command, add_config_arguments, config_of
 from fl_audit.progress import hint
 
@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
         type=Path,
         help="refuse any config but that of FILE, which `fl-audit commit` wrote",
     )
-    printing.add_require(parser)
+    exit_status.add_require(parser)
     printing.add_junit(parser)
     parser.add_argument("--json", action="store_true", help="print report.json")
     printing.add_verbose(parser)
@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     config = config_of(arguments)
     how = "set audit.claimed_epsilon in the config"
-    printing.check_required(arguments.require, is_claimed=config.audit.is_claimed, how=how)
+    exit_status.check_required(arguments.require, is_claimed=config.audit.is_claimed, how=how)
     go = continue_run if arguments.resume else start_run
     report = go(config, arguments.out, commitment=arguments.commitment)
     if arguments.json:
@@ -59,4 +59,4 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         printing.print_lines([sealed])
     printing.write_junit(report, arguments.junit, arguments.require)
-    return printing.exit_status(report, arguments.require)
+    return exit_status.exit_status_of(report, arguments.require)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands import exit_status
 from fl_audit.commands.parser import Commands, add_calibrate, add_command, check_calibrate
 from fl_audit.commands.printing import print_json, print_lines
 from fl_audit.errors import InputError, visible
 
 if TYPE_CHECKING:
     from fl_audit.sweeps import RunState
-
-EXIT_RUN_FAILED = 1
 
 
 def add(commands: Commands) -> None:
@@ -69,7 +68,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     failed = [state for state in states if state.state == "failed"]
     for state in failed:
         print(visible(f"fl-audit: {state.name} failed: {state.error}"), file=sys.stderr)
-    return EXIT_RUN_FAILED if failed else 0
+    return exit_status.RUN_FAILED if failed else 0
 
 
 def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> str:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_audit.commands import exit_status
 from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.commands.printing import (
     add_commitment,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from fl_audit.formats.folders import RunFolder
     from fl_audit.verification import Verified
 
-EXIT_OF = {"held": 0, "broken": 1, "partly": 5}
+EXIT_OF = {"held": 0, "broken": exit_status.BROKEN, "partly": exit_status.PARTLY}
 """The exit status of each outcome."""
 
 _WORDS = {

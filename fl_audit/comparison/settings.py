@@ -229,7 +229,8 @@ def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
     differing = differing_keys(configs)
     grouped: dict[Hashable, list[ReportedRun]] = {}
     for run, config in zip(runs, configs, strict=True):
-        grouped.setdefault(_identity(config, differing), []).append(run)
+        identity = tuple(_text(config.get(key, _ABSENT)) for key in differing)
+        grouped.setdefault(identity, []).append(run)
     settings = [_setting(members, differing) for members in grouped.values()]
     ranks = {key: _ranks([config.get(key, _ABSENT) for config in configs]) for key in differing}
 
@@ -298,10 +299,6 @@ def _differs(key: str, configs: Sequence[Mapping[str, Any]]) -> bool:
     kind = f"{key.rpartition('.')[0]}.kind"
     another_kind = len({config.get(kind) for config in configs}) > 1
     return not another_kind and any(key not in config for config in configs)
-
-
-def _identity(config: Mapping[str, Any], keys: Sequence[str]) -> Hashable:
-    return tuple(_text(config.get(key, _ABSENT)) for key in keys)
 
 
 def _text(value: Any) -> str | None:

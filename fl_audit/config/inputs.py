@@ -28,7 +28,7 @@ MOST_CLIENTS = 64
 """At most this many clients have examples in the digest of the data."""
 
 _MOST_EXAMPLES = 1_000
-"""At most this many examples of a client, and held-out ones, are in it."""
+"""At most this many examples of each client, and of the held-out ones, are in the digest."""
 
 PREFIX = "inputs."
 """The prefix of the keys of inputs, which distinguishes them from config keys."""
@@ -43,7 +43,7 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       clients: The number of clients.
       examples: The number of examples of the clients in the digest.
       data: The SHA-256 of all clients' names, of some clients' examples and of the held-out ones.
-      task: What run.json has of the task: its name, what accuracy means, and the kind of labels.
+      task: What run.json records of the task: its name, its measure of accuracy, and its labels.
     """
 
     files: dict[str, str]
@@ -132,7 +132,7 @@ def write_recorded_inputs(folder: RunFolder, inputs: Inputs) -> None:
 
 def read_recorded_inputs(folder: RunFolder) -> Inputs:
     """Reads the inputs of the run in a folder."""
-    return read_json(folder.inputs, Inputs, "what a run writes of its inputs")
+    return read_json(folder.inputs, Inputs, "the record of a run's inputs")
 
 
 def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
@@ -146,8 +146,8 @@ def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
     for key in sorted({*earlier, *now}):
         if earlier.get(key) != now.get(key):
             raise InputError(
-                f"{folder.path}: {words_of_input(key)} changed since the run began; put back what "
-                "was there, or start the run anew"
+                f"{folder.path}: {words_of_input(key)} changed since the run began; restore the "
+                "original, or start a new run"
             )
 
 

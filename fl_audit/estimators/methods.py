@@ -37,7 +37,10 @@ from fl_audit.estimators.result import (
 from fl_audit.estimators.roc import RocSummary, roc_summary
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError, where_applicable
-from fl_audit.estimators.threshold.published import threshold_clopper_pearson, threshold_jeffreys
+from fl_audit.estimators.threshold.jeffreys_clopper_pearson import (
+    threshold_clopper_pearson,
+    threshold_jeffreys,
+)
 from fl_audit.estimators.threshold.valid_threshold import (
     threshold_gdp,
     threshold_rejection,

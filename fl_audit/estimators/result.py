@@ -105,7 +105,7 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         """The table that a notebook shows, with guarantee and assumptions."""
-        words = f"{self.guarantee} Assumes: {self.assumes}. {self.source}."
+        words = f"{self.guarantee} Assumes: {self.assumes.removesuffix('.')}. {self.source}."
         return f"{html_table([self])}<p>{escape(words)}</p>"
 
     def to_json(self) -> dict[str, object]:
@@ -160,7 +160,7 @@ METHOD_GROUPS = (
     MethodGroup(
         "Valid lower bounds if the mechanism is Gaussian",
         "They hold only if the trade-off of error rates is that of a Gaussian mechanism, and are "
-        "then mostly tighter; threshold_gdp also takes canaries’ scores as independent.",
+        "then mostly tighter; threshold_gdp also assumes that canaries’ scores are independent.",
         frozenset(("lower_bound", valid_for) for valid_for in IF_GAUSSIAN),
     ),
     MethodGroup(

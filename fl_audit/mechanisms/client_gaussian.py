@@ -13,7 +13,6 @@ import numpy as np
 from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import PositiveFloat
-from fl_audit.formats.run_record import RunRecord
 from fl_audit.mechanisms.kind import (
     MechanismKind,
     NoisyMechanism,
@@ -61,11 +60,6 @@ def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
     return random.integers(-(2**63), 2**63, (participants, 2), np.int64, endpoint=False)
 
 
-def _noise_words(table: ClientGaussian, record: RunRecord) -> str:
-    multiplier = record.release.noise.noise_multiplier
-    return f" and adds Gaussian noise with noise multiplier {multiplier:g} before it uploads it"
-
-
 CLIENT_GAUSSIAN_KIND = MechanismKind(
     table=ClientGaussian,
     make_aggregator=_aggregator,
@@ -75,5 +69,8 @@ CLIENT_GAUSSIAN_KIND = MechanismKind(
     correlation=fresh_in_each_round,
     why_not_replayed="clients draw noise from keys that a replay does not provide",
     clip_words=lambda table: f"Each client clips its update to norm {table.clip_norm:g}",
-    noise_words=_noise_words,
+    noise_words=lambda table, record: (
+        " and adds Gaussian noise with noise multiplier "
+        f"{record.release.noise.noise_multiplier:g} before it uploads it"
+    ),
 )

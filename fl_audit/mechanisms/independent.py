@@ -111,11 +111,6 @@ def _clip_and_noise_of_sum(sum_state: Any) -> ClipAndNoise:
     return ClipAndNoise(float(sum_state.l2_norm_clip), float(sum_state.stddev))
 
 
-def _fixed_noise_words(table: GaussianFixed, record: RunRecord) -> str:
-    multiplier = record.release.noise.noise_multiplier
-    return f"; Gaussian noise with noise multiplier {multiplier:g} is added to their sum"
-
-
 GAUSSIAN_ADAPTIVE = MechanismKind(
     table=GaussianAdaptive,
     round_noise=_adaptive_noise,
@@ -139,7 +134,10 @@ GAUSSIAN_FIXED = MechanismKind(
     round_noise=by_multiplier(GAUSSIAN),
     divides_by="expected_cohort",
     correlation=fresh_in_each_round,
-    noise_words=_fixed_noise_words,
+    noise_words=lambda table, record: (
+        f"; Gaussian noise with noise multiplier {record.release.noise.noise_multiplier:g} is "
+        "added to their sum"
+    ),
 )
 
 

@@ -121,10 +121,6 @@ class NoiseStream:
         return cls(1 / first, tuple(-entry / first for entry in below))
 
 
-def _any_norm(table: object) -> None:
-    """Returns None: a mechanism that clips accepts canaries of any norm."""
-
-
 def by_multiplier(distribution: NoiseDistribution) -> Callable[[Any, float], Noise]:
     """The noise of a round with the table's multiplier, all of it on the sum."""
     return lambda table, cohort: distribution.noise(table.multiplier, table.multiplier)
@@ -190,7 +186,7 @@ class MechanismKind(Generic[MechanismTable]):
     correlation: Callable[[MechanismTable, int], Correlation | None]
     noise_words: Callable[[MechanismTable, RunRecord], str]
     clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise] = _fixed_clip_and_noise
-    canary_norm: Callable[[MechanismTable], float | None] = _any_norm
+    canary_norm: Callable[[MechanismTable], float | None] = lambda table: None
     why_not_checked: str | None = None
     why_not_replayed: str | None = None
     clip_words: Callable[[MechanismTable], str] = _fixed_clip_words

@@ -17,6 +17,8 @@ An arm is a name, with a number if the name needs one:
 | `random_allocation:K` | K, drawn from all without replacement |
 | `early:R`, `early:R/N` | one, or one in each of N equal parts, of the first R rounds |
 | `late:R`, `late:R/N` | the same of the last R rounds |
+| `cyclic_poisson:G/E` | one of G groups takes turns; E of its turns on average, by coins |
+| `b_min_sep:B/E` | E on average, by coins, at least B rounds apart |
 | `every_round` | all |
 """
 
@@ -27,6 +29,8 @@ import numpy as np
 
 from fl_audit.accounting.sampling import OneRoundPerBlock, Sampling
 from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
+from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.array_types import IndexArray
@@ -44,9 +48,17 @@ _WORDS = {
     "random_allocation": "{} rounds, at random",
     "early": "once in the first {} rounds",
     "late": "once in the last {} rounds",
+    "cyclic_poisson": "the turns of one of {} groups, by coins",
+    "b_min_sep": "rounds that are at least {} apart, by coins",
     "every_round": "every round",
 }
 """The rounds of an arm's canaries in words, by name; braces stand for the number."""
+
+
+_BY_COINS = ("cyclic_poisson", "b_min_sep")
+"""The arms whose second number is a mean number of rounds."""
+
+_MOST = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,8 @@ class Arm:
 
     Attributes:
       number: The number after its name; 0 if it has none.
-      parts: For `early` and `late`, the number of equal parts, with one round in each.
+      parts: For `early` and `late`, the number of equal parts, with one round in each; for
+        `cyclic_poisson` and `b_min_sep` the mean number of rounds.
     """
 
     name: str
@@ -65,6 +78,8 @@ class Arm:
     @property
     def words(self) -> str:
         words = _WORDS[self.name].format(f"{self.number:g}")
+        if self.name in _BY_COINS:
+            return f"{words}, {self.parts} on average"
         in_parts = f"once in each of {self.parts} equal parts of"
         return words if self.parts == 1 else words.replace("once in", in_parts)
 
@@ -83,6 +98,12 @@ class Arm:
                 return BallsInBinsSampling(min(number, rounds), rounds)
             case "random_allocation":
                 return AllocatedRounds(number, rounds)
+            case "cyclic_poisson":
+                turns = -(-rounds // number)
+                return CyclicPoissonSampling(self._share(rounds) * number, number, turns)
+            case "b_min_sep":
+                share = self._share(rounds)
+                return MinSeparationSampling(share / (1 - (number - 1) * share), number, rounds)
             case "each_epoch":
                 lengths = [number] * (rounds // number) + [rounds % number]
             case "repeats":
@@ -90,6 +111,15 @@ class Arm:
             case _:
                 lengths = _equal_parts(number or rounds, self.parts)
         return OneRoundPerBlock.of_lengths(lengths, rounds - number if self.name == "late" else 0)
+
+    def _share(self, rounds: int) -> float:
+        """The probability of a round for an arm by coins, at most one in `number` rounds."""
+        if self.parts * self.number > rounds:
+            raise ValueError(
+                f"arms: '{self.name}:{self.number:g}/{self.parts}' asks for {self.parts} rounds on "
+                f"average; the run's {count(rounds, 'round')} have {int(rounds // self.number)}"
+            )
+        return self.parts / rounds
 
 
 def _equal_parts(rounds: int, parts: int) -> list[int]:
@@ -102,19 +132,20 @@ def read_arm(text: str) -> Arm:
     if name not in _WORDS:
         raise ValueError(f"arms: {name!r} is no arm; {nearest(name, _WORDS)}")
     needs_number = "{}" in _WORDS[name]
-    if needs_number != bool(colon):
-        right = f"{name}:NUMBER" if needs_number else name
+    if needs_number != bool(colon) or (name in _BY_COINS and "/" not in number):
+        right = f"{name}:NUMBER{'/MEAN' * (name in _BY_COINS)}" if needs_number else name
         raise ValueError(f"arms: must be {right!r}, got {text!r}")
     if not needs_number:
         return Arm(name, 0)
     is_share, parts = name == "poisson", "1"
-    if name in ("early", "late") and "/" in number:
+    if name in ("early", "late", *_BY_COINS) and "/" in number:
         number, _, parts = number.partition("/")
     try:
         value, of_parts = float(number) if is_share else int(number), int(parts)
     except ValueError:
         value = of_parts = -1
-    if not (0 < value <= 1 if is_share else 1 <= of_parts <= value <= 1_000_000_000):
+    most = _MOST if name in _BY_COINS else value
+    if not (0 < value <= 1 if is_share else 1 <= value <= _MOST and 1 <= of_parts <= most):
         wanted = "a probability above 0" if is_share else "a whole number from 1 on"
         raise ValueError(f"arms: {name}:NUMBER needs {wanted}, got {text!r}")
     return Arm(name, value, of_parts)
@@ -143,7 +174,7 @@ def arms_attendance(
     Accounting for a canary is that of a canary with the most rounds, without amplification.
     """
     arms = arm_of_canaries(len(texts), len(roster.pool), seed)
-    canaries, rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    rounds = [np.zeros(0, np.int64)] * len(arms)
     for index, text in enumerate(texts):
         try:
             sampling = read_arm(text).sampling(num_rounds)
@@ -152,8 +183,7 @@ def arms_attendance(
         members = np.flatnonzero(arms == index)
         random = generator(seed, Stream.CANARY_ROUNDS, index + 1)
         present = sampling.draw(num_rounds, len(members), random)
-        arm_rounds, arm_canaries = np.nonzero(present)
-        canaries.append(members[arm_canaries])
-        rounds.append(arm_rounds)
-    table = ParticipationTable(np.concatenate(canaries), np.concatenate(rounds), num_rounds)
+        for member, of_member in zip(members, present.T, strict=True):
+            rounds[member] = np.flatnonzero(of_member)
+    table = ParticipationTable.of_members(roster.pool, rounds, num_rounds)
     return table.of_canaries(roster.included)

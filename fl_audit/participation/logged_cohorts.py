@@ -18,7 +18,6 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import NumRounds, Table
 from fl_audit.errors import InputError
-from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import check_header, open_csv, say_separator, text_lines
 from fl_audit.library_words import csv_words, not_utf8
 from fl_audit.participation.schedule import (
@@ -226,10 +225,6 @@ def _in_their_rounds(
     return ParticipationTable.of_members(canaries, rounds, log.num_rounds)
 
 
-def _client_rounds(record: RunRecord, config: Replay) -> str:
-    return f"Clients participate as a production log says, {most_rounds_of_a_client(record)}."
-
-
 def _canary_rounds(config: Replay) -> str:
     match config.canaries:
         case "like_clients":
@@ -243,7 +238,9 @@ def _canary_rounds(config: Replay) -> str:
 REPLAY = ParticipationPattern(
     table=Replay,
     schedule=replay_schedule,
-    client_rounds=_client_rounds,
+    client_rounds=lambda record, config: (
+        f"Clients participate as a production log says, {most_rounds_of_a_client(record)}."
+    ),
     canary_rounds=_canary_rounds,
     names_clients=True,
 )

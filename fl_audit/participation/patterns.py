@@ -690,18 +690,10 @@ def _always(members: IndexArray) -> schedule.Draw:
     return lambda _: members
 
 
-def _every_client_rounds(record: RunRecord, config: EveryRound) -> str:
-    return "Every client participates in every round."
-
-
-def _every_canary_rounds(config: EveryRound) -> str:
-    return "all of them"
-
-
 EVERY_ROUND = schedule.ParticipationPattern(
     table=EveryRound,
     schedule=every_round_schedule,
-    client_rounds=_every_client_rounds,
-    canary_rounds=_every_canary_rounds,
+    client_rounds=lambda record, config: "Every client participates in every round.",
+    canary_rounds=lambda config: "all of them",
     names_clients=False,
 )

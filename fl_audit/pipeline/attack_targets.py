@@ -29,7 +29,7 @@ from fl_audit.pipeline.attack_bases import BoolArray, MemberOutputs, Target
 from fl_audit.pipeline.runs import at_work
 from fl_audit.report.attack import AccountedBound, AttackedMember, AttackReport, AttackWords
 from fl_audit.resources import set_tensorflow_defaults
-from fl_audit.run.training_folder import check_new, check_resumable
+from fl_audit.run.folder_and_checkpoints import check_new, check_resumable
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.networks import as_classifier

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fl_audit.config.file import load_config
 from fl_audit.number_words import epsilon_text, lower_bound_text, upper_bound_text
 from fl_audit.pipeline.runs import start_run
-from fl_audit.run.training_folder import check_new
+from fl_audit.run.folder_and_checkpoints import check_new
 from fl_audit.text_table import TextTable
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def start_run(
         another config; nothing is written then.
       Interrupted: A signal requested a stop; `continue_run` resumes.
     """
-    from fl_audit.run.training_folder import check_new, secret_of, write_identity
+    from fl_audit.run.folder_and_checkpoints import check_new, secret_of, write_identity
 
     folder = check_new(out)
     opened = None if commitment is None else check_committed(commitment, config)
@@ -103,7 +103,7 @@ def continue_run(
       InputError: The folder holds no run of this config, or one under another commitment.
       Interrupted: A signal requested a stop again.
     """
-    from fl_audit.run.training_folder import (
+    from fl_audit.run.folder_and_checkpoints import (
         check_resumable,
         check_same_canaries,
         check_same_config,
@@ -167,7 +167,7 @@ def _report(folder: RunFolder) -> "Report":
 @contextlib.contextmanager
 def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
     """Deletes a new run's files if it fails before its first checkpoint."""
-    from fl_audit.run.training_folder import entries
+    from fl_audit.run.folder_and_checkpoints import entries
 
     try:
         yield

@@ -211,8 +211,8 @@ def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
     watch = _Stopwatch(seconds)
     from fl_audit.engines.prepare import canaries_csv, prepare
     from fl_audit.engines.runtimes import make_runtime
+    from fl_audit.run.folder_and_checkpoints import write_identity
     from fl_audit.run.train import train
-    from fl_audit.run.training_folder import write_identity
 
     run = prepare(config)
     with tempfile.TemporaryDirectory() as parent:

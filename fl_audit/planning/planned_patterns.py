@@ -14,14 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+from scipy import linalg, sparse, special
 
 from fl_audit.array_types import BoolArray
-from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, known_patterns
+from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, known_patterns, whitening
 from fl_audit.attacks.threat_models import STATISTICS, statistics_of
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.planning.predicted_background import MIDDLE, predicted_background
+from fl_audit.planning.predicted_background import (
+    MIDDLE,
+    predicted_background,
+    predicted_products,
+)
 from fl_audit.planning.prediction import predicted_statistics, simulated_audits
 from fl_audit.report.patterns import Detection, PatternAttacker, area, pattern_attackers
 from fl_audit.verdict import Background
@@ -84,18 +88,26 @@ class _Pattern:
         return Detection(self.label, None, None, middle, deviation * math.sqrt(number))
 
     def _likelihood_ratios(self) -> CanaryScores:
-        """Likelihood ratios of whitened scores; noise and clients determine a canary's shift."""
-        arm = self.label if self.run.arms else ""
+        """Likelihood ratios of whitened scores.
+
+        Noise and other participants determine a canary's shift in a round. Whitening takes away
+        what is common to its rounds.
+        """
+        arm, background = self.label if self.run.arms else "", self.background
         pattern = known_patterns(self.run.release, self.run.arms)[arm]
-        lengths = self.background.aggregate_lengths / self.background.client_lengths
-        shift = float(np.mean(math.sqrt(self.background.dim) / lengths))
-        random, seen = np.random.default_rng([9, pattern.rounds]), np.arange(pattern.rounds)
+        lengths = background.aggregate_lengths / background.client_lengths
+        whitened = np.diag(math.sqrt(background.dim) / lengths)
+        factor = whitening(predicted_products(self.run, MIDDLE, background))
+        if factor is not None:
+            whitened = linalg.solve_triangular(factor, whitened, lower=True)
+        random, seen = np.random.default_rng([9, pattern.rounds]), background.rounds
         size, scores = max(_CHUNK // pattern.rounds, 1), []
         for start in range(0, _CANARIES, size):
             number = min(size, _CANARIES - start)
             present = pattern.sampling.draw(pattern.rounds, number, random)
             present &= np.arange(number) % 2 == 0
-            z = random.standard_normal(present.shape) + shift * present
+            signal = (sparse.csr_array(present[seen].T.astype(np.float64)) @ whitened.T).T
+            z = random.standard_normal(signal.shape) + signal
             scores.append(pattern.log_ratios(z, seen))
         return CanaryScores(
             np.concatenate([of_chunk[::2] for of_chunk in scores]),

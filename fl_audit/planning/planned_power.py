@@ -44,7 +44,7 @@ from fl_audit.verdict.by_parts import SHARE, expected_parts
 from fl_audit.verdict.chosen_tests import shared_confidence
 from fl_audit.verdict.claims import CurveClaim, bound_against, claim_to_json, claim_to_test
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.parts import DetectableParts, Parts
+from fl_audit.verdict.parts_power import PartsPower
 from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
@@ -128,8 +128,7 @@ class ClaimPower:
     Attributes:
       unfit: Why the canaries say nothing about the claim; None if they do.
       faults: Power by the actual noise; one entry if the config adds no noise.
-      parts: The noise and rate that tests detect, for a claim that relies on sampling and is
-        tested by its parts; else None.
+      parts: The power of tests of the parts, for a claim that relies on sampling; else None.
       accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
       canaries_needed: Number of canaries with ENOUGH_POWER at `ideal_epsilon` (of included ones if
         tested by the parts): the config's number if it is enough; None if no number tried is
@@ -142,7 +141,7 @@ class ClaimPower:
     faults: tuple[FaultPower, ...]
     simulation: Simulation
     canaries_needed: int | None
-    parts: DetectableParts | None = None
+    parts: PartsPower | None = None
     accounting: str | None = None
 
     @property
@@ -184,11 +183,12 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config, release.client.participations)
     statistics, seen = _simulated(run.config, chosen), seen_of_plan(run, MIDDLE)
-    parts = _parts(run.config, seen)
+    parts = _parts(run.config, claim, seen)
     if parts is not None:
         chosen = dataclasses.replace(chosen, confidence=1 - (1 - SHARE) * (1 - chosen.confidence))
     # The level is divided among all tests, also on statistics that are not simulated.
-    confidence = 1 - chosen.level * len(chosen.methods) * len(statistics)
+    share = len(statistics) / len(chosen.statistics)
+    confidence = 1 - share * (1 - chosen.confidence)
     tests = ClaimTests(_scored(run, statistics, seen), confidence, chosen.methods)
     simulation = simulate(claim, tests, seen)
     if simulation is None:
@@ -198,29 +198,25 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     simulated = simulation.audit
     faults = [_fault_power(factor, simulated, ends, trials) for factor in factors]
     if parts is not None:
-        faults = [_with_parts(fault, parts, claim) for fault in faults]
+        faults = [_with_parts(fault, parts) for fault in faults]
     given = given_instead(claim, accounted_of_run(release, seen.scope))
     if given is not None:
         faults = [FaultPower(fault.noise_factor, 1.0, 1.0, 1.0) for fault in faults]
-    detectable = None if parts is None else parts.detectable(claim.epsilon, claim.delta, 1.0)
-    is_enough = simulation.power.is_enough or (
-        detectable is not None and detectable.epsilon <= FACTOR * claim.epsilon
-    )
     needed: int | None = run.num_canaries
-    if not is_enough:
+    if not (simulation.power.is_enough or (parts is not None and parts.is_enough)):
         needed = (
             simulated.canaries_needed(simulated.twice, above=simulated.num_canaries)
             if parts is None
-            else parts.canaries_needed(claim.epsilon, claim.delta, 1.0)
+            else parts.canaries_needed()
         )
     return ClaimPower(
         claim=claim,
-        num_tests=len(chosen),
+        num_tests=len(chosen.methods) * len(chosen.statistics),
         unfit=why_unfit(release),
         faults=tuple(faults),
         simulation=simulation,
         canaries_needed=needed,
-        parts=detectable,
+        parts=parts,
         accounting=given,
     )
 
@@ -231,19 +227,20 @@ def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 
 
-def _parts(config: Config, seen: Seen) -> Parts | None:
-    """The parts tested by the verdict on a config's claim; None without any."""
+def _parts(config: Config, claim: Claim, seen: Seen) -> PartsPower | None:
+    """The power of tests of the claim's parts; None if it has none."""
     audit = config.audit
     is_asked = audit.verdict_statistic in ("all", OWN_ROUNDS.name)
     if seen.background is None or not is_asked or OWN_ROUNDS not in predicted_statistics(config):
         return None
     level = SHARE * (1 - shared_confidence(audit))
-    return expected_parts(seen.background, "configured", seen.scope, level)
+    parts = expected_parts(seen.background, "configured", seen.scope, level)
+    return None if parts is None else PartsPower(parts, claim)
 
 
-def _with_parts(fault: FaultPower, parts: Parts, claim: Claim) -> FaultPower:
+def _with_parts(fault: FaultPower, parts: PartsPower) -> FaultPower:
     """The larger of the powers of scores and of parts."""
-    share = round(parts.power_at(fault.noise_factor, claim.epsilon, claim.delta), 4)
+    share = round(parts.at(fault.noise_factor), 4)
     shares = (fault.contradicted, fault.lowest, fault.highest)
     return FaultPower(fault.noise_factor, *(max(share, each) for each in shares))
 

@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN, noise_on_sum
 from fl_audit.accounting.sampling import UnknownRounds
@@ -191,6 +192,21 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
         uploads=run.noise.sum_noise_multiplier if is_of_uploads else None,
         release=release,
     )
+
+
+def predicted_products(run: PlannedRun, unknowns: Unknowns, background: Background) -> FloatArray:
+    """The inner products of the directions of aggregates, (rounds, rounds), rounds as released.
+
+    Two aggregates share their common canaries and the common part of real updates.
+    """
+    real_norm = simulate_clip_path(run, unknowns, 1, np.random.default_rng(_SEED)).real_norm[0]
+    shape = (run.num_canaries, run.num_rounds)
+    present = sparse.csr_array((np.ones(len(run.canary)), (run.canary, run.round)), shape)
+    common = unknowns.drift * np.outer(real_norm, real_norm) + (present.T @ present).toarray()
+    common = common[np.ix_(background.rounds, background.rounds)]
+    products = common / np.outer(background.aggregate_lengths, background.aggregate_lengths)
+    np.fill_diagonal(products, 1.0)
+    return np.asarray(products)
 
 
 def _overlap(run: PlannedRun) -> float:

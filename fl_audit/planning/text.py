@@ -224,7 +224,8 @@ def _power(plan: Plan) -> list[str]:
             reaches = f"; {needed:,} included canaries would reach twice the claim"
             more = "" if needed == k else reaches
         words.append(f"simulations, by its parts: the noise, and the rate of sampling{more}")
-    remarks = [" ".join(words)]
+    sentence = " ".join(words)
+    remarks = [f"{sentence[0].upper()}{sentence[1:]}."]
     if power.accounting is not None:
         given = f"the configured noise gives {power.accounting}"
         remarks.append(f"Accounting contradicts the claim: {given}.")
@@ -247,9 +248,9 @@ def _patterns(plan: Plan) -> list[str]:
     rows: list[Sequence[str] | str] = []
     for words, pairs in itertools.groupby(plan.patterns, key=lambda pair: pair.attacker):
         found = list(pairs)
-        rows.append(
-            f"to an attacker {words}, least “{found[0].least}” (AUC {found[0].auc_least:.3f})"
-        )
+        is_least = any(pair.canaries is not None for pair in found)
+        least = f"{'least ' * is_least}“{found[0].least}” (AUC {found[0].auc_least:.3f})"
+        rows.append(f"to an attacker {words}, {least}{'' if is_least else ', no difference'}")
         for pair in found:
             cells = (
                 ("no number", "–")

@@ -278,7 +278,8 @@ def _noise_evidence(checks: Checks | None) -> str:
         return NOT_AUDITED
     if failed := failed_checks(checks):
         return f"checks of the aggregates FAILED: {', '.join(failed)}"
-    return f"measured: {len(checks.results)} checks of the aggregates passed; floating point not"
+    number = len(checks.results)
+    return f"measured: {number} checks of the aggregates passed; floating point not checked"
 
 
 # Accesses to the data.
@@ -290,7 +291,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
     sums = f"the sum of clipped updates of about {participants} participants a round"
     yield "accesses", f"{rounds_done(run)}: {sums}.", counted
     if run.release.noise.count_noise_stddev:
-        text = "In each round the number of updates below the clip norm, which moves it."
+        text = "In each round the number of updates below the clip norm, which sets the next one."
         yield "accesses", text, counted
     texts = [
         "Each round's number and mean loss of participants (metrics.csv).",
@@ -305,15 +306,15 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
     """The runs of a sweep, their privacy cost, and that of as many runs by private selection."""
     if sweep is not None:
-        unfinished = f", {sweep.num_begun} more begun" if sweep.num_begun else ""
+        unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (
             "earlier_runs",
-            f"This run is one of {sweep.num_runs} of a sweep, {sweep.num_recorded} of them trained"
-            f"{unfinished}. Each read the data.",
+            f"This run is one of a sweep's {count(sweep.num_runs, 'run')}; {sweep.num_recorded} "
+            f"were trained{unfinished}. Each read the data.",
             "recorded in sweep.json",
         )
     if sweep is None or sweep.price is None:
-        text = "No sweep was found around the run; others are the operator's to state."
+        text = "No sweep was found around the run; the operator has to state other runs."
         yield "selection", text, "looked for in the folder"
         return
     price = sweep.price
@@ -324,7 +325,7 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
     not_counted = f" Not counted: {count(begun, 'run')} without a record." if begun else ""
     yield (
         "selection",
-        f"What holds: composition of all {count(price.num_runs, 'trained run')}, ε ≤ "
+        f"By composition of {count(price.num_runs, 'trained run')}: ε ≤ "
         f"{upper_bound_text(price.composed)} at δ = {delta_text(price.delta)} for a client."
         f"{not_counted}",
         COMPUTED,
@@ -334,8 +335,8 @@ def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
         "selection",
         "The bound for private selection (Papernot & Steinke 2022, theorem 2; Liu & Talwar 2019) "
         "does NOT cover this sweep: the number of runs was fixed by the grid, not drawn at random "
-        f"and kept secret. Drawn (geometric, mean {price.num_runs}; settings drawn anew each time; "
-        f"only the best run released), it would have given {would}.",
+        f"and kept secret. With a drawn number (geometric, mean {price.num_runs}; settings drawn "
+        f"anew each time; only the best run released) the bound would be {would}.",
         COMPUTED,
     )
 
@@ -415,7 +416,7 @@ _RISKS: tuple[Stated, ...] = (
     ),
     (
         "risks",
-        "The guarantee is for one unit. Whoever is k of them (devices, accounts) has k times μ "
+        "The guarantee is for one unit. A person with k of them (devices, accounts) has k times μ "
         "(Dong, Roth & Su 2019, theorem 2.14).",
         "group privacy",
     ),
@@ -450,8 +451,8 @@ def _evidence(run: RunRecord, provenance: Provenance) -> Iterator[Stated]:
     committed = "" if provenance.commitment is None else "--commitment FILE "
     yield (
         "check",
-        "Whoever is given the run's folder, which has numbers without noise: fl-audit verify "
-        f"FOLDER {committed}--model FILE --sheet FILE, the last of which is this page.",
+        "Anyone with the run's folder, which has numbers without noise, can run: fl-audit verify "
+        f"FOLDER {committed}--model FILE --sheet FILE (the last FILE is this page).",
         "docs/verify.md",
     )
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from fl_audit.accounting.selection import SelectionPrice, price_of_selection
 from fl_audit.formats.folders import RunFolder
@@ -28,14 +29,24 @@ class SweepRuns:
     price: SelectionPrice | None
 
 
+class _ListedRun(msgspec.Struct):
+    name: str
+    state: str | None = None
+
+
+class _Sweep(msgspec.Struct):
+    """The part of a sweep.json that is read."""
+
+    runs: tuple[_ListedRun, ...] = ()
+
+
 def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
     """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none."""
     runs = folder.resolve().parent
     listed = runs.parent / "sweep.json"
     if runs.name != "runs" or not listed.exists():
         return None
-    fields = read_json(listed, dict[str, Any], "the state of a sweep")
-    states = {str(run["name"]): run.get("state") for run in fields.get("runs", [])}
+    states = {run.name: run.state for run in read_json(listed, _Sweep, "the state of a sweep").runs}
     names = states.keys() | {
         path.name for path in runs.iterdir() if RunFolder(path).config.exists()
     }

@@ -191,10 +191,14 @@ def arms_of_log(
     pool: Mapping[str, CanaryRow],
     scores: Mapping[str, ScoreFile],
     facts: RunFacts,
-    delta: float,
-    confidence: float,
+    release: Release | None,
+    level: Level,
 ) -> ReportedArms | None:
-    """The arms of a log; None without own-round scores of two arms."""
+    """The arms of a log or of scores; None without own-round scores of two arms.
+
+    The release gives upper bounds; None if it is not known, or canaries' rounds have another
+    distribution than that of their arm.
+    """
     own = scores.get(STATISTIC)
     if own is None or facts.dim is None:
         return None
@@ -203,17 +207,17 @@ def arms_of_log(
         return None
     rounds = [pool[name].rounds for name in own.canary_id]
     left_out = _left_out(arms, rounds, own)
-    comparison = _compared(own, arms, facts.dim, confidence, left_out)
+    comparison = _compared(own, arms, facts.dim, level[1], left_out)
     if comparison is None:
         return None
     names = [arm.arm for arm in comparison.arms]
     known = [listed for listed in rounds if listed is not None]
     as_patterns: tuple[str, tuple[PatternAttacker, ...]] = ("", ())
     if len(known) == len(rounds):
-        scored = _Scored(scores, facts, None, is_drawn=False)
-        as_patterns = _as_patterns(names, np.array(arms), known, scored, (delta, confidence))
-    epsilons = _epsilons(comparison, delta)
-    return ReportedArms(comparison, delta, {}, epsilons, None, left_out, *as_patterns)
+        scored = _Scored(scores, facts, release, is_drawn=True)
+        as_patterns = _as_patterns(names, np.array(arms), known, scored, level)
+    epsilons = _epsilons(comparison, level[0])
+    return ReportedArms(comparison, level[0], {}, epsilons, None, left_out, *as_patterns)
 
 
 def _epsilons(comparison: ArmComparison, delta: float) -> dict[str, float]:

@@ -69,7 +69,6 @@ from fl_audit.verdict import (
     ScoredStatistic,
     Verdict,
     after_checks,
-    after_missing_rounds,
     chosen_methods,
     chosen_tests,
     curve_tests,
@@ -347,11 +346,13 @@ def report_on_statistics(
     verdict = _claim_verdict(statistics, request, canary_check, others, folder)
     if verdict is not None:
         verdict = after_accounting(verdict, _accounted_of_folder(folder))
-    if verdict is not None and folder.log is not None:
-        verdict = after_missing_rounds(verdict, folder.log.missing_rounds)
-    if verdict is not None and checks is not None:
-        of_log = folder.log is not None and bool(checks.results)
-        verdict = after_checks(verdict, failed_checks(checks), checks.not_checked, of_log=of_log)
+        verdict = after_checks(
+            verdict,
+            () if checks is None else failed_checks(checks),
+            None if checks is None else checks.not_checked,
+            of_log=folder.log is not None and checks is not None and bool(checks.results),
+            missing_rounds=() if folder.log is None else folder.log.missing_rounds,
+        )
     source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
     report = _scores_report(
         reports, facts.audit, source, canary_check=canary_check, checks=checks, verdict=verdict

@@ -3,9 +3,11 @@
 Figures are inline SVG; the same figure always gives the same bytes.
 """
 
+import hashlib
 import io
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -40,6 +42,7 @@ RED = "#b3261e"
 RULE = "#d9dde1"
 
 _STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "fl-audit",
     "svg.fonttype": "none",  # text stays text, in the page's font
     "font.family": "sans-serif",
     "font.size": 9.0,
@@ -71,6 +74,8 @@ _ON_PAGE = {
     **{FAINT: "--faint", RED: "--red", RULE: "--rule"},
 }
 
+_HASHED_ID = re.compile('id="([a-z][0-9a-f]{10})"')
+
 _NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
@@ -78,12 +83,15 @@ def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -
     """One figure as an `<svg>` element, whose internal references derive from its unique name."""
     with matplotlib.rc_context():
         matplotlib.rcParams.update(_STYLE)
-        matplotlib.rcParams["svg.hashsalt"] = visible(name)
         figure = Figure(figsize=(width, height), layout="constrained")
         plot(figure.add_subplot())
         buffer = io.StringIO()
         FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA)
     text = buffer.getvalue()
+    # Matplotlib's own ids are hashes of texts that differ between versions of NumPy.
+    figure_id = hashlib.sha256(visible(name).encode()).hexdigest()[:10]
+    for number, made in enumerate(dict.fromkeys(_HASHED_ID.findall(text))):
+        text = text.replace(made, f"{made[0]}{figure_id}_{number}")
     for colour, variable in _ON_PAGE.items():
         text = text.replace(f": {colour}", f": var({variable}, {colour})")
     return Markup(text[text.index("<svg") :])

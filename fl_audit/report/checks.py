@@ -76,7 +76,7 @@ def _fresh(check: Check) -> str:
     words = _OF_NOISE(check)
     if check.earlier_round is None:
         return words
-    return f"{words}; round {check.earlier_round} has the same noise, or its negative or reverse"
+    return f"{words}; round {check.earlier_round} has the same noise, perhaps negated or reversed"
 
 
 def _spread(check: Check) -> str:
@@ -114,8 +114,8 @@ _WORDS = {
     ),
     "fresh_noise": _CheckWords(
         "Fresh noise",
-        "Its component orthogonal to earlier aggregates has at least that norm too: noise is not "
-        "used again, and does not cancel.",
+        "An aggregate’s component orthogonal to earlier ones has at least the norm of the noise: "
+        "noise is neither reused nor cancelled.",
         _fresh,
     ),
     "noise_distribution": _CheckWords(
@@ -130,7 +130,7 @@ _WORDS = {
     ),
     "no_echo": _CheckWords(
         "No echo",
-        "In no round, coordinates repeat the noise of others, negated or in reversed order.",
+        "In no round do coordinates repeat the noise of others, even negated or reversed.",
         lambda check: f"strongest correlation {significant(check.ratio)} (round {check.round})",
     ),
     "count_noise": _CheckWords(

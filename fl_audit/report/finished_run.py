@@ -17,7 +17,6 @@ from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.canaries.canary_tables import family_of
 from fl_audit.checks import AggregateLog, RunAggregates, configured, why_not_checked
-from fl_audit.checks.measured_rounds import expected_of_log
 from fl_audit.config import Config
 from fl_audit.config.file import load_recorded
 from fl_audit.errors import InputError
@@ -223,21 +222,9 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
         denominator=record.release.denominator.expected,
     )
     log = AggregateLog.opened("r", folder, record.rounds, record.variable_sizes)
-    measured = log.measured()[: record.rounds_done]
-    stddev, norm_bound = expected_of_log(
-        record.release.correlation,
-        expected.stddev,
-        expected.norm_bound,
-        measured,
-        range(record.rounds_done),
-    )
-    return RunAggregates(
-        sizes=record.variable_sizes,
-        stddev=stddev,
-        norm_bound=norm_bound,
-        measured=measured,
-        noise=log.noise()[: record.rounds_done],
-    )
+    stated = np.column_stack([expected.stddev, expected.norm_bound])
+    done = np.arange(record.rounds_done)
+    return log.aggregates(stated, done, record.variable_sizes, record.release.correlation)
 
 
 def read_scores_of(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:

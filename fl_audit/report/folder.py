@@ -165,7 +165,11 @@ def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> Repor
     if not any(row.arm for row in pool.values()):
         return None
     scored = _scores_of(folder)
-    return arms_of_log(pool, scored.scores, _facts(folder, scored), delta, confidence)
+    facts = _facts(folder, scored)
+    release = None
+    if folder.run is not None and folder.run.config.dropouts is None:
+        release = folder.run.record.release
+    return arms_of_log(pool, scored.scores, facts, release, (delta, confidence))
 
 
 def folder_unlike(folder: AuditedFolder) -> str | None:
@@ -215,7 +219,7 @@ def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
     ):
         raise InputError(
             f"--null: the distribution of an excluded canary's {name} has no closed form; "
-            "leave --null out, which takes what is known of each statistic"
+            "leave out --null to use what is known of each statistic"
         )
     if statistic is None or kind == "empirical":
         return Null("empirical", dim=facts.dim)

@@ -33,7 +33,7 @@ from fl_audit.verdict import ScoredStatistic, separation
 from fl_audit.verdict.decision import LIVE_ASSUMES
 
 _STOPPED = (
-    "None: the run was stopped because of these canaries' scores, and a bound that is made then "
+    "None: the run was stopped because of these canaries' scores, and a bound computed then "
     "exceeds the true epsilon more often than its confidence says. The live bound holds."
 )
 

@@ -23,7 +23,8 @@ from fl_audit.attacks.update_ratio import RoundFilter, Signals, UpdateLogs, clip
 from fl_audit.canaries.canary_tables import coin_probability, family_of
 from fl_audit.config import ExampleCanaries
 from fl_audit.engines.engine import ClientUpdates, Engine, Weights, as_vector
-from fl_audit.engines.prepare import PreparedRun, alike_canaries, parts_of, usual_size
+from fl_audit.engines.example_canaries import alike_canaries, parts_of, usual_size
+from fl_audit.engines.prepare import PreparedRun
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_logs import mode_after
 from fl_audit.seeds import Stream, generator

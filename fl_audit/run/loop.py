@@ -34,13 +34,13 @@ from fl_audit.formats.run_record import LiveRecord
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.run.attackers import TrainingContext
+from fl_audit.run.folder_and_checkpoints import Checkpoint, kept_files, save_checkpoint
 from fl_audit.run.observers import (
     CanaryCosines,
     FinishedRound,
     RoundObserver,
     flush_rows,
 )
-from fl_audit.run.training_folder import Checkpoint, kept_files, save_checkpoint
 from fl_audit.verdict.chosen_tests import shared_confidence
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
 

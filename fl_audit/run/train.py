@@ -22,6 +22,7 @@ from fl_audit.formats.score_file import write_score_file
 from fl_audit.formats.text_files import OWNER_ALONE, keep_to_owner, write_text
 from fl_audit.progress import doing, hint, warn
 from fl_audit.run.attackers import attack_context, make_attackers
+from fl_audit.run.folder_and_checkpoints import check_logs, load_checkpoint, open_chain
 from fl_audit.run.loop import LiveAudit, ReachedRound, RoundLoop, SharedCosines, stop_request
 from fl_audit.run.observers import (
     CanaryLines,
@@ -33,7 +34,6 @@ from fl_audit.run.observers import (
     VerdictLine,
 )
 from fl_audit.run.trackers import TensorBoard
-from fl_audit.run.training_folder import check_logs, load_checkpoint, open_chain
 
 _PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
 """Packages whose versions are recorded, before and after those of the engine."""

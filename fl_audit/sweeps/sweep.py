@@ -27,7 +27,7 @@ from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.config_tables.kinds import NonNegativeInt, Table
 from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
-from fl_audit.errors import InputError, nearest, one_line
+from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
@@ -36,7 +36,7 @@ from fl_audit.number_words import count, duration, significant
 from fl_audit.pipeline import continue_run, start_run
 from fl_audit.progress import Progress, bar, warn
 from fl_audit.resources import num_cores
-from fl_audit.run.training_folder import check_new, check_same_config
+from fl_audit.run.folder_and_checkpoints import check_new, check_same_config
 from fl_audit.tasks.task_kinds import PythonTask
 
 _LONGEST_NAME = 120
@@ -105,23 +105,13 @@ def _read(path: Path) -> GridFile:
             'what varies, such as a table [grid] with `"mechanism.noise_multiplier" = [0.3, 1.0]` '
             "(docs/sweeps.md)"
         )
-    _check_keys(table, GridFile, f"{path}:", "")
-    for variant in table.get("variant", ()):
-        if isinstance(variant, Mapping):
-            _check_keys(variant, Variant, f"{path}:", "variant.")
     try:
         grid = msgspec.convert(table, GridFile)
     except msgspec.ValidationError as error:
-        raise InputError(f"{path}: {json_words(error)}") from error
+        known = (*GridFile.__struct_fields__, *Variant.__struct_fields__)
+        raise InputError(f"{path}: {json_words(error, known)}") from error
     _check(grid, path)
     return grid
-
-
-def _check_keys(table: Mapping[str, Any], kind: type[Table], name: str, prefix: str) -> None:
-    known = kind.__struct_fields__
-    for key in table:
-        if key not in known:
-            raise InputError(f"{name} unknown key `{prefix}{key}`; {nearest(key, known)}")
 
 
 def _check(grid: GridFile, path: Path) -> None:

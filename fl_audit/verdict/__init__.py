@@ -33,7 +33,7 @@ from fl_audit.verdict.claims import (
     ZeroConcentratedClaim,
 )
 from fl_audit.verdict.curve_claim_tests import curve_tests
-from fl_audit.verdict.decision import after_checks, after_missing_rounds, reach_verdict
+from fl_audit.verdict.decision import after_checks, reach_verdict
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.record import Verdict
 from fl_audit.verdict.separation import separation
@@ -53,7 +53,6 @@ __all__ = [
     "Verdict",
     "ZeroConcentratedClaim",
     "after_checks",
-    "after_missing_rounds",
     "chosen_methods",
     "chosen_tests",
     "curve_tests",

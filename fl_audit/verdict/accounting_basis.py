@@ -41,6 +41,7 @@ from fl_audit.verdict.claims import (
     NoiseClaim,
     ZeroConcentratedClaim,
 )
+from fl_audit.verdict.less_noise import with_noise_on_sum
 from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.sentences import NEXT, lines, without_next_steps
@@ -78,13 +79,7 @@ class Accounted:
         """The release with the largest noise of any round, for lower bounds."""
         if self.most_noise is None:
             return self.release
-        return self.release.with_noise(
-            dataclasses.replace(
-                self.release.noise,
-                sum_noise_multiplier=self.most_noise,
-                noise_multiplier=self.most_noise,
-            )
-        )
+        return with_noise_on_sum(self.release, self.most_noise)
 
     def at_least(self, delta: float) -> float | None:
         """The lower bound of accounting on epsilon at delta; None without one."""

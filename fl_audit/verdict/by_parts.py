@@ -19,8 +19,9 @@ from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.claims import Claim
 from fl_audit.verdict.curve_claim_tests import CurveTest
 from fl_audit.verdict.exposure import Background
-from fl_audit.verdict.parts import DetectableParts, Parts, are_testable
-from fl_audit.verdict.power import FACTOR, MOST_CANARIES
+from fl_audit.verdict.parts import Parts, are_testable
+from fl_audit.verdict.parts_power import PartsPower
+from fl_audit.verdict.power import MOST_CANARIES
 from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.sentences import (
@@ -148,12 +149,9 @@ def with_parts(
         return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=doubtful)
     if doubtful is not None or verdict.outcome is Outcome.CONSISTENT:
         return verdict
-    signal = 1.0 if canary_check.length is None else canary_check.length
-    detectable = parts.detectable(claim.epsilon, claim.delta, signal)
-    is_enough = detectable.epsilon <= FACTOR * claim.epsilon
-    needed = None
-    if not is_enough:
-        needed = parts.canaries_needed(claim.epsilon, claim.delta, signal)
+    power = PartsPower(parts, claim, 1.0 if canary_check.length is None else canary_check.length)
+    is_enough = power.is_enough
+    needed = None if is_enough else power.canaries_needed()
     steps = after_consistent(claim) if is_enough else _more_power(parts, needed)
     return dataclasses.replace(
         verdict,
@@ -162,7 +160,7 @@ def with_parts(
         reason=lines(
             (
                 f"{nothing_contradicts(claim)}, nor do its parts contradict it: {_bounds(parts)}",
-                _power(parts, detectable, canary_check.length, is_enough=is_enough),
+                _power_words(power, canary_check.length),
                 _NOT_COVERED,
                 OTHER_ATTACKS if is_enough else None,
                 steps,
@@ -172,7 +170,7 @@ def with_parts(
         statistic=OWN_ROUNDS.name,
         assumes=_ASSUMES,
         power=None,
-        detectable_epsilon=None if math.isinf(detectable.epsilon) else detectable.epsilon,
+        detectable_epsilon=None if math.isinf(power.epsilon) else power.epsilon,
         canaries_needed=needed,
     )
 
@@ -231,22 +229,22 @@ def _bounds(parts: Parts) -> str:
     )
 
 
-def _power(
-    parts: Parts, detectable: DetectableParts, length: float | None, *, is_enough: bool
-) -> str:
-    if math.isinf(detectable.epsilon):
+def _power_words(power: PartsPower, length: float | None) -> str:
+    """A clause with the noise and the rate that are detected; `length` is the measured norm."""
+    if math.isinf(power.epsilon):
         seen = "audits like this notice no lack of noise, however large"
     else:
-        noise = significant(detectable.noise_multiplier, rounding=decimal.ROUND_DOWN)
-        epsilon = significant(detectable.epsilon, 2, decimal.ROUND_UP)
+        only = "" if power.is_enough else "only "
+        noise = significant(power.noise_multiplier, rounding=decimal.ROUND_DOWN)
+        epsilon = significant(power.epsilon, 2, decimal.ROUND_UP)
         seen = (
-            f"audits like this notice {'' if is_enough else 'only '}a noise multiplier of {noise} "
-            f"or less, or a rate of {upper_bound_text(detectable.rate)} or more, "
-            f"{IN_SIMULATIONS}: a true ε of {epsilon} or more"
+            f"audits like this notice {only}a noise multiplier of {noise} or less, or "
+            f"a rate of {upper_bound_text(power.rate)} or more, {IN_SIMULATIONS}: a true ε of "
+            f"{epsilon} or more"
         )
     return (
-        f"power by its parts: {seen} ({len(parts.z):,} included canaries with "
-        f"{int(parts.numbers.sum()):,} participations{norm_words(length)})"
+        f"power by its parts: {seen} ({len(power.parts.z):,} included canaries with "
+        f"{int(power.parts.numbers.sum()):,} participations{norm_words(length)})"
     )
 
 

@@ -9,7 +9,7 @@ from fl_audit.config import Config
 from fl_audit.config_tables.audit import Audit
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.verdict.claim_tests import ScoredStatistic, level_of_each
+from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
 
@@ -26,15 +26,6 @@ class ChosenTests:
     statistics: tuple[Statistic, ...]
     methods: tuple[str, ...]
     confidence: float
-
-    def __len__(self) -> int:
-        """The number of tests, m."""
-        return len(self.methods) * len(self.statistics)
-
-    @property
-    def level(self) -> float:
-        """The failure probability of each single bound."""
-        return level_of_each(self.confidence, len(self))
 
 
 def shared_confidence(audit: Audit) -> float:

@@ -110,7 +110,7 @@ class ClaimTests:
     @property
     def level(self) -> float:
         """The probability with which each single bound may fail."""
-        return level_of_each(self.confidence, len(self))
+        return (1 - self.confidence) / len(self)
 
     def bounds(self, delta: float) -> list[Bound]:
         """The bounds of all tests, the largest first; they jointly hold at `confidence`."""
@@ -126,11 +126,6 @@ def check_verdict_confidence(confidence: float) -> None:
             f"confidence must be at least {LEAST_CONFIDENCE} for a verdict on a claim, got "
             f"{confidence}"
         )
-
-
-def level_of_each(confidence: float, num_tests: int) -> float:
-    """The failure probability of each test such that all hold at the confidence."""
-    return (1 - confidence) / num_tests
 
 
 SMALLEST_LEVEL = 1e-9

@@ -283,14 +283,23 @@ def _against(
 
 
 def after_checks(
-    verdict: Verdict, failed: Sequence[str], not_checked: str | None, *, of_log: bool = False
+    verdict: Verdict,
+    failed: Sequence[str],
+    not_checked: str | None,
+    *,
+    of_log: bool = False,
+    missing_rounds: Sequence[int] = (),
 ) -> Verdict:
     """The verdict with the results of the mechanism checks.
 
     With a failed check no claim is called consistent, because canaries may miss the fault. A
-    contradiction remains. A consistent verdict says what was not checked and why (`not_checked`),
-    and what no check sees in the logs of other systems (`of_log`).
+    contradiction remains. An inconclusive verdict on a log asks why rounds (from 1) are missing. A
+    consistent one says what was not checked and why (`not_checked`), and what no check sees in the
+    logs of other systems (`of_log`).
     """
+    if missing_rounds and verdict.outcome is Outcome.INCONCLUSIVE and verdict.p_value is not None:
+        reason = sentences.missing_first(missing_rounds, verdict.reason)
+        verdict = dataclasses.replace(verdict, reason=reason)
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
         is_contradicted = verdict.outcome is Outcome.CONTRADICTED
@@ -303,13 +312,6 @@ def after_checks(
         unseen.append(f"not all of the mechanism was checked: {not_checked}")
     reason = sentences.before_next_steps(verdict.reason, *unseen)
     return dataclasses.replace(verdict, reason=reason)
-
-
-def after_missing_rounds(verdict: Verdict, missing: Sequence[int]) -> Verdict:
-    """The verdict on a log that misses some rounds (from 1); an inconclusive one asks why."""
-    if not missing or verdict.outcome is not Outcome.INCONCLUSIVE or verdict.p_value is None:
-        return verdict
-    return dataclasses.replace(verdict, reason=sentences.missing_first(missing, verdict.reason))
 
 
 def doubt(

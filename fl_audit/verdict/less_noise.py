@@ -88,7 +88,7 @@ def stated_noise(
 
     @functools.lru_cache(maxsize=256)
     def of_factor(factor: float) -> float:
-        return _epsilon(_with_share(release, factor), party, delta, knows_rounds) or math.inf
+        return epsilon_of(_with_share(release, factor), party, delta, knows_rounds=knows_rounds)
 
     if not math.isfinite(of_factor(1.0)):
         return None
@@ -98,16 +98,26 @@ def stated_noise(
 def _with_share(release: Release, factor: float) -> Release:
     """The release with a share of the noise on sums; noise on counts is unchanged."""
     noise = release.noise
-    on_sum = factor * noise.sum_noise_multiplier
-    whole = effective_noise_multiplier(on_sum, noise.count_noise_stddev)
+    changed = with_noise_on_sum(release, factor * noise.sum_noise_multiplier)
     if noise.grid is not None or noise.sum_noise_multiplier == 0:
-        whole = factor * noise.noise_multiplier
-    changed = dataclasses.replace(noise, sum_noise_multiplier=on_sum, noise_multiplier=whole)
-    return release.with_noise(changed)
+        whole = dataclasses.replace(changed.noise, noise_multiplier=factor * noise.noise_multiplier)
+        changed = release.with_noise(whole)
+    return changed
 
 
-def _epsilon(release: Release, party: Party, delta: float, knows_rounds: bool) -> float | None:
-    """The epsilon of a party; by closed forms if possible, because it is computed often."""
+def with_noise_on_sum(release: Release, multiplier: float) -> Release:
+    """The release with another noise multiplier on sums; noise on counts is unchanged."""
+    whole = effective_noise_multiplier(multiplier, release.noise.count_noise_stddev)
+    return release.with_noise(
+        dataclasses.replace(release.noise, sum_noise_multiplier=multiplier, noise_multiplier=whole)
+    )
+
+
+def epsilon_of(release: Release, party: Party, delta: float, *, knows_rounds: bool) -> float:
+    """The epsilon of a party, infinite if unknown.
+
+    It is computed often, so by closed forms if possible.
+    """
     distribution, z = (
         noise_distribution_named(release.noise.distribution),
         release.noise.noise_multiplier,
@@ -126,4 +136,5 @@ def _epsilon(release: Release, party: Party, delta: float, knows_rounds: bool) -
         known = attacker_bounds(release, party, delta).knowing_rounds.guarantee.epsilon
         if known is not None:
             return known
-    return guarantee_to(release, party, delta).epsilon
+    epsilon = guarantee_to(release, party, delta).epsilon
+    return math.inf if epsilon is None else epsilon

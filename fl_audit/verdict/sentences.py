@@ -369,27 +369,28 @@ def _percent(share: float) -> str:
     return "more than 99 %" if share >= 0.995 else f"{100 * share:.0f} %"
 
 
-_NOTICED = 0.05
-"""The least share of the background that gets a sentence."""
+_NOTICED, _SEEN = 0.05, 0.005
+"""The least shares of the background that get a sentence and a clause."""
 
 
 def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | None:
     """The assumptions of the simulated audits; None if everything was measured or stated."""
     power, less = simulation.power, simulation.audit.less_noise
     share = simulation.audit.exposure.clients_share
-    rest = f"the other {_percent(share)} of what hides canaries stays under less noise"
+    rest = f"; the other {_percent(share)} of what hides canaries stays under less noise"
+    rest = rest if share >= _SEEN else ""
     if not simulation.knows_rounds:
         return (
             "the simulated audits know the scores alone: they assume a Gaussian mechanism in which "
             "every canary participates as often as a client, and the least noise with which "
-            f"{subject(claim)} is true; {rest}"
+            f"{subject(claim)} is true{rest}"
         )
     if not less.is_stated:
         noise = less.noise_multiplier
         is_it = "" if noise is None else f" (noise multiplier {significant(noise)})"
         return (
             "the noise is not stated: the simulated audits start from the least noise with which "
-            f"{subject(claim)} is true{is_it}, and {rest}"
+            f"{subject(claim)} is true{is_it}{rest}"
         )
     is_said = power.detectable_epsilon is None and power.hidden is not None
     if share < _NOTICED or is_said:
@@ -447,7 +448,10 @@ def more_power(
         steps.append(f"state each round’s noise (noise_stddev){parts}")
     elif hidden == "by clients":
         steps.append("audit with fewer clients in a round")
-    elif hidden == "by little signal" and not scope.counts_on_sampling:
+    elif not scope.counts_on_sampling and (
+        hidden == "by little signal"
+        or (hidden is None and canaries_needed is None and simulation.is_uneven)
+    ):
         steps.append("let canaries participate as often as a client may, at the full norm")
     if not (steps or claim.is_stated):
         return _STATE_A_CLAIM

@@ -1,7 +1,6 @@
 """The simulated audits of a verdict or a plan, and their power."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
@@ -11,7 +10,7 @@ from fl_audit.estimators.trade_off import GaussianTradeOff
 from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, NoiseClaim, claimed_noise
 from fl_audit.verdict.curve_claim_tests import CurveTests, curve_tests
-from fl_audit.verdict.exposure import Background, Exposure, exposure_of_scores
+from fl_audit.verdict.exposure import Background, exposure_of_scores
 from fl_audit.verdict.less_noise import LessNoise, claimed_mu, least_noise, stated_noise
 from fl_audit.verdict.power import (
     AuditTests,
@@ -23,6 +22,9 @@ from fl_audit.verdict.power import (
 )
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import Scope, is_about_sampling
+
+_EVEN = 0.8
+"""Canaries are uneven if one shows less than this share of what another does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,12 @@ class Simulation:
     @property
     def statistic(self) -> ScoredStatistic:
         return self.audit.like
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether some canaries show much less than others, as they participate less often."""
+        shifts = self.audit.exposure.shifts(1.0, 1.0)
+        return bool(len(shifts) and shifts.min() < _EVEN * shifts.max())
 
     def detectable(self, claim: CurveClaim) -> Detectable | None:
         """The smallest violation of a curve contradicted with enough power."""
@@ -72,16 +80,71 @@ def simulate(
 ) -> Simulation | None:
     """The simulation of the most powerful statistic; None if scores show no signal.
 
-    The claim has a delta above 0. For a curve, the leading test is simulated.
+    The claim has a delta above 0. For a curve, the leading test is simulated. The best audit has
+    the smallest detectable epsilon, else the largest power. If none has power, it is one for which
+    more canaries would help, if possible with known rounds.
     """
+    simulated: AuditTests
     if isinstance(tests, ClaimTests):
-        of_point = PointTests(claim, tests.methods, tests.level)
-        return _best(_audits(claim, of_point, tests.statistics, seen))
-    leading = tests.tests[0]
-    if leading.method != "trade_off_sum":
+        simulated, statistics = PointTests(claim, tests.methods, tests.level), tests.statistics
+    else:
+        leading = tests.tests[0]
+        if leading.method != "trade_off_sum":
+            return None
+        simulated = CurveSum(leading, claimed_mu(claim), leading.sum_test)
+        statistics = [leading.statistic]
+    own = [statistic for statistic in statistics if statistic.name == OWN_ROUNDS.name]
+    if own and seen.background is not None:
+        statistics = own  # no other tested statistic is more powerful
+    audits = [_simulation(claim, simulated, statistic, seen) for statistic in statistics]
+    simulations = [audit for audit in audits if audit is not None]
+
+    def merit(simulation: Simulation) -> tuple[float, float, bool, bool]:
+        power = simulation.power
+        is_open, knows_rounds = power.hidden is None, simulation.knows_rounds
+        return power.detectable_factor or 0.0, power.power, is_open, knows_rounds
+
+    return max(simulations, key=merit, default=None)
+
+
+def _simulation(
+    claim: Claim | CurveClaim, tests: AuditTests, statistic: ScoredStatistic, seen: Seen
+) -> Simulation | None:
+    """The simulation by one statistic: in canaries' rounds, else as the scores show; or None."""
+    background, exposure, lengths = seen.background, None, seen.lengths
+    less = None
+    if background is not None:
+        less = _stated(claim, statistic, background, seen.scope)
+        if less is None:
+            less = least_noise(claim, background.client_sensitivity)
+            background = background.with_noise(less.noise_multiplier or 0.0)
+        exposure = background.exposure(statistic.name)
+    knows_rounds = exposure is not None
+    if less is None or exposure is None:
+        less, lengths = least_noise(claim), Lengths()
+        exposure = exposure_of_scores(statistic, claimed_mu(claim))
+    if exposure is None:
         return None
-    of_curve = CurveSum(leading, claimed_mu(claim), leading.sum_test)
-    return _best(_audits(claim, of_curve, [leading.statistic], seen))
+    excluded = statistic.scores.num_excluded
+    audit = SimulatedAudit(claim.epsilon, tests, statistic, exposure, less, excluded, lengths)
+    return Simulation(audit, audit.simulate(), knows_rounds)
+
+
+def _stated(
+    claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
+) -> LessNoise | None:
+    """The alternatives by the stated noise; None if it is not stated."""
+    if background.release is None:
+        return None
+    if isinstance(claim, NoiseClaim):
+        z, delta = background.release.noise.noise_multiplier, claim.delta
+        return (
+            LessNoise(lambda factor: epsilon_of_mu(1 / (factor * z), delta), z, True) if z else None
+        )
+    known = STATISTICS.get(str(statistic.name))
+    sees_rounds = known is not None and not is_about_sampling(known)
+    knows = sees_rounds if claim.whom == "canary" else scope.counts_on_sampling is False
+    return stated_noise(background.release, claim.delta, whom=claim.whom, knows_rounds=knows)
 
 
 @dataclass(frozen=True)
@@ -114,73 +177,3 @@ def decided_curve(
     of_curve = CurveSum(leading, curve.mu, leading.sum_test)
     few = dataclasses.replace(audit, tests=of_curve).canaries_needed(audit.twice)
     return None if few is None else DecidedCurve(curve.mu, few)
-
-
-def _best(audits: Iterator[tuple[SimulatedAudit, bool]]) -> Simulation | None:
-    """The audit with the smallest detectable epsilon, else the one with the largest power.
-
-    If none has power, one for which more canaries would help, if possible with known rounds.
-    """
-    simulations = [Simulation(audit, audit.simulate(), known) for audit, known in audits]
-
-    def merit(simulation: Simulation) -> tuple[float, float, bool, bool]:
-        power = simulation.power
-        is_open, knows_rounds = power.hidden is None, simulation.knows_rounds
-        return power.detectable_factor or 0.0, power.power, is_open, knows_rounds
-
-    return max(simulations, key=merit) if simulations else None
-
-
-def _audits(
-    claim: Claim | CurveClaim,
-    tests: AuditTests,
-    statistics: Sequence[ScoredStatistic],
-    seen: Seen,
-) -> Iterator[tuple[SimulatedAudit, bool]]:
-    """The audits by each statistic that can be simulated, and whether rounds are known."""
-    named = {statistic.name: statistic for statistic in statistics}
-    if OWN_ROUNDS.name in named and seen.background is not None:
-        statistics = [named[OWN_ROUNDS.name]]  # no other tested statistic is more powerful
-    for statistic in statistics:
-        less, exposure = _exposure(claim, statistic, seen)
-        knows_rounds = exposure is not None
-        if exposure is None:
-            less, exposure = least_noise(claim), exposure_of_scores(statistic, claimed_mu(claim))
-        if exposure is not None:
-            lengths = seen.lengths if knows_rounds else Lengths()
-            excluded = statistic.scores.num_excluded
-            audit = SimulatedAudit(
-                claim.epsilon, tests, statistic, exposure, less, excluded, lengths
-            )
-            yield audit, knows_rounds
-
-
-def _exposure(
-    claim: Claim | CurveClaim, statistic: ScoredStatistic, seen: Seen
-) -> tuple[LessNoise, Exposure | None]:
-    """The alternatives to a claim, and the exposure of canaries in known rounds."""
-    background = seen.background
-    if background is None:
-        return least_noise(claim), None
-    less = _stated(claim, statistic, background, seen.scope)
-    if less is None:
-        less = least_noise(claim, background.client_sensitivity)
-        background = background.with_noise(less.noise_multiplier or 0.0)
-    return less, background.exposure(statistic.name)
-
-
-def _stated(
-    claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
-) -> LessNoise | None:
-    """The alternatives by the stated noise; None if it is not stated."""
-    if background.release is None:
-        return None
-    if isinstance(claim, NoiseClaim):
-        z, delta = background.release.noise.noise_multiplier, claim.delta
-        return (
-            LessNoise(lambda factor: epsilon_of_mu(1 / (factor * z), delta), z, True) if z else None
-        )
-    known = STATISTICS.get(str(statistic.name))
-    sees_rounds = known is not None and not is_about_sampling(known)
-    knows = sees_rounds if claim.whom == "canary" else scope.counts_on_sampling is False
-    return stated_noise(background.release, claim.delta, whom=claim.whom, knows_rounds=knows)

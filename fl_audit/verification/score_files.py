@@ -21,7 +21,7 @@ from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums
-from fl_audit.attacks.round_cosines import LoggedRounds, read_concentrations
+from fl_audit.attacks.round_cosines import LoggedRounds, logged_concentrations
 from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
 from fl_audit.attacks.update_ratio import UpdateLogs
@@ -127,7 +127,7 @@ class RunScores:
         if not folder.round_cosines.exists():
             return None
         log = CosineLog.read(folder.round_cosines, self.record.num_canaries)
-        concentrations = read_concentrations(folder.round_concentrations, log)
+        concentrations = logged_concentrations(folder.round_concentrations, log)
         return LoggedRounds(log, concentrations, None, self.kept)
 
     @functools.cached_property
@@ -303,7 +303,7 @@ class RunScores:
     def _from_steps(self) -> dict[str, Derived]:
         """The scores by steps between released models."""
         log = CosineLog.read(self.folder.release_cosines, self.record.num_canaries)
-        concentrations = read_concentrations(self.folder.release_concentrations, log)
+        concentrations = logged_concentrations(self.folder.release_concentrations, log)
         steps = over_rounds(log.rows(), log.num_canaries)
         return {
             CHECKPOINTS_MAX.name: Derived(

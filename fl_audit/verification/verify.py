@@ -6,11 +6,12 @@ from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import Progress, read_log
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.model_file import candidates, model_digest, read_saved_arrays
 from fl_audit.formats.round_chain import Chain
+from fl_audit.formats.run_record import read_record
 from fl_audit.verification.chain import verify_chain
 from fl_audit.verification.committed_run import verify_commitment
 from fl_audit.verification.findings import Verified
-from fl_audit.verification.model import verify_model
 from fl_audit.verification.run import verify_run
 from fl_audit.verification.score_files import compare_scores
 
@@ -49,7 +50,7 @@ def verify_folder(
     log, run = LogFolder(path), RunFolder(path)
     if log.pool.exists():
         if commitment is not None:
-            raise InputError(f"--commitment: {path} is a log; only runs are made under one")
+            raise InputError(f"--commitment: {path} is a log; only runs have a commitment")
         if model is not None:
             raise InputError(f"--model: {path} is a log, which says nothing of the released model")
         _verify_log(log, verify_chain(log, link, verified), progress, verified)
@@ -61,13 +62,34 @@ def verify_folder(
         verify_commitment(run, chain, commitment, verified)
         verify_run(run, chain, verified)
         if model is not None:
-            verify_model(run, model, verified)
+            _verify_model(run, model, verified)
     else:
         raise InputError(
             f"{path}: holds neither a finished run ({run.report_json.name}) nor a log "
             f"({log.pool.name})"
         )
     return verified
+
+
+def _verify_model(folder: RunFolder, path: Path, verified: Verified) -> None:
+    """Compares a model with the digest in the record of a run."""
+    arrays = read_saved_arrays(path)
+    with verified.reading(folder.record):
+        record = read_record(folder)
+        if not record.model_sha256:
+            raise InputError(f"{folder.record}: lacks `model_sha256`, the digest of the model")
+        tried = list(candidates(arrays, record.variable_sizes))
+        if not tried:
+            sizes = ", ".join(f"{size:,}" for size in record.variable_sizes)
+            verified.add(path, f"holds no model whose variables have {sizes} parameters")
+        elif all(model_digest(model) != record.model_sha256 for model in tried):
+            verified.add(
+                path,
+                f"is another model than the run trained: its SHA-256 is {model_digest(tried[0])}, "
+                f"and {record.model_sha256} by {folder.record.name}",
+            )
+        else:
+            verified.note(f"{path.name}: is the model of the run, SHA-256 {record.model_sha256}")
 
 
 def _verify_log(

@@ -18,7 +18,7 @@ from fl_audit.accounting import (
     reachable_bound,
 )
 from fl_audit.accounting.attacker_bounds import SeenRounds, SeenSeparatedRounds
-from fl_audit.accounting.full_guarantee import full_guarantee
+from fl_audit.accounting.privacy_curve import full_guarantee
 from tests.accounting.releases import release
 
 DELTA = 1e-3

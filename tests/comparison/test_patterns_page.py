@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from scipy import special
 
+from fl_audit.report.patterns import Detection, PatternAttacker, PatternTable
+
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 
@@ -46,18 +48,37 @@ def assert_printed(block: str, printed: str) -> None:
         ), line
 
 
-def table_of(text: str) -> dict[str, tuple[str, float, float]]:
-    """The upper bound of each pattern without the schedule, and the ends of its AUC's interval."""
-    rows = re.findall(r"^ *(\S+) +(ε ≤ [\d.]+) .*\((0\.\d+) … (0\.\d+)\)$", text, re.M)
-    return {name: (upper, float(low), float(high)) for name, upper, low, high in rows[:6]}
+def table_of(text: str) -> dict[str, tuple[float, ...]]:
+    """The bounds of each pattern without the schedule, and the ends of its AUC's interval."""
+    number = r"(0?\.?[\d.]+)"
+    row = rf"^ *(\S+) +ε ≤ {number} +ε ≥ {number} +{number} \({number} … {number}\)$"
+    return {name: tuple(map(float, numbers)) for name, *numbers in re.findall(row, text, re.M)[:6]}
+
+
+def test_the_page_s_answer_follows_from_its_table():
+    """Also the README's, which has the means of both groups."""
+    _, shown, _ = blocks()[:3]
+    table = table_of(shown)
+    detections = tuple(
+        Detection(name, upper, lower, auc, float(np.diff(special.logit(ends))[0]) / 3.92)
+        for name, (upper, lower, auc, *ends) in table.items()
+    )
+    attacker = PatternAttacker("without the schedule", "likelihood_ratio", detections)
+    lines = PatternTable((attacker,), "5 rounds per canary", 0.95).lines()
+    assert shown.splitlines()[:3] == lines[:3]
+    aucs = sorted(row[2] for row in table.values())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    least, most = (f"{np.mean(group):.2f}" for group in (aucs[:3], aucs[3:]))
+    assert f"leak least (AUC {least}), early, late or equidistant ones most ({most})" in readme
 
 
 @pytest.mark.tff
 @pytest.mark.slow
 def test_the_page_s_table_is_what_its_run_prints(tmp_path):
-    """Noise is new in every run: bounds of accounting are equal, AUCs within the noise's reach.
+    """Noise is new in every run: bounds of accounting are equal, others within the noise's reach.
 
-    Two AUCs differ by 5.5 deviations of their difference with a probability of 4e-8.
+    Two AUCs differ by 5.5 deviations of their difference with a probability of 4e-8. Lower bounds
+    of two runs differed by 0.6 (root mean square).
     """
     run, table, plan = blocks()[:3]
     command, _, planned = plan.partition("\n")
@@ -66,10 +87,11 @@ def test_the_page_s_table_is_what_its_run_prints(tmp_path):
     page = table_of(table)
     assert len(page) == 6
     assert printed.keys() == page.keys()
-    for name, (upper, low, high) in page.items():
-        other, *ends = printed[name]
+    for name, (upper, lower, _, *interval) in page.items():
+        other, found_lower, _, *ends = printed[name]
         assert other == upper, name
-        found, expected = special.logit([ends, [low, high]])
+        assert abs(found_lower - lower) < 5.5 * 0.6, name
+        found, expected = special.logit([ends, interval])
         deviation = (math.hypot(np.ptp(found), np.ptp(expected))) / (2 * special.ndtri(0.975))
         assert abs(np.mean(found) - np.mean(expected)) < 5.5 * deviation, name
     assert_printed(planned, called(*command.split()[1:]))

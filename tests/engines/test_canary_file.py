@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fl_audit.config import Config, DigitsTask, ExampleCanaries, GaussianFixed, Shuffle, TextTask
-from fl_audit.engines.prepare import prepare, read_canary_file
+from fl_audit.engines.example_canaries import read_canary_file
+from fl_audit.engines.prepare import prepare
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 

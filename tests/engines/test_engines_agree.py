@@ -24,7 +24,7 @@ from fl_audit.engines.runtimes import make_runtime
 from fl_audit.formats.folders import RunFolder
 from fl_audit.mechanisms.independent import GaussianAdaptive, GaussianFixed, NoPrivacy
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing, FixedZeroing
-from fl_audit.run.training_folder import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.run.folder_and_checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from tests.engines.jax.conftest import small_run, train, with_images, with_keys, with_sentences
 from tests.engines.jax.test_jax_run import STATISTICS
 from tests.small_configs import TINY_RUN

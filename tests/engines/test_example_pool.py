@@ -15,7 +15,8 @@ from fl_audit.config import (
     GaussianFixed,
     Replay,
 )
-from fl_audit.engines.prepare import canaries_csv, make_example_pool, prepare
+from fl_audit.engines.example_canaries import make_example_pool
+from fl_audit.engines.prepare import canaries_csv, prepare
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import (

@@ -24,8 +24,8 @@ from fl_audit.engines.runtimes import make_runtime
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.score_file import read_score_file
+from fl_audit.run.folder_and_checkpoints import write_identity
 from fl_audit.run.train import train as train_in_folder
-from fl_audit.run.training_folder import write_identity
 from tests.engines.jax.conftest import small_run, train, with_keys
 
 pytest.importorskip("tensorflow_federated")

@@ -123,7 +123,8 @@ def test_a_small_audit_finds_a_large_bug(tmp_path):
     assert found["together"] < truth.true_epsilon(row)
     assert "**yes**" in table.verdicts([{**row, "canaries": "rademacher"}])
     head, _, line = table.checks([{**row, "canaries": "rademacher"}]).splitlines()
-    assert "| enough_noise | fresh_noise | bounded_length | no_echo | once_a_round |" in head
+    checks = {"enough_noise", "fresh_noise", "bounded_length", "no_echo", "once_a_round"}
+    assert checks <= {cell.strip() for cell in head.split("|")}
     assert "| **0.0" in line
 
 
@@ -152,8 +153,16 @@ def test_checks_find_what_they_are_made_for(name, check, tmp_path):
 @pytest.mark.slow
 @pytest.mark.tff
 def test_nothing_is_said_of_correct_mechanisms_that_may_not_be_said():
-    """A claim may fall in 5 % of runs by its confidence; in hundreds of runs none did."""
+    """A claim may fall in 5 % of runs by its confidence; in hundreds of runs none did.
+
+    Of the variants, the first of each pattern and of each mechanism.
+    """
+    seen: set[str] = set()
     for variant in variants():
+        kinds = {variant.pattern, variant.mechanism.partition(",")[0]}
+        if kinds <= seen:
+            continue
+        seen |= kinds
         (row,) = correct.audits(variant, seeds=[1002])
         assert row["claimed"] == "epsilon"
         assert row["outcome"] != "contradicted"

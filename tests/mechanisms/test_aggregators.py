@@ -20,7 +20,7 @@ from fl_audit.config import (
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import canary_norm, clip_and_noise, round_noise
-from fl_audit.run.training_folder import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.run.folder_and_checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from tests.engines.tff.aggregation import Aggregation
 
 pytestmark = pytest.mark.tff

@@ -159,7 +159,7 @@ def test_two_runs_and_two_tensors_have_different_noise(aggregation_of, table_of)
 def test_a_stream_goes_on_from_a_checkpoint(aggregation_of, table_of, strategy, tmp_path):
     import tensorflow as tf
 
-    from fl_audit.run.training_folder import Checkpoint, load_checkpoint, save_checkpoint
+    from fl_audit.run.folder_and_checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 
     aggregation = aggregation_of(table_of(strategy), dim=64)
     initial = aggregation.state

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
-from tests.outside import less_noise
+from fl_audit.checks.canary_check import CANARY_CHECK_FALSE_ALARM
+from tests.outside import less_noise, unusual
 from tests.outside.frameworks import FlowerSystem, NVFlareSystem
 from tests.outside.right import RIGHT
 from tests.outside.systems import Answer, System, ask
@@ -140,3 +142,31 @@ def test_less_noise_than_claimed_is_not_consistent_if_it_is_detectable(number, s
     seed = number + 1 + 1000 * (share == 1)
     for claim, truth, found in less_noise.verdicts((way, kind, is_crowd, share), seed):
         assert not less_noise.is_wrong(share, truth, found), (claim, truth)
+
+
+def rarely(number: int, level: float) -> float:
+    """So many of a number or fewer, but for a chance of 1e-7."""
+    return float(stats.binom.isf(1e-7, number, level))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_a_claim_that_is_just_true_is_contradicted_no_more_often_than_the_level(first):
+    found = [answer for _, answer in unusual.audits(first, first + 20)]
+    assert not [answer.text for answer in found if answer.outcome == "refused"]
+    lost = [answer for answer in found if answer.canary_check == "not_arrived"]
+    assert len(lost) <= rarely(len(found), CANARY_CHECK_FALSE_ALARM)
+    contradicted = [answer for answer in found if answer.outcome == "contradicted"]
+    assert len(contradicted) <= rarely(len(found), 0.05)
+    p_values = [answer.p_value for answer in found if answer.p_value is not None]
+    assert sum(p <= 0.2 for p in p_values) <= rarely(len(p_values), 0.2)
+
+
+def test_the_hundred_set_ups_are_of_all_kinds_and_one_is_audited():
+    drawn = unusual.set_ups()
+    assert unusual.audited(drawn[1], 1).outcome in ("consistent", "inconclusive")
+    assert len(set(drawn)) == 100
+    assert {each.way for each in drawn} == set(unusual.WAYS)
+    assert {each.mechanism for each in drawn} == set(unusual.MECHANISMS)
+    assert {each.pattern for each in drawn} == set(unusual.PATTERNS)
+    assert {each.claim for each in drawn} == set(unusual.CLAIMS)

@@ -9,7 +9,7 @@ from fl_audit.errors import InputError
 from fl_audit.participation import make_schedule
 from fl_audit.participation.arms import arm_names, read_arm
 
-ROUNDS, POOL, CLIENTS = 30, 800, 60
+ROUNDS, POOL, CLIENTS = 30, 1000, 60
 ARMS = (
     "once",
     "repeats:3",
@@ -18,6 +18,8 @@ ARMS = (
     "min_separation:8",
     "late:5",
     "late:6/3",
+    "cyclic_poisson:3/4",
+    "b_min_sep:4/5",
     "every_round",
 )
 NAMES = [f"client-{i}" for i in range(CLIENTS)]
@@ -52,6 +54,12 @@ def test_arms_are_of_one_size_and_do_as_they_say():
                 assert set(counts) == {1} and min(one[0] for one in own) >= 25
             case "late:6/3":
                 assert all((one // 2).tolist() == [12, 13, 14] for one in own)
+            case "cyclic_poisson:3/4":
+                assert all((np.diff(one) % 3 == 0).all() for one in own)
+                assert abs(counts.mean() - 4) < 1  # binomial: six standard errors of 0.16
+            case "b_min_sep:4/5":
+                assert all((np.diff(one) >= 4).all() for one in own)
+                assert abs(counts.mean() - 5) < 1.2  # at most binomial: a standard error of 0.2
             case "every_round":
                 assert set(counts) == {ROUNDS}
 
@@ -76,6 +84,8 @@ def test_coins_change_nobodys_arm_or_rounds(kind):
         ("poisson:1.5", "poisson:NUMBER needs a probability above 0, got 'poisson:1.5'"),
         ("late:0", "late:NUMBER needs a whole number from 1 on, got 'late:0'"),
         ("late:x", "late:NUMBER needs a whole number"),
+        ("b_min_sep:4", "must be 'b_min_sep:NUMBER/MEAN', got 'b_min_sep:4'"),
+        ("b_min_sep:4/0", "b_min_sep:NUMBER needs a whole number"),
         ("late:3/5", "late:NUMBER needs a whole number"),
     ],
 )
@@ -89,6 +99,8 @@ def test_an_arm_that_is_none_is_said(arm, message):
 def test_arms_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match=r"canaries\.arms: 'late:31' asks for more .* 30 rounds"):
         made(arms=("once", "late:31"))
+    with pytest.raises(InputError, match=r"'b_min_sep:4/8' asks for 8 .* 30 rounds have 7"):
+        made(arms=("once", "b_min_sep:4/8"))
     for arms in (("once",), ("once", "once")):
         with pytest.raises(ValueError, match="at least two different arms"):
             Canaries(count=10, arms=arms)

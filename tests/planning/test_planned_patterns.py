@@ -5,9 +5,15 @@ import pytest
 
 from benchmarks.secret_rounds import scores
 from fl_audit.attacks.likelihood_null import KnownPattern
+from fl_audit.attacks.secret_rounds import whitening
 from fl_audit.cli import main
 from fl_audit.participation.arms import read_arm
 from fl_audit.planning.planned_patterns import pattern_pairs
+from fl_audit.planning.predicted_background import (
+    MIDDLE,
+    predicted_background,
+    predicted_products,
+)
 from fl_audit.report.patterns import Detection, PatternAttacker, area, differences
 from tests.planning.planned_runs import facts, planned, small_config
 
@@ -47,6 +53,28 @@ def test_so_many_canaries_tell_arms_apart_in_80_percent_of_audits():
     # The plan's own simulation moves the number by some 10 %, which moves 80 % by 4 points; and
     # five deviations of 200 audits are 14.
     assert abs(apart / audits - 0.8) < 0.18
+
+
+def test_aggregates_share_canaries_and_the_common_part_of_clients():
+    """The inner products of simulated aggregates, regressed on the predicted ones."""
+    run = planned(config_of(0.3, arms=ARMS), facts(dim=2_000))
+    expected = predicted_products(run, MIDDLE, predicted_background(run, MIDDLE))
+    assert whitening(expected) is not None
+    random, present = np.random.default_rng(6), np.zeros((12, 200))
+    present[run.round, run.canary] = 1
+    real = np.full((12, 1), 3.0)  # six orthogonal updates with a tenth in common: 3 clip norms
+    found = np.zeros((12, 12))
+    for _ in range(20):
+        vectors = random.standard_normal((200, 2_000)) / np.sqrt(2_000)
+        common, other = (random.standard_normal((n, 2_000)) / np.sqrt(2_000) for n in (1, 12))
+        clients = real * (np.sqrt(0.1) * common + np.sqrt(0.9) * other)
+        rows = present @ vectors + clients + 0.3 * random.standard_normal((12, 2_000))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        found += rows @ rows.T / 20
+    off = ~np.eye(12, dtype=bool)
+    slope = (found * expected)[off].sum() / (expected[off] ** 2).sum()
+    # An entry has a deviation of 0.005, the slope one of 0.005 / 0.4; 0.1 is for clients' lengths.
+    assert abs(slope - 1) < 0.1
 
 
 def test_more_noise_takes_more_canaries():

@@ -39,7 +39,7 @@ def seeded_noise() -> Iterator[None]:
         mock.patch.object(tff_noise, "normal_like", normal_like),
         mock.patch.object(tff_noise, "SkellamSum", tfp.DistributedSkellamSumQuery),
         mock.patch.object(tff_aggregators, "NodeNoise", nodes),
-        mock.patch("fl_audit.run.training_folder.new_secret", lambda: SECRET),
+        mock.patch("fl_audit.run.folder_and_checkpoints.new_secret", lambda: SECRET),
         mock.patch.object(tf, "timestamp", lambda name=None: tf.constant(TIME, tf.float64)),
     ):
         yield

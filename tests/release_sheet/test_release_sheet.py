@@ -81,7 +81,7 @@ def test_every_field_has_a_line_and_every_line_its_evidence(claimed):
     for key, lines in sheet.lines.items():
         assert lines
         for line in lines:
-            is_silent = NOT_STATED in line.text or "operator's to state" in line.text
+            is_silent = NOT_STATED in line.text or "operator has to state" in line.text
             assert line.evidence or is_silent, (key, line.text)
 
 
@@ -164,9 +164,11 @@ def test_a_run_of_a_sweep_says_what_all_runs_cost(claimed, tmp_path):
     assert (sweep.num_runs, sweep.num_recorded, sweep.num_begun) == (6, 3, 2)
     assert sweep.price is not None
     sheet = sheet_of(RunFolder(runs / "a"), sweep=sweep)
-    assert "one of 6 of a sweep, 3 of them trained, 2 more begun" in texts(sheet, "earlier_runs")
+    assert "one of a sweep's 6 runs; 3 were trained, and 2 more begun" in texts(
+        sheet, "earlier_runs"
+    )
     holds, published = sheet.lines["selection"]
-    assert "composition of all 3 trained runs" in holds.text
+    assert "By composition of 3 trained runs" in holds.text
     assert "Not counted: 2 runs without a record" in holds.text
     assert "does NOT cover this sweep" in published.text
     assert sweep_around(claimed.path, 1e-3) is None

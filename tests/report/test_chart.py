@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_svg import RendererSVG
 
 from fl_audit.estimators import CanaryScores, Gaussian
 from fl_audit.report.chart import (
@@ -13,6 +14,7 @@ from fl_audit.report.chart import (
     _edges,
     _expected_counts,
     bars_by_attacker,
+    draw,
     epsilon_bars,
     score_histogram,
 )
@@ -93,6 +95,19 @@ def test_degenerate_scores_are_drawn(included, excluded):
     assert 2 <= len(edges) <= 91
     counted = np.histogram(np.concatenate([scores.included, scores.excluded]), edges)[0].sum()
     assert counted == len(included) + len(excluded)
+
+
+def test_ids_do_not_hang_on_how_numbers_are_written(monkeypatch):
+    """Matplotlib hashes texts such as that of 0.5, which is `np.float64(0.5)` from NumPy 2 on."""
+    before = draw("of a run", 3, 2, lambda axes: axes.plot([1, 2], [3, 4], "o-"))
+    make_id = RendererSVG._make_id
+    monkeypatch.setattr(
+        RendererSVG, "_make_id", lambda self, kind, text: make_id(self, kind, f"np {text}")
+    )
+    assert draw("of a run", 3, 2, lambda axes: axes.plot([1, 2], [3, 4], "o-")) == before
+    references = re.findall(r"url\(#([^)]*)\)", before)
+    assert references
+    assert all(f'id="{one}"' in before for one in references)
 
 
 def test_the_curve_counts_what_a_law_puts_into_a_bin():

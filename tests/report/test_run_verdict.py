@@ -8,7 +8,8 @@ import pytest
 
 from fl_audit.accounting import Noise, PoissonSampling, UnknownRounds
 from fl_audit.accounting.release import Party
-from fl_audit.commands.printing import exit_status, print_report
+from fl_audit.commands.exit_status import exit_status_of
+from fl_audit.commands.printing import print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
 from fl_audit.report import Report, write_report
@@ -64,7 +65,7 @@ def claim(run_folder):
 def test_where_nothing_is_to_be_tested_there_is_no_verdict(claim, run_folder, capsys):
     report = claim(claim="none")
     assert report.verdict is None
-    assert exit_status(report) == 0
+    assert exit_status_of(report) == 0
     assert 'class="verdict' not in run_folder.report_html.read_text()
     assert "No claim was tested" in run_folder.report_html.read_text()
     print_report(report)
@@ -77,7 +78,7 @@ def test_without_a_claim_the_configured_noise_is_tested_and_sets_no_status(run_f
     assert not report.verdict.claim.is_stated
     assert report.verdict.confidence == UNSTATED_CONFIDENCE
     contradicted = dataclasses.replace(report.verdict, outcome=Outcome.CONTRADICTED)
-    assert exit_status(dataclasses.replace(report, verdict=contradicted)) == 0
+    assert exit_status_of(dataclasses.replace(report, verdict=contradicted)) == 0
     assert "No claim was stated" in run_folder.report_html.read_text()
     print_report(report)
     assert "the configured noise (multiplier 0.3" in capsys.readouterr().out
@@ -102,7 +103,7 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert verdict["claimed_delta"] == report.run.delta
     assert (verdict["num_looks"], verdict["confidence"]) == (8, 0.95)
     assert verdict["epsilon_lower"] > 0.5
-    assert exit_status(report) == 3
+    assert exit_status_of(report) == 3
 
     page = run_folder.report_html.read_text()
     assert '<section class="verdict contradicted">' in page
@@ -125,7 +126,7 @@ def test_an_inconclusive_claim(claim, run_folder, change_record):
     assert verdict.canaries_needed is None
     assert verdict.detectable_epsilon is None or verdict.detectable_epsilon > 40
     assert "\nNext: score by own_rounds, the statistic that shows most" in verdict.reason
-    assert exit_status(report) == 0
+    assert exit_status_of(report) == 0
     assert '<section class="verdict inconclusive">' in run_folder.report_html.read_text()
 
 

@@ -29,7 +29,7 @@ from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import assembled_run, read_finished_run, read_scores_of
 from fl_audit.report.page import page_of_run
 from fl_audit.report.report import report_to_json
-from fl_audit.run.training_folder import check_same_canaries, secret_of, write_identity
+from fl_audit.run.folder_and_checkpoints import check_same_canaries, secret_of, write_identity
 from fl_audit.verification import verify_folder
 from tests.verification.toy_runs import CONFIG
 

@@ -65,7 +65,7 @@ def test_a_run_has_the_config_that_set_gives(grid):
         ('seeds = [1]\n[grid]\n"seed" = [2]', "keys `seed` and `seeds` exclude each other"),
         ('[[variant]]\nname = "../x"', "must be letters, digits"),
         ('[[variant]]\nname = ".."', "must be letters, digits"),
-        ('[[variant]]\nname = "a"\nsets = {}', "unknown key `variant.sets`; did you mean 'set'?"),
+        ('[[variant]]\nname = "a"\nsets = {}', "unknown key `sets`; did you mean 'set'?"),
         (
             '[grid]\n"log.evaluate_every" = [1]\n[[variant]]\nname = "a"\n'
             'set = {"log.evaluate_every" = 2}',

@@ -1,7 +1,5 @@
 """Text of clients: words, vocabularies, sentences, and what the runs of a sweep share."""
 
-import gzip
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -83,26 +81,6 @@ def test_rows_without_a_word_are_left_out(tmp_path):
         )
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "\ufeff" + HEADER + ROWS,  # as Excel writes it
-        (HEADER + ROWS).replace("\n", "\r\n"),
-        (HEADER + ROWS).rstrip("\n"),
-        '"client_id","text"\n' + ROWS.replace("word", '"word').replace("\n", '"\n'),
-        "text,year,client_id\n" + re.sub(r"(.),(.*)", r"\2,1600,\1", ROWS),
-    ],
-    ids=["byte order mark", "CRLF", "no last newline", "quoted", "columns in any order"],
-)
-def test_dialects(tmp_path, content):
-    plain, other = load(tmp_path, HEADER + ROWS), load(tmp_path, content)
-    assert list(other.population.client_ids) == list(plain.population.client_ids)
-    np.testing.assert_array_equal(other.held_out.inputs, plain.held_out.inputs)
-    np.testing.assert_array_equal(
-        other.population.examples(0).inputs, plain.population.examples(0).inputs
-    )
-
-
 def test_equals_encoding_client_by_client(tmp_path):
     """300 rows of 7 interleaved clients, against a plain reading of what is documented."""
     rng = np.random.default_rng(3)
@@ -164,25 +142,6 @@ def test_clients_without_a_word_are_left_out_and_counted(tmp_path, capsys):
     assert sorted(task.population.client_ids) == ["a", "b"]
     expected = "speech.csv: 2 of 4 clients, the first 'c', have no data and are left out\n"
     assert expected in capsys.readouterr().err
-
-
-def test_a_compressed_file_is_read_as_it_is(tmp_path):
-    path = tmp_path / "speech.csv.gz"
-    path.write_bytes(gzip.compress((HEADER + ROWS).encode()))
-    packed, plain = load_task(config_of(path), seed=1), load(tmp_path, HEADER + ROWS)
-    np.testing.assert_array_equal(packed.held_out.inputs, plain.held_out.inputs)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"client_id,text\na,b\n", gzip.compress(b"client_id,text" * 99)[:-9]],
-    ids=["plain", "cut"],
-)
-def test_a_file_that_gzip_did_not_write_is_refused(tmp_path, content):
-    path = tmp_path / "speech.csv.gz"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match="must be a file compressed by gzip"):
-        load_task(config_of(path), seed=1)
 
 
 # Words to tokens.

@@ -6,6 +6,7 @@ silence.
 
 import gzip
 import io
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -324,6 +325,12 @@ VOCABULARY = "its training rows have 7 words, which are the whole vocabulary"
 RIGHT_TEXTS = {
     "plain": File(TEXT),
     "byte order mark": File(TEXT.encode("utf-8-sig")),
+    "windows lines": File(TEXT.replace("\n", "\r\n")),
+    "no newline at the end": File(TEXT.rstrip()),
+    "quotes": File("".join(f'"{line}"\n' for line in TEXT.replace(",", '","').splitlines())),
+    "another order": File(
+        "text,year,client_id\n" + re.sub(r"(c\d),(.*)", r"\2,1600,\1", TEXT.split("\n", 1)[1])
+    ),
     "semicolons": File(TEXT.replace(",", ";"), SEPARATED),
     "gzip": File(gzip.compress(TEXT.encode()), name="file.csv.gz"),
 }
@@ -332,6 +339,9 @@ WRONG_TEXTS = {
     "a comma in a text": File(TEXT + "c1,well, no\n", "line 32: must have 2 fields, as the header"),
     "windows letters": File(TEXT.encode() + b"c1,caf\xe9\n", "must be UTF-8 text (in Excel: CSV"),
     "an open quote": File(TEXT + 'c1,"to be\n', "a double quote is opened and never closed"),
+    "half of a gzip": File(
+        gzip.compress(TEXT.encode())[:-9], "must be a file compressed by gzip", "file.csv.gz"
+    ),
     "no gzip": File(TEXT, "must be a file compressed by gzip", "file.csv.gz"),
     "another name": File(TEXT.replace("text", "sentence"), "has no column 'text'"),
 }
@@ -347,6 +357,8 @@ def test_texts_are_read_and_their_vocabulary_has_no_more_words(name, tmp_path, c
     task = text(file.written(tmp_path))
     assert task.population.client_ids == ["c0", "c1", "c2"]
     assert task.classifier.initial_weights[0].shape == (7 + 4, 2)
+    kept = [row for row in range(0, 30, 3) if row != 9]  # every tenth row is held out
+    assert task.population.examples(0).inputs[:, 1].tolist() == [3 + row % 5 for row in kept]
     said = capsys.readouterr().err
     assert VOCABULARY in said and file.said in said
     assert said.count("\n") == 1 + bool(file.said)

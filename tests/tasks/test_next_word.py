@@ -7,7 +7,6 @@ import tensorflow as tf
 from fl_audit.config import StackOverflowTask
 from fl_audit.tasks.client_text import Vocabulary
 from fl_audit.tasks.next_word import next_word_classifier
-from fl_audit.tasks.tf.classifier import Classifier
 from fl_audit.tasks.tf.networks import as_classifier, lstm_outputs, next_word_logits
 
 # The LSTM layer's hand-written gradients against automatic ones, Keras' and differences.
@@ -180,42 +179,6 @@ def test_loss_and_gradients_equal_those_of_keras(model, tokens):
         np.testing.assert_allclose(
             tf.convert_to_tensor(gradient), tf.convert_to_tensor(wanted), atol=1e-5
         )
-
-
-def loss_and_gradients(weights, inputs, labels, loss_of=Classifier.loss):
-    classifier = as_classifier(next_word_classifier(SIZES, VOCABULARY, seed=1))
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        loss = loss_of(classifier, classifier.logits(weights, inputs), labels)
-    return loss, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
-
-
-@pytest.mark.slow
-def test_a_block_of_clients_gets_the_gradients_of_each(model, tokens):
-    random = np.random.default_rng(4)
-    clients = [
-        [w + random.normal(0, 0.1, w.shape).astype(np.float32) for w in model.get_weights()]
-        for _ in range(3)
-    ]
-    weights = [tf.constant(np.stack(same)) for same in zip(*clients, strict=True)]
-    inputs = np.stack([np.roll(tokens, client, axis=0) for client in range(3)])
-    labels = np.roll(inputs, -1, axis=2)
-
-    @tf.function
-    def of_block(*block):
-        return tf.vectorized_map(
-            lambda one: loss_and_gradients(*one, Classifier.loss_in_blocks),
-            block,
-            fallback_to_while_loop=False,
-        )
-
-    losses, gradients = of_block(weights, tf.constant(inputs), tf.constant(labels))
-    for client in range(3):
-        one = [tf.constant(w) for w in clients[client]]
-        loss, expected = loss_and_gradients(one, tf.constant(inputs[client]), labels[client])
-        assert float(losses[client]) == pytest.approx(float(loss), abs=1e-5)
-        for found, wanted in zip(gradients, expected, strict=True):
-            np.testing.assert_allclose(found[client], wanted, atol=1e-5)
 
 
 def test_weights_start_as_in_keras():

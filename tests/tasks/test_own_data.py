@@ -63,10 +63,9 @@ def test_a_bad_table_is_one_line(tmp_path, text, fields, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
-def test_an_index_column_is_no_feature_and_sparse_labels_are_classes(tmp_path, index, capsys):
-    rows = "".join(f"{n},c{n % 4},{(0, 7, 500)[n % 3]},{n}.5\n" for n in range(30))
-    (tmp_path / "t.csv").write_text(f"{index},client_id,label,a\n{rows}")
+def test_sparse_labels_are_classes(tmp_path, capsys):
+    rows = "".join(f"c{n % 4},{(0, 7, 500)[n % 3]},{n}.5\n" for n in range(30))
+    (tmp_path / "t.csv").write_text(f"client_id,label,a\n{rows}")
     config = TableTask(path=str(tmp_path / "t.csv"))
     task = load_task(config, 1)
     assert task.classifier.dim == 1 * 3 + 3
@@ -75,7 +74,6 @@ def test_an_index_column_is_no_feature_and_sparse_labels_are_classes(tmp_path, i
     np.testing.assert_array_equal(np.array([0, 7, 500])[examples.labels], original)
     assert set(task.held_out.labels.tolist()) <= {0, 1, 2}
     said = capsys.readouterr().err
-    assert f"column {index!r} is the rows' index and no feature" in said
     assert "its 3 distinct labels, from 0 to 500, are taken as classes from 0 on" in said
     load_task(TableTask(path=config.path, num_classes=501), 1)
     assert "distinct labels" not in capsys.readouterr().err

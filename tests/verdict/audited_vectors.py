@@ -1,6 +1,7 @@
 """Audits that are simulated with all their vectors, by nothing of the package's simulation."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -78,16 +79,21 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Audited:
-    """Its own rounds' scores, and what a verdict is given beside them.
-
-    Attributes:
-      others: The scores on `sum`, `final_minus_initial` and `max`.
-    """
+    """Its own rounds' scores, and what a verdict is given with them; checks only where asked."""
 
     statistic: ScoredStatistic
     background: Background
-    canary_check: CanaryCheck
-    others: Sequence[ScoredStatistic] = ()
+    _arrived: Callable[[], CanaryCheck]
+    _others: Callable[[], Sequence[ScoredStatistic]]
+
+    @functools.cached_property
+    def canary_check(self) -> CanaryCheck:
+        return self._arrived()
+
+    @functools.cached_property
+    def others(self) -> Sequence[ScoredStatistic]:
+        """The scores on `sum`, `final_minus_initial` and `max`."""
+        return self._others()
 
 
 def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
@@ -136,30 +142,26 @@ def audited(setup: Setup, seed: int, stated: float | None = None) -> Audited:
         background = dataclasses.replace(
             background.with_noise(stated), release=_release(setup, stated)
         )
-    cosines = vectors @ (sums / lengths[:, None]).T
-    arrivals = [
-        CanaryParticipations(
-            *np.nonzero(presences * (included == is_in)[:, None]),
-            cosines[(presences * (included == is_in)[:, None]) > 0],
-            *_by_round(presences * (included == is_in)[:, None], lengths),
-            dim=DIM,
-            knows_tails=True,
-        )
-        for is_in in (True, False)
-    ]
-    canary_check = check_canaries(arrivals[0], arrivals[1], {})
     background = dataclasses.replace(background, weights=np.ones(t))
-    others = [
-        ScoredStatistic("sum", _in_one(vectors, (sums.T / lengths).sum(axis=1), included), null),
-        ScoredStatistic("final_minus_initial", _in_one(vectors, sums.sum(axis=0), included), null),
-        ScoredStatistic(
-            "max",
-            CanaryScores(cosines[included].max(axis=1), cosines[~included].max(axis=1)),
-            Null("closed_form", LargestOfRoundsNull(t * (GaussianCanaryNull(DIM),)), DIM),
-        ),
-    ]
+    cosines = functools.cache(lambda: vectors @ (sums / lengths[:, None]).T)
+
+    def arrived() -> CanaryCheck:
+        arrivals = [presences * (included == is_in)[:, None] for is_in in (True, False)]
+        return check_canaries(*(_arrivals(own, cosines(), lengths) for own in arrivals), {})
+
+    def others() -> Sequence[ScoredStatistic]:
+        in_sum = _in_one(vectors, (sums.T / lengths).sum(axis=1), included)
+        in_model = _in_one(vectors, sums.sum(axis=0), included)
+        largest = cosines().max(axis=1)
+        of_rounds = Null("closed_form", LargestOfRoundsNull(t * (GaussianCanaryNull(DIM),)), DIM)
+        return (
+            ScoredStatistic("sum", in_sum, null),
+            ScoredStatistic("final_minus_initial", in_model, null),
+            ScoredStatistic("max", CanaryScores(largest[included], largest[~included]), of_rounds),
+        )
+
     own_rounds = ScoredStatistic("own_rounds", canaries, null)
-    return Audited(own_rounds, background, canary_check, others)
+    return Audited(own_rounds, background, arrived, others)
 
 
 def _in_one(vectors, direction, included):
@@ -168,12 +170,13 @@ def _in_one(vectors, direction, included):
     return CanaryScores(cosines[included], cosines[~included])
 
 
-def _by_round(presences, lengths):
-    """The lengths of aggregates and clients, the others in the round, and whether it is a first."""
+def _arrivals(presences, cosines, lengths):
+    """The participations of canaries in some rounds, for the canary check."""
     canaries, rounds = np.nonzero(presences)
     others = presences.sum(axis=0)[rounds] - 1
     is_first = np.diff(canaries, prepend=-1) > 0
-    return lengths[rounds], np.ones(len(rounds)), others, is_first
+    seen = (cosines[canaries, rounds], lengths[rounds], np.ones(len(rounds)), others, is_first)
+    return CanaryParticipations(canaries, rounds, *seen, dim=DIM, knows_tails=True)
 
 
 def sensitivity(setup: Setup) -> float:

@@ -27,6 +27,7 @@ from fl_audit.verdict import (
     reach_verdict,
 )
 from fl_audit.verdict.by_parts import SampledCanaries
+from fl_audit.verdict.parts_power import PartsPower
 from fl_audit.verdict.scope import Scope
 from tests.verdict.audited_vectors import (
     Audited,
@@ -136,7 +137,7 @@ def detected_by_parts(part: str) -> float:
     for seed in range(1, VERDICTS + 1):
         before = audited(setup, seed, setup.noise)
         length = before.canary_check.length
-        seen = parts_of(before).detectable(claimed, DELTA, 1.0 if length is None else length)
+        seen = PartsPower(parts_of(before), Claim(claimed, DELTA), length or 1.0)
         wrong = dataclasses.replace(setup, noise=seen.noise_multiplier)
         if part == "rate":
             wrong = dataclasses.replace(setup, pattern=sampled(seen.rate))

@@ -25,6 +25,7 @@ from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
 from fl_audit.verdict.by_parts import SampledCanaries
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import NoiseTest, Parts, are_testable
+from fl_audit.verdict.parts_power import PartsPower
 from fl_audit.verdict.scope import Scope
 
 DELTA, LEVEL, DIM = 1e-5, 0.025, 10_000
@@ -79,6 +80,10 @@ class _Setup:
             crowd=self.crowd,
         )
 
+    def power(self, signal=1.0):
+        parts = self.audit(np.random.default_rng(1))
+        return PartsPower(parts, Claim(self.claim, DELTA), signal)
+
     def contradicts(self, parts, claimed=None):
         return parts.epsilon_at_least(DELTA, LEVEL) > MARGIN * (claimed or self.claim)
 
@@ -107,10 +112,10 @@ def test_the_noise_test_is_exact_and_nearly_as_good_as_the_best():
 
 
 def test_an_amplified_claim_is_noticed_at_less_than_twice_the_claim():
-    detectable = AMPLIFIED.audit(np.random.default_rng(1)).detectable(AMPLIFIED.claim, DELTA, 1.0)
+    detectable = AMPLIFIED.power()
     assert AMPLIFIED.claim == pytest.approx(4.742, abs=1e-3)
     assert AMPLIFIED.claim < detectable.epsilon < 1.6 * AMPLIFIED.claim
-    short = AMPLIFIED.audit(np.random.default_rng(1)).detectable(AMPLIFIED.claim, DELTA, 0.92)
+    short = AMPLIFIED.power(signal=0.92)
     assert detectable.epsilon < short.epsilon < 2 * AMPLIFIED.claim
 
 
@@ -146,7 +151,7 @@ def test_right_trainings_are_contradicted_at_the_level_at_most(number):
 def test_what_is_detectable_is_contradicted_in_so_many_audits(setup, part):
     """Of 60 audits at the detectable noise or rate; 65 % is 3 standard errors below 80 %."""
     random, claim = np.random.default_rng(4), setup.claim
-    detectable = setup.audit(random).detectable(claim, DELTA, 1.0)
+    detectable = setup.power()
     true = {"z": {"z": detectable.noise_multiplier}, "q": {"q": detectable.rate}}[part]
     found = [setup.contradicts(setup.audit(random, **true), claim) for _ in range(60)]
     assert 0.65 <= np.mean(found) <= 0.98
@@ -154,7 +159,7 @@ def test_what_is_detectable_is_contradicted_in_so_many_audits(setup, part):
 
 def test_where_clients_hide_canaries_less_noise_is_not_noticed():
     setup = dataclasses.replace(AMPLIFIED, crowd=400.0)
-    detectable = setup.audit(np.random.default_rng(1)).detectable(setup.claim, DELTA, 1.0)
+    detectable = setup.power()
     assert detectable.epsilon > 2 * setup.claim
 
 

@@ -168,16 +168,20 @@ def test_canaries_needed_have_the_power_and_half_of_them_do_not():
 # The alternatives.
 
 
-@pytest.mark.parametrize("sampling", [FixedRounds(3), PoissonSampling(0.2)])
-def test_the_epsilon_of_less_noise_is_that_of_accounting(sampling):
+def _release(sampling, noise):
     party = Party(sampling)
-    release = Release(
+    return Release(
         rounds=20,
-        noise=GAUSSIAN.noise(0.8, 0.8),
+        noise=GAUSSIAN.noise(noise, noise),
         denominator=Denominator("expected_cohort", 1.0),
         client=party,
         canary=party,
     )
+
+
+@pytest.mark.parametrize("sampling", [FixedRounds(3), PoissonSampling(0.2)])
+def test_the_epsilon_of_less_noise_is_that_of_accounting(sampling):
+    release = _release(sampling, 0.8)
     less = stated_noise(release, DELTA, whom="client", knows_rounds=False)
     halved = release.with_noise(GAUSSIAN.noise(0.4, 0.4))
     assert less.epsilon(0.5) == pytest.approx(account(halved, DELTA).client.epsilon, rel=1e-3)
@@ -186,3 +190,10 @@ def test_the_epsilon_of_less_noise_is_that_of_accounting(sampling):
     assert less.is_stated
     silent = release.with_noise(GAUSSIAN.noise(0.0, 0.0))
     assert stated_noise(silent, DELTA, whom="client", knows_rounds=False) is None
+
+
+def test_a_share_of_noise_that_hides_all_has_an_epsilon_of_0():
+    release = _release(FixedRounds(1), 300.0)
+    less = stated_noise(release, DELTA, whom="client", knows_rounds=False)
+    assert less.epsilon(2.0) == 0.0 < less.epsilon(1.0)
+    assert 0.7 < less.factor(2 * less.epsilon(1.0)) < 1

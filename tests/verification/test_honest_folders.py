@@ -16,6 +16,7 @@ from fl_audit.errors import Interrupted
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.round_chain import Scored, read_chain
+from fl_audit.formats.round_logs import ConcentrationLog, LoggedTotal
 from fl_audit.participation import PATTERNS, ParticipationPattern
 from fl_audit.run.observers import RoundObserver
 from fl_audit.verification import verify_folder
@@ -308,16 +309,15 @@ def test_a_log_whose_mechanism_is_measured_and_whose_first_round_comes_again(tmp
     check(tmp_path / "log")
 
 
-@pytest.mark.parametrize("place", ["_write", "pool"])
-def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize(("log", "name"), [(LoggedTotal, "add"), (ConcentrationLog, "write_round")])
+def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, name):
     scorer = scored(tmp_path / "log", canary_rounds=OWN)
 
     def killed(*args, **kwargs):
         raise _Killed
 
     with monkeypatch.context() as patch:
-        where = scorer._sum if place == "_write" else scorer._concentrations
-        patch.setattr(type(where), "add" if place == "_write" else "write_round", killed)
+        patch.setattr(log, name, killed)
         with pytest.raises(_Killed):
             scorer.score_round(6, AGGREGATES[5])
     RoundScorer.open(tmp_path / "log").finish()

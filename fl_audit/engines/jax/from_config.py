@@ -98,8 +98,8 @@ def aggregation_of(
         case _:
             name = MECHANISMS.name_of(kind)
             raise InputError(
-                f"mechanism.kind: {name!r} is not for runtime 'jax', which has no mechanism of a "
-                "plugin; must be another kind, or another runtime"
+                f"mechanism.kind: {name!r} is not for runtime 'jax', which cannot run plugins' "
+                "mechanisms; must be another kind, or another runtime"
             )
     if isinstance(table, MatrixFactorisation):
         process = MatrixNoise(stream_of(table, num_rounds))

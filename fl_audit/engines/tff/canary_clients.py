@@ -26,7 +26,7 @@ from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
 from fl_audit.engines.tff.native_worker import instead_of_tffs_worker
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, inner_product
-from fl_audit.mechanisms import ClientGaussian, Mechanism
+from fl_audit.mechanisms import ClientGaussian, Mechanism, canary_norm
 from fl_audit.mechanisms.client_gaussian import noise_keys
 from fl_audit.participation.placement import spread
 from fl_audit.tasks.learning_task import Examples
@@ -52,6 +52,13 @@ class DataSets:
         for canary in data.vectors:
             vector = self.family.vector(int(canary)) * np.float32(canary_norm)
             yield _participant(small_data_set(vector[None, :]), no_batches)
+
+    def participants(self, data: RoundData, mechanism: Mechanism, state: Any) -> Iterator[Any]:
+        """`client_data` with canaries of the round's norm, and keys of noise if clients add it."""
+        client_data = self.client_data(data, canary_norm(mechanism, state.aggregator))
+        return with_noise_keys(
+            client_data, mechanism, state, data, lambda key: small_data_set(key[None, :])
+        )
 
 
 def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
@@ -87,11 +94,6 @@ def with_noise_keys(
     keys = noise_keys(state.aggregator, len(data.trained) + len(data.vectors))
     for participant, key in zip(participants, keys, strict=True):
         yield collections.OrderedDict(participant, noise_key=as_data(key))
-
-
-def key_data_set(key: IndexArray) -> tf.data.Dataset:
-    """The key of a client's noise for a process of `build_process`."""
-    return small_data_set(key[None, :])
 
 
 class CanaryClients:

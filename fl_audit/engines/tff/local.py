@@ -15,7 +15,7 @@ from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process, build_process_over_results
-from fl_audit.engines.tff.canary_clients import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.canary_clients import DataSets, with_noise_keys
 from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of
@@ -79,10 +79,7 @@ class Local(InThisProcess):
     data_sets: DataSets
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        client_data = self.data_sets.client_data(
-            data, canary_norm(self.mechanism, state.aggregator)
-        )
-        return with_noise_keys(client_data, self.mechanism, state, data, key_data_set)
+        return self.data_sets.participants(data, self.mechanism, state)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process
-from fl_audit.engines.tff.canary_clients import DataSets, key_data_set, with_noise_keys
+from fl_audit.engines.tff.canary_clients import DataSets
 from fl_audit.engines.tff.native_worker import native_runtime
 from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of, refuse_uploads
-from fl_audit.mechanisms import canary_norm
 from fl_audit.resources import num_cores
 from fl_audit.tasks.tf.networks import as_classifier
 
@@ -41,10 +40,7 @@ class Native(TffEngine):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants as a list, because TFF counts clients before it reads them."""
-        client_data = self.data_sets.client_data(
-            data, canary_norm(self.mechanism, state.aggregator)
-        )
-        return list(with_noise_keys(client_data, self.mechanism, state, data, key_data_set))
+        return list(self.data_sets.participants(data, self.mechanism, state))
 
 
 def make(run: PreparedRun, worker_log: Path, why: str) -> Native:

@@ -210,7 +210,7 @@ def epsilon_of_distributions(
         return BestThreshold(0.0, None, None)
     if bound_above >= bound_below:
         return BestThreshold(bound_above, above, "included")
-    return BestThreshold(bound_below, -below, "excluded")
+    return BestThreshold(bound_below, 0.0 - below, "excluded")
 
 
 def _without_delta(null: Distribution, alternative: Distribution) -> float:

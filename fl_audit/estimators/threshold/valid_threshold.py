@@ -35,8 +35,8 @@ from fl_audit.estimators.threshold.error_rates import (
     favoured_rank,
     true_positive_band,
 )
+from fl_audit.estimators.threshold.jeffreys_clopper_pearson import strongest_threshold
 from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
-from fl_audit.estimators.threshold.published import strongest_threshold
 from fl_audit.estimators.threshold.rejection_tests import (
     BoundedThresholds,
     RejectedThreshold,

@@ -12,7 +12,7 @@ from fl_audit.config import GaussianFixed, MatrixFactorisation, TreeAggregation
 from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.engines.jax.noise_processes import MatrixNoise, TreeNoise, keys_of
 from fl_audit.mechanisms.matrix import strategy_of, stream_of
-from fl_audit.run.training_folder import Checkpoint, load_checkpoint, save_checkpoint
+from fl_audit.run.folder_and_checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from tests.engines.jax.conftest import small_run, train
 from tests.small_configs import TINY_RUN
 

@@ -86,7 +86,7 @@ def test_noise_has_the_stated_deviation_and_is_new_each_time(engine):
 
 def test_what_it_does_not_have_is_one_line(run):
     toy = with_keys(run, mechanism=DoubledNoise(noise_multiplier=1.0))
-    message = r"^mechanism.kind: 'doubled_noise' is not for runtime 'jax', which has no"
+    message = r"^mechanism.kind: 'doubled_noise' is not for runtime 'jax', which cannot"
     with doubled_noise(), pytest.raises(InputError, match=message):
         JaxEngine(toy)
 

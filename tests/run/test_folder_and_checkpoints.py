@@ -14,7 +14,7 @@ from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import Saved, digests_of, read_chain
 from fl_audit.formats.round_logs import create_log
 from fl_audit.formats.text_files import write_text
-from fl_audit.run.training_folder import (
+from fl_audit.run.folder_and_checkpoints import (
     Checkpoint,
     check_logs,
     check_new,

@@ -23,7 +23,7 @@ from fl_audit.accounting import (
     full_guarantee,
 )
 from fl_audit.accounting.attacker_bounds import GaussianPair, SeenRounds
-from fl_audit.accounting.full_guarantee import approximate_gdp, epsilon_of, largest_tpr
+from fl_audit.accounting.privacy_curve import approximate_gdp, epsilon_of, largest_tpr
 from tests.accounting.releases import release
 
 DELTA = 1e-5

@@ -9,7 +9,7 @@ from scipy import stats
 from fl_audit.estimators import AuditSetting, CanaryScores, closed_form_null, estimate
 from fl_audit.estimators.null import Null
 from fl_audit.estimators.threshold.error_rates import LogRates
-from fl_audit.estimators.threshold.published import (
+from fl_audit.estimators.threshold.jeffreys_clopper_pearson import (
     strongest_threshold,
     threshold_clopper_pearson,
     threshold_jeffreys,

@@ -164,8 +164,8 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
     for name, expected in chain.begun.files.items():
         if digest_of(folder.path / name) != expected:
             raise InputError(
-                f"{folder.path / name}: has changed since the run began; put back the file that it "
-                "was, or start the run anew"
+                f"{folder.path / name}: has changed since the run began; restore the original, or "
+                "start a new run"
             )
 
 

@@ -1,0 +1,265 @@
+"""Canaries that hold examples: from the task's clients, from a user's file, or at random.
+
+`make_example_pool` also returns the task without the clients whose data canaries hold.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_audit.attacks.threat_models import check_scored
+from fl_audit.canaries.canary_tables import (
+    random_inputs,
+    random_labels,
+    random_sentences,
+    wrong_labels,
+)
+from fl_audit.config import Config, ExampleCanaries
+from fl_audit.errors import InputError, nearest
+from fl_audit.formats.npy_file import read_arrays
+from fl_audit.formats.text_files import read_csv
+from fl_audit.participation import PATTERNS
+from fl_audit.seeds import Stream, generator
+from fl_audit.tasks.client_text import read_sentences
+from fl_audit.tasks.learning_task import (
+    Examples,
+    LearningTask,
+    Model,
+    NetworkModel,
+    PartOfPopulation,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ExamplePool:
+    """The examples of each canary, and the task without the clients whose data canaries hold."""
+
+    task: LearningTask
+    examples: Sequence[Examples]
+
+
+def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningTask) -> ExamplePool:
+    """Takes the canaries' data out of a task's population or a user's file, or draws it.
+
+    Steinke et al. draw canaries from the test set. Here those of the population are randomly
+    sampled training clients, which are then removed from the real clients. So an in-distribution
+    canary is like any other client, and held-out data, which measures accuracy, stays separate.
+    """
+    check_scored(canaries, config.audit)
+    if canaries.source == "file":
+        return ExamplePool(task, _pool_from_file(canaries, task))
+    if canaries.source == "random":
+        random = generator(config.seed, Stream.CANARY_EXAMPLES)
+        return ExamplePool(task, _random(canaries, task, canaries.count or 0, random))
+    pattern = PATTERNS.kind_of(config.participation)
+    if pattern.names_clients:
+        raise InputError(
+            f"canaries.source: {canaries.source!r} takes clients out of the population, and the "
+            f"log of participation.kind {pattern.table.__struct_config__.tag!r} may name them; "
+            "must be 'file'"
+        )
+    pool = _pool_from_clients(canaries, task, generator(config.seed, Stream.CANARY_EXAMPLES))
+    if canaries.source == "mislabelled":
+        random = generator(config.seed, Stream.WRONG_LABELS)
+        pool = ExamplePool(pool.task, _mislabelled(pool.examples, task.classifier, random))
+    return pool
+
+
+def _pool_from_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
+    path = Path(str(config.path))
+    examples = read_canary_file(path, task)
+    least = config.count or 2
+    if len(examples) < least:
+        raise InputError(
+            f"{path}: holds {len(examples)} clients, a canary each; must hold at least {least}"
+        )
+    return examples[: config.count]
+
+
+def _pool_from_clients(
+    config: ExampleCanaries, task: LearningTask, random: np.random.Generator
+) -> ExamplePool:
+    """Removes random clients from the task until their data suffices for `count` canaries."""
+    population, count = task.population, config.count or 0
+    is_real = np.ones(len(population.client_ids), bool)
+    canaries: list[Examples] = []
+    for client in random.permutation(len(is_real)):
+        of_client = population.examples(int(client))
+        parts = list(parts_of(of_client, config.examples_per_canary or len(of_client)))
+        if parts:
+            is_real[client] = False
+            canaries += parts[: count - len(canaries)]
+        if len(canaries) == count:
+            break
+    if len(canaries) < count or not is_real.any():
+        size = config.examples_per_canary
+        held = "all examples of a client" if size is None else f"{size} examples of one client"
+        raise InputError(
+            f"canaries.count: {count} canaries with {held} each need more than the "
+            f"{len(is_real)} clients of the task have, as one client must remain; must be smaller"
+        )
+    left = PartOfPopulation(population, np.flatnonzero(is_real))
+    return ExamplePool(dataclasses.replace(task, population=left), canaries)
+
+
+def parts_of(examples: Examples, size: int) -> Iterator[Examples]:
+    """Splits examples into parts of equal size; a smaller rest is dropped."""
+    for start in range(0, len(examples) - size + 1, size):
+        yield examples.take(np.arange(start, start + size))
+
+
+def _mislabelled(
+    canaries: Sequence[Examples], model: Model, random: np.random.Generator
+) -> Sequence[Examples]:
+    num_classes, padding = model.num_classes, model.padding_label
+
+    def relabelled(labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        return wrong_labels(labels, num_classes, padding, random)
+
+    return [Examples(canary.inputs, relabelled(canary.labels)) for canary in canaries]
+
+
+# Random examples, and held-out examples like those of canaries.
+
+_SIZES_ASKED = 101
+
+
+def usual_size(task: LearningTask) -> int:
+    """The median number of examples that a client trains on in a pass, over up to 101 clients."""
+    population = task.population
+    sampled = np.linspace(0, len(population.client_ids) - 1, _SIZES_ASKED).astype(int)
+    size = int(np.median([population.num_examples(int(client)) for client in np.unique(sampled)]))
+    return min(size, task.max_examples_per_client or size)
+
+
+def _random(
+    canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
+) -> list[Examples]:
+    """Canaries of random examples (`fl_audit.canaries.canary_tables`)."""
+    size = canaries.examples_per_canary or usual_size(task)
+    design = canaries.design or "signs"
+    like, model = task.held_out, task.classifier
+    uncounted = model.uncounted_labels if isinstance(model, NetworkModel) else ()
+    classes = np.setdiff1d(np.arange(model.num_classes), (model.padding_label, *uncounted))
+    if like.inputs.dtype.kind == "f" and like.labels.ndim == 1 and task.labels == "classes":
+        inputs = random_inputs(like.inputs.astype(np.float32), design, count * size, random)
+        examples = Examples(inputs, random_labels(classes, count * size, random))
+    elif like.inputs.dtype.kind == "i" and like.labels.shape == like.inputs.shape:
+        words = np.setdiff1d(classes, like.inputs[:, 0])
+        examples = Examples(*random_sentences(like.inputs, words, count * size, random))
+    else:
+        raise InputError(
+            "canaries.source: 'random' is for inputs that are numbers with a class each, and for "
+            "sentences with a next word each; must be 'file' for this task"
+        )
+    return list(parts_of(examples, size))
+
+
+def alike_canaries(
+    canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
+) -> list[Examples]:
+    """Up to `count` further canaries, random or mislabelled held-out data; else none."""
+    if canaries.source == "random":
+        return _random(canaries, task, count, random)
+    if canaries.source != "mislabelled":
+        return []
+    size = canaries.examples_per_canary or usual_size(task)
+    order = random.permutation(len(task.held_out))[: count * size]
+    parts = list(parts_of(task.held_out.take(order), size))
+    return list(_mislabelled(parts, task.classifier, random))
+
+
+# A user's file of examples, one canary per client.
+
+
+def read_canary_file(path: Path, task: LearningTask) -> Sequence[Examples]:
+    """The examples of each client of a file, in the file's order.
+
+    A text task takes a CSV with the columns `client_id` and `text`, one sentence per row. Other
+    tasks take an NPZ file with the arrays `inputs` (examples, ...), `labels` (examples,) and
+    optionally `client_id` (examples,), without which each example is a client; or a CSV with the
+    columns `client_id` and `label`, followed by a flattened input, one example per row. Inputs must
+    be scaled like the task's.
+    """
+    if task.examples_of_sentences is not None:
+        sentences: dict[str, list[Sequence[str]]] = {}
+        for sentence in read_sentences(path):
+            sentences.setdefault(sentence.client_id, []).append(sentence.words)
+        return [task.examples_of_sentences(of_client) for of_client in sentences.values()]
+    rows = _read_npz(path) if path.suffix == ".npz" else _read_numbers(path)
+    examples = _checked(path, rows, task)
+    _, first, owner = np.unique(rows.client_ids, return_index=True, return_inverse=True)
+    return [examples.take(np.flatnonzero(owner == client)) for client in np.argsort(first)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """A file of numbers with one example per row."""
+
+    client_ids: npt.NDArray[Any]  # (examples,)
+    inputs: npt.NDArray[Any]  # (examples, ...)
+    labels: npt.NDArray[Any]  # (examples,)
+
+
+def _read_npz(path: Path) -> _Rows:
+    arrays = read_arrays(path, "an NPZ file of plain arrays")
+    for name in ("inputs", "labels"):
+        if name not in arrays:
+            raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
+    ids = arrays.get("client_id", np.arange(arrays["labels"].size))
+    if not ids.shape == arrays["labels"].shape == arrays["inputs"].shape[:1]:
+        raise InputError(
+            f"{path}: inputs {arrays['inputs'].shape}, labels {arrays['labels'].shape} and "
+            f"client_id {ids.shape} must have the same number of rows, and the last two only one "
+            "dimension"
+        )
+    return _Rows(ids, arrays["inputs"], arrays["labels"])
+
+
+def _read_numbers(path: Path) -> _Rows:
+    rows = read_csv(path, ("client_id", "label"))
+    if not rows:
+        raise InputError(f"{path}: has no row; must have one per example")
+    columns = [name for name in rows[0] if name not in ("client_id", "label")]
+    inputs = [[_number(path, i, row, name) for name in columns] for i, row in enumerate(rows, 1)]
+    labels = [_number(path, i, row, "label") for i, row in enumerate(rows, 1)]
+    return _Rows(np.array([row["client_id"] for row in rows]), np.array(inputs), np.array(labels))
+
+
+def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
+    try:
+        return float(row[column])
+    except ValueError as error:
+        raise InputError(
+            f"{path}, row {number}: column `{column}` must be a number, got {row[column]!r}"
+        ) from error
+
+
+def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
+    """The rows as examples; an `InputError` names a wrong shape, value or class."""
+    like, model = task.held_out.inputs, task.classifier
+    shape, num_classes = like.shape[1:], model.num_classes
+    size = math.prod(shape)
+    if not (np.issubdtype(rows.inputs.dtype, np.number) and rows.inputs.ndim > 0):
+        raise InputError(f"{path}: inputs must be numbers, got {rows.inputs.dtype}")
+    if math.prod(rows.inputs.shape[1:]) != size:
+        raise InputError(
+            f"{path}: an input has {math.prod(rows.inputs.shape[1:])} numbers; must have {size}, "
+            f"of shape {shape}"
+        )
+    _refuse_rows(path, ~np.isfinite(rows.inputs.reshape(-1, size)).all(1), "inputs must be finite")
+    is_class = np.isin(rows.labels, np.setdiff1d(range(num_classes), [model.padding_label]))
+    _refuse_rows(path, ~is_class, f"label must be a class, 0 to {num_classes - 1}")
+    inputs: npt.NDArray[Any] = rows.inputs.reshape(-1, *shape).astype(like.dtype)
+    return Examples(inputs, rows.labels.astype(np.int32))
+
+
+def _refuse_rows(path: Path, is_bad: npt.NDArray[np.bool_], text: str) -> None:
+    if is_bad.any():
+        raise InputError(f"{path}, row {int(np.argmax(is_bad)) + 1}: {text}")
