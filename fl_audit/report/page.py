@@ -16,7 +16,6 @@ from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError, lines_visible
 from fl_audit.estimators import Gaussian
-from fl_audit.estimators.result import estimate_text
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
@@ -168,8 +167,8 @@ def render(package: str, name: str, context: Mapping[str, Any]) -> str:
 
 _FILTERS: tuple[Callable[..., object], ...] = (
     *(number_words.count, number_words.delta_text, number_words.duration, number_words.significant),
-    *(number_words.epsilon_text, number_words.lower_bound_text, number_words.upper_bound_text),
-    *(config_to_toml, meaning_of, title_of, estimate_text),
+    *(number_words.lower_bound_text, number_words.upper_bound_text),
+    *(config_to_toml, meaning_of, title_of),
     *(headline, sections, states, run_facts, scores_facts, claim_clause),
     *(verdict_words.meaning_of_verdict, verdict_words.unstated, verdict_words.next_steps),
     *(verdict_words.reasons, verdict_words.against_words, verdict_words.verdict_facts),
