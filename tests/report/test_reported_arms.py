@@ -76,7 +76,7 @@ def test_an_arm_of_which_few_participate_has_no_interval():
         scores.append(random.normal() / math.sqrt(DIM))
     flags = np.array([row.included for row in pool.values()])
     scores_of = {"own_rounds": ScoreFile(tuple(pool), flags, np.array(scores))}
-    made = arms_of_log(pool, scores_of, RunFacts(Audit(), DIM), 1e-4, 0.95)
+    made = arms_of_log(pool, scores_of, RunFacts(Audit(), DIM), None, (1e-4, 0.95))
     assert made is not None
     assert made.left_out == ("rare",)
     assert [arm.arm for arm in made.comparison.arms] == ["once", "twice"]
