@@ -128,7 +128,7 @@ def _verify_log(
                     compare_scores(path, derived, verified)
                 elif chain is not None:
                     verified.add(path, "is missing: the log gives these scores")
-        if chain is not None:
-            compare_vectors(folder.compared_vectors, scored.compared, verified)
         made = {folder.scores(name) for name in scored.scores}
         verified.not_made_again.extend(path.name for path in written if path not in made)
+        if chain is not None:
+            compare_vectors(folder.compared_vectors, scored.compared, verified)
