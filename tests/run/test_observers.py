@@ -115,7 +115,7 @@ def test_a_run_that_its_claim_ends_says_so(capsys):
     rounds = [finished(1), finished(2, contradicted_at=2.5)]
     show(VerdictLine(), started(9, claim=2.0), rounds)
     assert capsys.readouterr().err == (
-        "round 2: the claim of epsilon 2 is contradicted, at least 2.50 is proven; the run stops\n"
+        "round 2: the claim of epsilon 2 is contradicted (lower bound 2.50); the run stops\n"
     )
 
 
