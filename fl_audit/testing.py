@@ -78,7 +78,7 @@ def assert_private(
     random = np.random.default_rng(seed)
     updates = [[random.normal(size=shape) for shape in shapes] for _ in range(_CLIENTS)]
     replay = replay_round(round_function, state, updates, seed, promise, **readers)
-    broken = [str(finding) for finding in replay.findings if not finding.passed]
+    broken = [str(finding) for finding in replay.findings if finding.failed]
     if broken:
         questions = f"{len(broken)} of {len(replay.findings)} questions"
         start = f"the round does not keep its promise, in {questions}"
