@@ -28,7 +28,13 @@ from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.likelihood_null import KnownPattern, likelihood_null
 from fl_audit.canaries.pool import CanaryPool
-from fl_audit.estimators.null import GaussianCanaryNull, LargestOfRoundsNull, Null, ScaledNull
+from fl_audit.estimators.null import (
+    GaussianCanaryNull,
+    LargestOfRoundsNull,
+    Null,
+    NullTail,
+    ScaledNull,
+)
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
@@ -200,7 +206,7 @@ def bounds(pattern: KnownPattern, audits: int) -> dict[str, FloatArray]:
     """The lower bounds of audits of 1,000 canaries by each statistic, each of shape (audits,)."""
     rounds = pattern.rounds
     null, one = likelihood_null(pattern, np.arange(rounds), DIM), GaussianCanaryNull(DIM)
-    nulls = {
+    nulls: dict[str, NullTail] = {
         "likelihood_ratio": null,
         "max": LargestOfRoundsNull((one,) * rounds),
         "sum": ScaledNull(one, math.sqrt(rounds)),

@@ -28,9 +28,10 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["FL_AUDIT_HEARTBEAT"] = "off"
 
 # The light layer has no TensorFlow: there the tests of what trains are left out.
+HAS_TFF = importlib.util.find_spec("tensorflow_federated") is not None
 collect_ignore = (
     []
-    if importlib.util.find_spec("tensorflow")
+    if HAS_TFF
     else [
         "attacks/test_same_as_run.py",
         "benchmarks",
@@ -61,6 +62,10 @@ def pytest_collection_modifyitems(items):
     So no worker waits for a long file at the end. The Makefile tells xdist to keep this order; by
     itself it would begin with the files of most tests, and these have few.
     """
+    if not HAS_TFF:
+        for item in items:
+            if item.get_closest_marker("tff"):
+                item.add_marker(pytest.mark.skip(reason="TensorFlow Federated is not installed"))
     cases = defaultdict(list)
     for item in items:
         sampled = item.get_closest_marker("sampled")

@@ -420,10 +420,10 @@ class MeasuredRounds:
         measures = self._log.measures.array
         later = index + 1 + np.flatnonzero(~np.isnan(measures[index + 1 :, 0, 0]))
         measures[later[:1], :, 1] = np.nan
-        self._stated.write_round(index, np.nan)
-        self._stated.flush()
         self._log.write_round(index, np.nan, np.nan)
         self._log.flush()
+        self._stated.write_round(index, np.nan)
+        self._stated.flush()
         return [int(number) for number in later[:1]]
 
     def write(

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.order import beyond_noise, patterns_of
@@ -84,6 +84,17 @@ def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
         return _over_runs(spread, epsilon_text)
     estimate = next(filter(None, (run.estimate(statistic, method) for run in setting.runs)))
     return estimate_text(estimate)
+
+
+def shown_cells(setting: Setting, statistics: Iterable[str]) -> list[list[str]]:
+    """For each statistic the epsilons by the shown methods, that of the front first."""
+    methods = sorted(SHOWN_METHODS, key=lambda method: method != FRONT_METHOD)
+    return [[epsilon_cell(setting, name, method) for method in methods] for name in statistics]
+
+
+def method_cells(settings: Iterable[Setting], statistic: str, method: str) -> list[str]:
+    """Each setting's epsilon by one method on one statistic."""
+    return [epsilon_cell(setting, statistic, method) for setting in settings]
 
 
 def _over_runs(spread: Spread, text: Callable[[float], str]) -> str:

@@ -18,6 +18,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.result import Record, data_frame
 from fl_audit.number_words import significant
 from fl_audit.report.checks import failed_checks
+from fl_audit.report.report import StatisticReport
 
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
 """Methods of the first tables: the valid bounds, and the estimate with an interval."""
@@ -50,6 +51,11 @@ class Comparison:
         names = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
         known = [name for name in STATISTICS if name in names]
         return tuple(dict.fromkeys([*known, *names]))
+
+    def results(self, statistic: str) -> list[StatisticReport]:
+        """The results of the runs that have a statistic."""
+        reports = (run.report.statistics for run in self.runs)
+        return [of_run[statistic] for of_run in reports if statistic in of_run]
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -135,9 +135,7 @@ def _points(
 def _plot(points: list[_Point], axes: Axes) -> None:
     epsilons = [value for point in points for value in (*point.epsilon.values, *point.ends)]
     axis = LogAxis.around(epsilons)
-    ticks = axis.ticks(epsilons)
-    axes.set_xticks([tick.place for tick in ticks], [tick.text for tick in ticks])
-    axes.set_xlim(-3, 103)
+    axis.show(axes, epsilons)
     if math.inf in epsilons:
         axes.axvline(axis.place(math.inf), color=FAINT, lw=0.6, ls=(0, (2, 3)), zorder=0)
     _draw_front(axes, [point for point in points if point.is_on_front], axis)

@@ -247,6 +247,11 @@ class LogFolder(ScoredFolder):
     faults = _In("faults.txt")
     """Errors of the audit during training, a line each; may be missing."""
 
+    def of_scorer(self) -> tuple[Path, ...]:
+        """Files that no other system writes; each may be missing."""
+        measured = (self.round_concentrations, self.round_measures, self.round_noise)
+        return (*measured, self.direction_sum, self.compared_vectors)
+
     def side_files(self) -> tuple[str, ...]:
         """The names of files whose change causes no new scores."""
         files = (self.adaptive_clip, self.variables, self.claim, self.faults)

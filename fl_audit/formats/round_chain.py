@@ -223,10 +223,10 @@ class ChainWriter:
         self.head = head
 
     @classmethod
-    def begin(cls, path: Path, files: Iterable[Path]) -> "ChainWriter":
+    def begin(cls, path: Path, files: Iterable[Path], mode: int = 0o666) -> "ChainWriter":
         """Replaces any earlier chain by a new one, which begins with the existing files."""
         first = linked(Begun(files=digests_of(files)), "")
-        write_text(path, text_of(first).decode())
+        write_text(path, text_of(first).decode(), mode)
         return cls(path, first.link)
 
     @classmethod

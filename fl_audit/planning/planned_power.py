@@ -48,7 +48,7 @@ from fl_audit.verdict.parts_power import PartsPower
 from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import why_unfit
-from fl_audit.verdict.sentences import IN_SIMULATIONS, curve_detectable_words
+from fl_audit.verdict.sentences import IN_SIMULATIONS, detectable_words
 from fl_audit.verdict.simulation import Seen, Simulation, simulate
 
 _SHARES = (0.8, 0.95)
@@ -306,19 +306,25 @@ class CurvePower:
     def to_json(self) -> dict[str, object]:
         """The JSON object under `detectable` of a plan."""
         detectable = self.detectable
-        of_mu = None if detectable is None else epsilon_of_mu(detectable.mu, self.claim.delta)
         return {
             "claim": claim_to_json(self.claim),
             "mu": None if detectable is None else detectable.mu,
             "noise_multiplier": None if detectable is None else detectable.noise_multiplier,
-            "epsilon": of_mu,
+            "epsilon": self.epsilon,
             "canaries_needed": to_json(self.needed),
         }
 
     @property
+    def epsilon(self) -> float | None:
+        """The detectable epsilon at the claim's delta."""
+        found = self.detectable
+        return None if found is None else epsilon_of_mu(found.mu, self.claim.delta)
+
+    @property
     def words(self) -> str:
         """The detectable violation and the canaries needed, in a clause."""
-        noticed = f"{curve_detectable_words(self.claim, self.detectable)} {IN_SIMULATIONS}"
+        noise = None if self.detectable is None else self.detectable.noise_multiplier
+        noticed = f"{detectable_words(self.epsilon, noise_multiplier=noise)} {IN_SIMULATIONS}"
         takes = [need.words for need in self.needed if need.canaries is not None]
         return f"{noticed}; canaries needed: {', '.join(takes)}" if takes else noticed
 

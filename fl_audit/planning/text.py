@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fl_audit.canaries.canary_tables import coin_probability
 from fl_audit.estimators import valid_methods
 from fl_audit.number_words import (
@@ -19,15 +21,16 @@ from fl_audit.number_words import (
 )
 from fl_audit.planning.plan import Plan
 from fl_audit.planning.planned_power import PlannedEfficiency
+from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.predicted_background import ENDS, FACTOR
 from fl_audit.planning.prediction import (
     FIT,
     Interval,
-    StatisticPrediction,
     Variant,
     coverage,
     predicted_methods,
 )
+from fl_audit.report.arms import unlike_canaries
 from fl_audit.report.headline import ESTIMATE
 from fl_audit.text_table import TextTable
 from fl_audit.verdict.power import ENOUGH_POWER
@@ -365,7 +368,7 @@ _LABEL = 14
 
 def answer_lines(plan: Plan) -> list[str]:
     """The strongest attacker's bound and estimate, the claim and the cost."""
-    lines = [*head_lines(plan), *_largest_lower_bound(plan), *_claim(plan), *_cost_line(plan)]
+    lines = [*head_lines(plan), *bound_lines(plan), *_claim(plan), *_cost_line(plan)]
     lines += _patterns(plan)
     return [*lines, "for the tables: --verbose"]
 
@@ -377,22 +380,30 @@ def _labelled(label: str, text: str) -> list[str]:
     )
 
 
-def _largest_lower_bound(plan: Plan) -> list[str]:
+def bound_lines(plan: Plan) -> list[str]:
     """Expected bound and estimate of the strongest statistic in simulated runs."""
     prediction, efficiency = plan.of_strongest()
+    bounds = [prediction.epsilons[m] for m in valid_methods() if m in prediction.epsilons]
+    bound = max(bounds, key=lambda interval: interval.median, default=None)
+    fit = prediction.epsilons.get(ESTIMATE)
+    estimate = f"ε ≈ {interval_text(fit)}{_mean_over(plan.run)}"
+    if bound is not None and fit is not None and fit.upper < bound.median:
+        estimate = (
+            "none: canaries differ too much for a one-parameter Gaussian fit (its median is "
+            f"{epsilon_text(fit.median)}, below the lower bound)"
+        )
     return [
-        *_labelled("lower bound", f"ε ≥ {_best_bound(prediction)}{_efficiency_words(efficiency)}"),
-        *_labelled("estimate", f"ε ≈ {interval_text(prediction.epsilons.get(ESTIMATE))}"),
+        *_labelled("lower bound", f"ε ≥ {interval_text(bound)}{_efficiency_words(efficiency)}"),
+        *_labelled("estimate", estimate),
     ]
 
 
-def _best_bound(prediction: StatisticPrediction) -> str:
-    intervals = [
-        interval for m in valid_methods() if (interval := prediction.epsilons.get(m)) is not None
-    ]
-    return interval_text(
-        max(intervals, key=lambda interval: interval.median) if intervals else None
-    )
+def _mean_over(run: PlannedRun) -> str:
+    """Of which unlike canaries an estimate is a mean; empty if canaries are alike."""
+    included = np.flatnonzero(run.included)
+    arms = [run.arms[canary] for canary in included] if run.arms else []
+    over = unlike_canaries(arms, [run.own_rounds.of_canary[canary] for canary in included])
+    return "" if over is None else f", a mean over {over} and the ε of none of them"
 
 
 def _efficiency_words(efficiency: PlannedEfficiency) -> str:

@@ -19,6 +19,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.skellam import SKELLAM
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.file import parse_tables
 from fl_audit.config.tries import read_try
@@ -40,9 +41,16 @@ from fl_audit.release_sheet.sheet import (
 )
 from fl_audit.release_sheet.sweep_price import SweepRuns
 from fl_audit.report.checks import canary_check_words, checks_words, failed_checks, title_of_check
-from fl_audit.report.headline import headline, reason_sentences
-from fl_audit.report.report import ATTACKERS, Checks, Report
-from fl_audit.report.tables import attacker_risks, mu_words, profile_words, rho_words
+from fl_audit.report.headline import headline
+from fl_audit.report.report import Checks, Report
+from fl_audit.report.shown_records import (
+    attacker_risks,
+    most_detected,
+    mu_words,
+    profile_words,
+    rho_words,
+)
+from fl_audit.report.verdict_words import reason_sentences
 from fl_audit.report.words import mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
@@ -232,7 +240,7 @@ def _against(report: Report) -> dict[str, FullGuarantee]:
     }
     if len(set(full.values())) == 1:
         return {"Any attacker": next(iter(full.values()))}
-    return {ATTACKERS[name].capitalize(): guarantees for name, guarantees in full.items()}
+    return {f"Attacker {Attacker(name).words}": guarantees for name, guarantees in full.items()}
 
 
 def _curve(full: FullGuarantee) -> str:
@@ -355,12 +363,13 @@ def _audit(report: Report) -> Iterator[Stated]:
             f"measured: {report.num_canaries:,} canaries, {sure} confidence",
         )
     for risk in attacker_risks(report):
-        if risk.attack is not None and risk.risks:
-            row = risk.risks[0]
+        if risk.attack is not None and risk.rates:
+            rate = risk.rates[0]
             yield (
                 "attack",
-                f"{risk.title} ({risk.attack}), false positive rate {row.false_alarms}: true "
-                f"positive rate {row.rate_found} for included canaries; upper bound {row.canary}.",
+                f"{risk.title} ({risk.attack}), false positive rate {100 * rate:g} %: true "
+                f"positive rate {risk.found(rate)} for included canaries; upper bound "
+                f"{most_detected(risk.curves.canary, rate)}.",
                 f"measured, {sure} interval; bound computed",
             )
     if report.canary_check is not None:

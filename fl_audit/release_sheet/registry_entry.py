@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.accounting import FullGuarantee
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.config import ReleaseStatement
 from fl_audit.number_words import upper_bound_text
 from fl_audit.release_sheet.sheet import NOT_AUDITED, NOT_STATED, ReleaseSheet
@@ -39,7 +40,7 @@ def parameters_of(report: Report) -> Parameters:
     analytical = report.analytical
     if analytical is None:
         return Parameters()
-    against = report.attackers.get("knows_rounds")
+    against = report.attackers.get(Attacker.KNOWS_ROUNDS)
     full: FullGuarantee | None = None
     if against is not None and against.in_full is not None:
         full = against.in_full.client

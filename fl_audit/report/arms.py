@@ -18,7 +18,13 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.estimators import estimate
-from fl_audit.estimators.arm_shifts import LEAST_CANARIES, ArmComparison, compare_arms
+from fl_audit.estimators.arm_shifts import (
+    LEAST_CANARIES,
+    ArmComparison,
+    ArmDifference,
+    ArmShift,
+    compare_arms,
+)
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.formats.participation_files import CanaryRow
 from fl_audit.formats.score_file import ScoreFile
@@ -55,17 +61,12 @@ class ReportedArms:
     # by arm: accounting gives each included canary a largest shift, and this is their mean; empty
     # if accounting does not cover the run
     allowed: Mapping[str, float]
+    epsilons: Mapping[str, float]  # the epsilon of each arm's shift; 0 for a negative one
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
     # the rounds of a canary in words, and the detection by attacker, if rounds are about equal
     rounds: str = field(default="", metadata=WRITTEN_IF_SET)
     attackers: tuple[PatternAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
-
-    def epsilons(self) -> dict[str, float]:
-        """The epsilon of each arm's shift; 0 for a negative one."""
-        return {
-            arm.arm: epsilon_of_mu(max(arm.mu, 0.0), self.delta) for arm in self.comparison.arms
-        }
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
@@ -87,6 +88,7 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
             for arm in comparison.arms
             if allowed is not None
         },
+        _epsilons(comparison, run.record.delta),
         run.record.training_seconds,
         left_out,
         *_as_patterns(
@@ -214,7 +216,12 @@ def arms_of_log(
     if len(known) == len(rounds):
         scored = _Scored(scores, facts, release, is_drawn=True)
         as_patterns = _as_patterns(names, np.array(arms), known, scored, level)
-    return ReportedArms(comparison, level[0], {}, None, left_out, *as_patterns)
+    epsilons = _epsilons(comparison, level[0])
+    return ReportedArms(comparison, level[0], {}, epsilons, None, left_out, *as_patterns)
+
+
+def _epsilons(comparison: ArmComparison, delta: float) -> dict[str, float]:
+    return {arm.arm: epsilon_of_mu(max(arm.mu, 0.0), delta) for arm in comparison.arms}
 
 
 def _left_out(
@@ -267,33 +274,21 @@ def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | Non
 # In words.
 
 
-def arm_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
-    """Name, included canaries, shift, its interval, accounting, and the epsilon of the shift."""
-    epsilons = arms.epsilons()
-    return [
-        (
-            arm.arm,
-            f"{arm.num_included:,}",
-            significant(arm.mu),
-            f"{significant(arm.lower)} to {significant(arm.upper)}",
-            significant(arms.allowed[arm.arm]) if arm.arm in arms.allowed else "not known",
-            significant(epsilons[arm.arm]),
-        )
-        for arm in arms.comparison.arms
-    ]
+def interval_words(found: ArmShift | ArmDifference) -> str:
+    return f"{significant(found.lower)} to {significant(found.upper)}"
 
 
-def difference_rows(arms: ReportedArms) -> list[tuple[str, ...]]:
-    """Names, the difference of their shifts, its interval, and accounting's."""
-    rows: list[tuple[str, ...]] = []
-    for difference in arms.comparison.differences:
-        allowed = "not known"
-        if arms.allowed:
-            allowed = significant(arms.allowed[difference.second] - arms.allowed[difference.first])
-        interval = f"{significant(difference.lower)} to {significant(difference.upper)}"
-        name = f"{difference.second} − {difference.first}"
-        rows.append((name, significant(difference.mu), interval, allowed))
-    return rows
+def difference_name(difference: ArmDifference) -> str:
+    return f"{difference.second} − {difference.first}"
+
+
+def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
+    """The shift that accounting allows an arm, or its difference of two arms."""
+    if not arms.allowed:
+        return "not known"
+    if isinstance(found, ArmShift):
+        return significant(arms.allowed[found.arm])
+    return significant(arms.allowed[found.second] - arms.allowed[found.first])
 
 
 def arms_as_patterns(arms: ReportedArms | None) -> PatternTable:
@@ -326,8 +321,14 @@ def arm_lines(arms: ReportedArms | None) -> list[str]:
     """The arms and their differences for the terminal; empty without arms."""
     if arms is None:
         return []
-    lines = ["arms                shift of included canaries (accounting)"]
-    of_arms = [(name, *rest) for name, _, *rest, _ in arm_rows(arms)]
-    for name, shift, interval, allowed in (*of_arms, *difference_rows(arms)):
-        lines.append(f"  {name:<36}  {shift}, {interval} ({allowed})")
-    return lines
+    found = {arm.arm: arm for arm in arms.comparison.arms} | {
+        difference_name(difference): difference for difference in arms.comparison.differences
+    }
+    return [
+        "arms                shift of included canaries (accounting)",
+        *(
+            f"  {name:<36}  {significant(shift.mu)}, {interval_words(shift)} "
+            f"({allowed_words(arms, shift)})"
+            for name, shift in found.items()
+        ),
+    ]

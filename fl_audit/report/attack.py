@@ -176,20 +176,20 @@ def _caption(report: AttackReport, member: AttackedMember) -> str:
     )
 
 
-def _row(name: str, result: AuditResult) -> dict[str, str]:
-    """A statistic's cells: credible interval, lower bound, AUC."""
+def _row(name: str, result: AuditResult) -> tuple[str, ...]:
+    """A statistic's title, credible interval, lower bound, errors and AUC."""
     bayes, bound = (
         next(e for e in result.estimates if e.method == method)
         for method in ("bayes", "threshold_valid")
     )
     errors = f"{bayes.details['false_negatives']} + {bayes.details['false_positives']}"
-    return {
-        "name": _TITLES.get(name, name),
-        "interval": f"{epsilon_text(bayes.lower)} to {epsilon_text(bayes.upper)}",
-        "bound": lower_bound_text(bound.lower),
-        "errors": errors,
-        "auc": "" if result.roc is None else f"{result.roc.auc:.4f}",
-    }
+    return (
+        _TITLES.get(name, name),
+        f"{epsilon_text(bayes.lower)} to {epsilon_text(bayes.upper)}",
+        lower_bound_text(bound.lower),
+        errors,
+        "" if result.roc is None else f"{result.roc.auc:.4f}",
+    )
 
 
 def _counts_posterior(report: AttackReport) -> dict[str, object]:

@@ -8,7 +8,8 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,10 @@ from fl_audit.array_types import FloatArray
 from fl_audit.errors import visible
 from fl_audit.estimators import Gaussian
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.number_words import epsilon_text, lower_bound_text, significant, upper_bound_text
-from fl_audit.report.finished_run import Rounds
+from fl_audit.number_words import delta_text, epsilon_text, lower_bound_text, upper_bound_text
+from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.headline import Headline, headline_on, strongest_first
-from fl_audit.report.report import NOT_KNOWN, Report
+from fl_audit.report.report import Report
 from fl_audit.verdict import ConfiguredClaim
 
 # Colours of Okabe & Ito (2008), distinct in any colour vision, and in grey by lightness.
@@ -37,6 +38,8 @@ GREEN = "#009e73"
 PURPLE = "#cc79a7"
 INK = "#2b2b2b"
 FAINT = "#8a8a8a"
+RED = "#b3261e"
+RULE = "#d9dde1"
 
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "fl-audit",
@@ -66,7 +69,10 @@ _STYLE: dict[Any, Any] = {
 }
 
 # Figures use the page's colours, which differ in dark mode.
-_ON_PAGE = {BLUE: "--blue", ORANGE: "--orange", INK: "--ink", FAINT: "--faint"}
+_ON_PAGE = {
+    **{BLUE: "--blue", ORANGE: "--orange", INK: "--ink"},
+    **{FAINT: "--faint", RED: "--red", RULE: "--rule"},
+}
 
 _HASHED_ID = re.compile('id="([a-z][0-9a-f]{10})"')
 
@@ -165,8 +171,9 @@ def _expected_counts(
 _MOST_MARKERS = 30
 
 
-def training_curves(rounds: Rounds, *, are_secret: bool) -> dict[str, Markup]:
+def training_curves(run: FinishedRun) -> dict[str, Markup]:
     """The figures by title, one per curve with any value; no loss if participants are secret."""
+    rounds, are_secret = run.rounds, run.record.schedule_secret is not None
     loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
     curves = loss | {
         "Held-out accuracy": rounds.accuracy,
@@ -190,28 +197,16 @@ def _curve(title: str, values: FloatArray) -> Markup:
     return draw(f"curve-{title}", 3.4, 2.1, plot)
 
 
-_FIRST, _LAST = 5.0, 93.0
-"""Ends of the axis in percent of the width; 0 is drawn left of them, infinity right."""
-
-_MOST_DECADES = 5
-_FIRST_POWER = 1e6
-"""At or above this, an axis writes numbers as powers of ten."""
-
-_STEPS = ((1, 2, 5), (1, 3), (1,))
-"""Labelled multiples of powers of ten, finest first."""
-_DIGIT = 2.3
-"""Width of a digit in percent of the axis, on a page of 400 pixels."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A number on the axis, at its place in percent of the width."""
-
-    place: float
-    text: str
-
+_DECADES = 5
+"""An axis spans at most this many powers of ten; smaller numbers are at its low end."""
 
 _LEAST = 1e-9
+
+_STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
+"""The labelled multiples of powers of ten on an axis of at most so many powers."""
+
+_FIRST_POWER = 1e6
+"""At or above this, an axis writes numbers as powers of ten."""
 
 
 @dataclass(frozen=True)
@@ -230,164 +225,183 @@ class LogAxis:
         """
         known = [value for value in values if _LEAST <= value < math.inf] or [1.0]
         high = 1.15 * max(known)
-        low = min(max(0.85 * min(known), high / 10**_MOST_DECADES), high / 10)
-        return cls(low, high)
+        return cls(min(max(0.85 * min(known), high / 10**_DECADES), high / 10), high)
 
     def place(self, epsilon: float) -> float:
-        """The place of an epsilon in percent of the width.
+        """The place of an epsilon: from 0 to 1 on the axis, 0 left of it, infinity right.
 
         >>> axis = LogAxis(0.1, 10.0)
-        >>> [axis.place(epsilon) for epsilon in (0.0, 0.1, 1.0, 10.0, math.inf)]
-        [0.5, 5.0, 49.0, 93.0, 99.5]
+        >>> [axis.place(epsilon) for epsilon in (0.0, 0.01, 1.0, 10.0, math.inf)]
+        [-0.05, 0.0, 0.5, 1.0, 1.07]
         """
         if epsilon <= 0:
-            return 0.5
+            return -0.05
         if math.isinf(epsilon):
-            return 99.5
+            return 1.07
         share = math.log(epsilon / self.low) / math.log(self.high / self.low)
-        return round(_FIRST + (_LAST - _FIRST) * min(max(share, 0.0), 1.0), 2)
+        return round(min(max(share, 0.0), 1.0), 4)
 
-    def numbers(self) -> list[float]:
-        """The labelled numbers.
+    def ticks(self, epsilons: Iterable[float]) -> dict[float, str]:
+        """The labelled numbers by place, with 0 and infinity if they are among the values.
 
-        >>> LogAxis(0.3, 7.0).numbers(), LogAxis(0.03, 400.0).numbers()
-        ([0.5, 1.0, 2.0, 5.0], [0.1, 1.0, 10.0, 100.0])
-        >>> LogAxis(10.8, 7740.0).numbers()
-        [30.0, 100.0, 300.0, 1000.0, 3000.0]
-        """
-        for steps in _STEPS if self.high < 1000 * self.low else _STEPS[-1:]:
-            numbers = self._multiples(steps)
-            if self._fit(numbers):
-                break
-        return numbers
-
-    def _multiples(self, steps: tuple[int, ...]) -> list[float]:
-        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        numbers = [step * 10.0**decade for decade in decades for step in steps]
-        return [number for number in numbers if self.low <= number <= self.high]
-
-    def _fit(self, numbers: list[float]) -> bool:
-        """Whether neighbouring labels do not overlap on the narrowest page."""
-        places = [(self.place(number), len(_tick_text(number))) for number in numbers]
-        return all(
-            right - left > _DIGIT * (before + after) / 2 + _DIGIT
-            for (left, before), (right, after) in itertools.pairwise(places)
-        )
-
-    def ticks(self, epsilons: Iterable[float]) -> list[Tick]:
-        """The labelled numbers, with 0 and infinity if they are among the values.
-
-        >>> [tick.text for tick in LogAxis(0.3, 7.0).ticks([0.0, 2.5, math.inf])]
+        >>> [*LogAxis(0.3, 7.0).ticks([0.0, 2.5, math.inf]).values()]
         ['0', '0.5', '1', '2', '5', '∞']
+        >>> [*LogAxis(0.03, 400.0).ticks([]).values()], [*LogAxis(1e7, 1e8).ticks([]).values()]
+        (['0.1', '1', '10', '100'], ['10⁷', '2 × 10⁷', '5 × 10⁷', '10⁸'])
         """
-        values = set(epsilons)
-        between = [Tick(self.place(number), _tick_text(number)) for number in self.numbers()]
-        zero = [Tick(self.place(0.0), "0")] if 0 in values else []
-        return [*zero, *between, *([Tick(self.place(math.inf), "∞")] if math.inf in values else [])]
+        decades = math.log10(self.high / self.low)
+        steps = next(steps for most, steps in _STEPS if decades <= most)
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        numbers = [step * 10.0**power for power in powers for step in steps]
+        inner = [number for number in numbers if self.low <= number <= self.high]
+        ends = [end for end in (0.0, math.inf) if end in set(epsilons)]
+        return {self.place(number): _tick_text(number) for number in sorted([*ends, *inner])}
+
+    def show(self, axes: Axes, epsilons: Iterable[float]) -> None:
+        """Makes this the horizontal axis of some values."""
+        ticks = self.ticks(epsilons)
+        axes.set_xticks([*ticks], [*ticks.values()])
+        axes.set_xlim(-0.08, 1.1)
 
 
 def _tick_text(number: float) -> str:
     """A number on an axis; a power of ten if it is long.
 
-    >>> _tick_text(0.5), _tick_text(2000.0), _tick_text(1e8)
-    ('0.5', '2,000', '10⁸')
+    >>> _tick_text(0.5), _tick_text(2000.0), _tick_text(1e8), _tick_text(math.inf)
+    ('0.5', '2,000', '10⁸', '∞')
     """
-    return f"{number:,g}" if number < _FIRST_POWER else significant(number, 1).removeprefix("1 × ")
-
-
-@dataclass(frozen=True)
-class Bar:
-    """The bar of an attacker or setting; places are in percent of the width, None if unknown."""
-
-    title: str
-    lower_bound: str
-    estimated: str
-    upper_bound: str
-    start: float  # place of the lower bound; that of 0 without one
-    end: float  # place of the upper bound; that of infinity without one
-    is_open: bool  # whether there is no upper bound, so that the bar has no end
-    is_broken: bool  # whether the lower bound exceeds the upper bound
-    estimate: float | None
-    interval: tuple[float, float] | None  # places of the ends of the estimate's interval
+    if math.isinf(number):
+        return "∞"
+    return f"{number:,g}" if number < _FIRST_POWER else delta_text(number)
 
 
 @dataclass(frozen=True)
 class EpsilonBars:
-    """The bars from top to bottom, with their axis."""
+    """The bounds and estimates by attacker or setting, from top to bottom.
 
-    by: str  # what a bar represents: "attacker" or a setting
-    bars: tuple[Bar, ...]
-    ticks: tuple[Tick, ...]
-    claim: float | None
-    claimed: str
-    is_estimate_below: bool  # whether any estimate is below its lower bound
+    Attributes:
+      by: What a bar is of, in words.
+      answers: The title and the numbers of each bar.
+      claimed: The claimed epsilon, if any.
+    """
 
+    by: str
+    answers: Sequence[tuple[str, Headline]]
+    claimed: float | None = None
 
-def epsilon_bars(report: Report) -> EpsilonBars | None:
-    """A bar per attacker; None without any bound or estimate."""
-    claim = None if report.verdict is None else report.verdict.claim
-    claimed = None if claim is None or isinstance(claim, ConfiguredClaim) else claim.epsilon
-    return bars_of(_attackers(report), "attacker", claimed)
+    @property
+    def is_estimate_below(self) -> bool:
+        """Whether any estimate is below its lower bound."""
+        return any(answer.is_estimate_below for _, answer in self.answers)
 
 
 def bars_of(
     named: Iterable[tuple[str, Headline]], by: str, claimed: float | None = None
 ) -> EpsilonBars | None:
     """A bar per headline that has a bound or estimate; None without any."""
-    answered = [
-        (title, answer) for title, answer in named if answer.lower_bound or answer.estimated
-    ]
-    if not answered:
-        return None
-    epsilons = [value for _, answer in answered for value in _values(answer)]
-    axis = LogAxis.around(epsilons if claimed is None else [*epsilons, claimed])
-    bars = tuple(_bar(title, answer, axis) for title, answer in answered)
-    return EpsilonBars(
-        by=by,
-        bars=bars,
-        ticks=tuple(axis.ticks([*epsilons, *(math.inf for bar in bars if bar.is_open)])),
-        claim=None if claimed is None else axis.place(claimed),
-        claimed="" if claimed is None else f"{claimed:.4g}",
-        is_estimate_below=any(answer.is_estimate_below for _, answer in answered),
-    )
+    answers = [(title, one) for title, one in named if one.lower_bound or one.estimated]
+    return EpsilonBars(by, answers, claimed) if answers else None
 
 
-def _attackers(report: Report) -> list[tuple[str, Headline]]:
-    """The title of every threat model, with the headline on the first of its statistics."""
-    return [
-        (
-            report.threat_models.get(report.statistics[name].threat_model, NOT_KNOWN).title,
-            headline_on(report, name),
-        )
+def bars_by_attacker(report: Report) -> EpsilonBars | None:
+    """A bar per attacker, on the first of its statistics; None without any bound or estimate."""
+    claim = None if report.verdict is None else report.verdict.claim
+    claimed = None if claim is None or isinstance(claim, ConfiguredClaim) else claim.epsilon
+    titles = {
+        name: report.view_of(report.statistics[name].threat_model).title
         for name in strongest_first(report.statistics)
+    }
+    named = ((title, headline_on(report, name)) for name, title in titles.items())
+    return bars_of(named, "attacker", claimed)
+
+
+def epsilon_bars(bars: EpsilonBars, *, is_wide: bool) -> Markup:
+    """Draws a bar per headline, from its lower to its upper bound, with its estimate.
+
+    A narrow picture, for the screen of a telephone, has the numbers of a bar below its title.
+    """
+    answers, claimed = bars.answers, bars.claimed
+    epsilons = [value for _, answer in answers for value in _values(answer)]
+    axis = LogAxis.around(epsilons if claimed is None else [*epsilons, claimed])
+    width, title_width, ends = (9.4, 70, (0.8, 0.9, 1.0)) if is_wide else (4.6, 44, (0.4, 0.7, 1.0))
+    titles = [
+        (textwrap.wrap(title, title_width) or [""]) + [""] * (not is_wide) for title, _ in answers
     ]
+    heights = [1.0 + 0.36 * (len(lines) - 1) for lines in titles]
+
+    def plot(axes: Axes) -> None:
+        axis.show(axes, epsilons)
+        axes.set(xlabel="ε of a canary (logarithmic)", yticks=[], ylim=(0.7 - sum(heights), 1.0))
+        axes.spines["left"].set_visible(False)
+        for (_, answer), lines, y in zip(
+            answers, titles, itertools.accumulate(heights), strict=True
+        ):
+            axes.axhline(1 - y, color=RULE, lw=0.8, zorder=0)
+            _write_numbers(axes, "\n".join(lines), answer, ends, 1.33 - y)
+            _draw_bar(axes, axis, answer, 1 - y)
+            if claimed is not None:
+                place, label = axis.place(claimed), f"claimed: ε ≤ {claimed:.4g}"
+                axes.vlines(place, 0.72 - y, 1.28 - y, INK, (0, (3, 3)), label, lw=1.0)
+        handles, labels = axes.get_legend_handles_labels()
+        legend = dict(zip(labels, handles, strict=True))  # one entry for all bars
+        axes.legend(
+            [*legend.values()],
+            [*legend],
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            borderaxespad=0,
+            ncols=4 if is_wide else 2,
+            markerscale=0.7,
+        )
+
+    name = f"bars-{bars.by}-{'wide' if is_wide else 'narrow'}"
+    return draw(name, width, 0.75 + 0.55 * sum(heights), plot)
 
 
 def _values(answer: Headline) -> list[float]:
-    """All numbers of a bar."""
+    """All numbers of a bar; an unknown upper bound counts as infinite."""
     ends = answer.interval_within() or ()
-    known = (answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound, *ends)
+    known = (answer.lower_bound_epsilon() or 0.0, answer.estimate_within(), answer.most(), *ends)
     return [value for value in known if value is not None]
 
 
-def _bar(title: str, answer: Headline, axis: LogAxis) -> Bar:
-    lower_bound, estimate, most = (
-        answer.lower_bound_epsilon(),
-        answer.estimate_within(),
-        answer.upper_bound,
+def _write_numbers(
+    axes: Axes, title: str, answer: Headline, ends: tuple[float, float, float], y: float
+) -> None:
+    """The title of a bar, and its numbers with their right ends at shares of the width."""
+    least, fit, most = answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound
+    texts = (
+        (0.0, INK, title),
+        (ends[0], BLUE, "no lower bound" if least is None else f"ε ≥ {lower_bound_text(least)}"),
+        (ends[1], ORANGE, "no estimate" if fit is None else f"≈ {epsilon_text(fit)}"),
+        (ends[2], INK, "no upper bound" if most is None else f"≤ {upper_bound_text(most)}"),
     )
-    interval = answer.interval_within()
-    return Bar(
-        title=title,
-        lower_bound="no lower bound"
-        if lower_bound is None
-        else f"ε ≥ {lower_bound_text(lower_bound)}",
-        estimated="no estimate" if estimate is None else f"≈ {epsilon_text(estimate)}",
-        upper_bound="no upper bound" if most is None else f"≤ {upper_bound_text(most)}",
-        start=axis.place(lower_bound or 0.0),
-        end=axis.place(answer.most()),
-        is_open=math.isinf(answer.most()),
-        is_broken=(lower_bound or 0.0) > answer.most(),
-        estimate=None if estimate is None else axis.place(estimate),
-        interval=None if interval is None else (axis.place(interval[0]), axis.place(interval[1])),
-    )
+    for x, colour, text in texts:
+        axes.text(
+            x,
+            y,
+            text,
+            color=colour,
+            ha="right" if x else "left",
+            fontsize=10.5,
+            transform=axes.get_yaxis_transform(),
+        )
+
+
+def _draw_bar(axes: Axes, axis: LogAxis, answer: Headline, y: float) -> None:
+    least, most = answer.lower_bound_epsilon(), answer.most()
+    start, end = axis.place(least or 0.0), axis.place(most)
+    is_broken, is_open = (least or 0.0) > most, math.isinf(most)
+    colour, alpha = (RED, 0.5) if is_broken else (BLUE, 0.12 if is_open else 0.25)
+    axes.barh(y, end - start, 0.3, start, color=colour, alpha=alpha, lw=0)
+    bound = {"marker": "|", "ls": "", "ms": 15, "zorder": 3}
+    if least is not None:
+        axes.plot(start, y, color=BLUE, mew=3, label="lower bound", **bound)
+    if not is_open:
+        axes.plot(end, y, color=INK, mew=2, label="upper bound from accounting", **bound)
+    fit = answer.estimate_within()
+    if fit is not None:
+        middle, ends = axis.place(fit), answer.interval_within() or (fit, fit)
+        places = [axis.place(ends[0]), middle, axis.place(ends[1])]
+        label = "estimate, with its interval"
+        axes.plot(places, [y] * 3, "-o", color=ORANGE, markevery=[1], ms=6, label=label, zorder=4)

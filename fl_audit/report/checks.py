@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.logs import SeenLog
@@ -35,7 +34,6 @@ from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.report import Checks
-from fl_audit.report.tables import Noted, Row
 from fl_audit.verdict import ScoredStatistic, separation
 
 
@@ -284,23 +282,6 @@ def _of_first_round(check: Check) -> Check:
 
 def _with_meaning(check: Check) -> Check:
     return dataclasses.replace(check, meaning=_WORDS[check.name].meaning)
-
-
-def check_rows(checks: Checks) -> list[Row]:
-    """Title and meaning, the worst finding, the p-value, and the outcome."""
-    return [
-        (
-            Noted(title_of_check(check.name), check.meaning),
-            finding_words(check),
-            significant(check.p_value, 2) if check.p_value >= 1e-300 else "10⁻³⁰⁰",
-            "not tested"
-            if not check.was_made
-            else "passed"
-            if check.passed
-            else Markup("<strong>failed</strong>"),
-        )
-        for check in checks.results
-    ]
 
 
 def failed_checks(checks: Checks) -> list[str]:

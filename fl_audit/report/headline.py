@@ -1,4 +1,4 @@
-"""The answer of an audit: three numbers and a sentence on one attacker, and the verdict."""
+"""The answer of an audit: three numbers and a sentence on one attacker."""
 
 import dataclasses
 import math
@@ -8,30 +8,18 @@ from typing import Protocol
 
 from fl_audit.accounting import Accounting, Guarantee, Guarantees
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, ZERO_OUT
-from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge, title_of
+from fl_audit.accounting.upper_bounds import Attacker
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, Knowledge
 from fl_audit.estimators import Estimate
 from fl_audit.number_words import (
     count,
     epsilon_text,
     lower_bound_text,
     share_text,
-    significant,
     upper_bound_text,
 )
-from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Checks, Report, StatisticReport
-from fl_audit.verdict import Claim, Verdict
-from fl_audit.verdict.accounting_basis import MARGIN
-from fl_audit.verdict.power import ENOUGH_POWER
-from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome
+from fl_audit.report.report import AS_THE_LOG_STATES, NOT_KNOWN, Report, StatisticReport
 from fl_audit.verdict.scope import is_about_sampling
-from fl_audit.verdict.sentences import (
-    IN_SIMULATIONS,
-    NEXT,
-    claim_clause,
-    detectable_words,
-    tested_unstated,
-    whole,
-)
 
 ESTIMATE = "shift_fit"
 """The method of the estimate."""
@@ -41,14 +29,6 @@ INDENT = 14
 
 BOUNDS = ("live", "threshold_valid", "one_run_valid")
 """Methods of the lower bound by precedence: the first one valid at its confidence is shown."""
-
-
-@dataclass(frozen=True)
-class Note:
-    """A remark on a number: its guarantee, its assumptions or its source."""
-
-    label: str
-    text: str
 
 
 class Numbers(Protocol):
@@ -265,13 +245,12 @@ def headline(report: Report) -> Headline:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
     name, statistic = leading(report.statistics, report.is_sampled)
     against = report.upper_bounds_against(name)
-    model = report.threat_models.get(statistic.threat_model)
-    is_known = model is not None and model.title != NOT_KNOWN.title
-    sees, title = (model.sees, model.title) if model is not None and is_known else ("", "")
+    view = report.view_of(statistic.threat_model)
+    is_known = view.title != NOT_KNOWN.title
     made = dataclasses.replace(
         headline_on(report, name),
-        sees=sees,
-        threat_model=title,
+        sees=view.sees if is_known else "",
+        threat_model=view.title if is_known else "",
         estimate_is_over=report.estimate_is_over,
     )
     if against is None:
@@ -305,7 +284,7 @@ def headline_on(report: Report, name: str) -> Headline:
     )
 
 
-_KNOWS = "against an attacker who knows who was sampled"
+_KNOWS = f"against an attacker {Attacker.KNOWS_ROUNDS.words}"
 
 
 def _to_canary(against: Guarantees, report: Report) -> str:
@@ -337,8 +316,8 @@ def _to_client(against: Guarantees, report: Report) -> str:
 
 def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
     """The guarantees without and with knowledge of who was sampled, if they differ."""
-    hidden = report.attackers.get("does_not_know_rounds")
-    known = report.attackers.get("knows_rounds")
+    hidden = report.attackers.get(Attacker.DOES_NOT_KNOW_ROUNDS)
+    known = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if hidden is None or known is None:
         return None
     to_clients = hidden.client.epsilon, known.client.epsilon
@@ -347,10 +326,12 @@ def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
 
 def _by_attacker(against: Guarantees, report: Report) -> str:
     """The guarantee to a client against a weaker or stronger attacker, if it differs."""
-    uploads, sums = (report.attackers.get(name) for name in ("sees_uploads", "knows_rounds"))
+    uploads = report.attackers.get(Attacker.SEES_UPLOADS)
+    sums = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if against == uploads and sums is not None:
         of_sums = f"ε ≤ {upper_bound_text(sums.client.epsilon)} for a client"
-        return f" against an attacker who sees single uploads; {of_sums} against one who sees sums"
+        against_uploads = f"against an attacker {Attacker.SEES_UPLOADS.words}"
+        return f" {against_uploads}; {of_sums} against one who sees sums"
     both = _against_both(report)
     return "" if both is None else f"; ε ≤ {upper_bound_text(both[1].client.epsilon)} {_KNOWS}"
 
@@ -433,163 +414,3 @@ def _hides(name: str, statistic: StatisticReport) -> bool:
     if known is None:
         return statistic.knows != Knowledge.EVERY_ROUND_AND_SCHEDULE
     return is_about_sampling(known)
-
-
-_MEANINGS = {
-    "contradicted": (
-        "Either the claim is false for this run, or an assumption below is, or this is one of the "
-        "errors that the confidence level allows."
-    ),
-    "consistent": "This does not prove the upper bound: another attack may find more.",
-    "inconclusive": "The scores neither contradict nor support the claim.",
-}
-
-
-def _meaning(verdict: Verdict, checks: Checks | None) -> str:
-    if checks is not None and checks.passed is False and verdict.outcome is Outcome.INCONCLUSIVE:
-        return "The claim was not tested, because the mechanism is wrong."
-    return _MEANINGS[verdict.outcome]
-
-
-_BOUND_FOR_CLIENTS = (
-    "A canary is such a client and participates no more often, so a bound for the canary counts."
-)
-_BOUND_FOR_CLIENTS_LIKE_IT = (
-    "How often clients participate is not known here: a bound for a canary counts for clients "
-    "that participate as often as canaries did; a claim about more rounds was not tested."
-)
-
-
-@dataclass(frozen=True)
-class VerdictBanner:
-    """The page's statement on a claim."""
-
-    outcome: str  # "contradicted", "consistent" or "inconclusive"
-    claim_clause: str  # what was tested, in words that follow the outcome
-    unstated: str  # what was tested if no claim was stated, else empty
-    next: str  # the next step, in a sentence; may be empty
-    reason: tuple[str, ...]  # why the outcome was reached, in sentences
-    meaning: str  # what the outcome means, and what it does not mean
-    facts: tuple[Note, ...]  # how the outcome was reached
-    against: tuple[Note, ...]  # the result against each attacker, if the claim is a curve
-
-
-def reason_sentences(verdict: Verdict) -> list[str]:
-    return [whole(line) for line in verdict.reason.splitlines()]
-
-
-def verdict_banner(report: Report) -> VerdictBanner | None:
-    """The banner of a report; None without a claim."""
-    verdict = report.verdict
-    if verdict is None:
-        return None
-    unstated = whole(tested_unstated(verdict.claim, verdict.confidence) or "")
-    lines = [line for line in reason_sentences(verdict) if line != unstated]
-    return VerdictBanner(
-        outcome=verdict.outcome,
-        claim_clause=claim_clause(verdict),
-        unstated="" if verdict.claim.is_stated else unstated,
-        next=" ".join(line for line in lines if line.startswith(NEXT)),
-        reason=tuple(line for line in lines if not line.startswith(NEXT)),
-        meaning=_meaning(verdict, report.checks),
-        facts=tuple(_facts(verdict, report)),
-        against=tuple(_against(attacker, report) for attacker in verdict.against),
-    )
-
-
-def _against(attacker: AgainstAttacker, report: Report) -> Note:
-    model = report.threat_models.get(attacker.threat_model, NOT_KNOWN)
-    if not attacker.is_contradicted:
-        return Note(model.title, "not contradicted")
-    return Note(model.title, f"contradicted (p ≤ {significant(attacker.p_value, 2)})")
-
-
-def _facts(verdict: Verdict, report: Report) -> list[Note]:
-    return [
-        Note("Claim", _claim(verdict, report)),
-        Note("Accounting", _accounting(verdict, report)),
-        Note("Tests", _looks(verdict)),
-        *_evidence(verdict),
-    ]
-
-
-def _claim(verdict: Verdict, report: Report) -> str:
-    claim = f"for a {verdict.claim.whom}, added or removed, or zeroed out (it sends nothing)."
-    if verdict.p_value is None or verdict.claim.whom == "canary":
-        return claim
-    return f"{claim} {_BOUND_FOR_CLIENTS_LIKE_IT if report.run is None else _BOUND_FOR_CLIENTS}"
-
-
-def _accounting(verdict: Verdict, report: Report) -> str:
-    """The accounted epsilon of the claim's party, compared with the claim."""
-    accounting, whom = report.analytical, verdict.claim.whom
-    epsilon = (
-        None
-        if accounting is None
-        else (accounting.canary if whom == "canary" else accounting.client).epsilon
-    )
-    if epsilon is None:
-        return "not known for this run"
-    noise = "as the log states" if report.is_stated_by_log else "as configured"
-    given = f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the noise {noise}"
-    if verdict.basis == "accounting":
-        return f"{given}; the claim is contradicted by accounting"
-    if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
-        return f"{given}, which is above the claim and so does not confirm it"
-    return f"{given}, which is not above the claim"
-
-
-def _looks(verdict: Verdict) -> str:
-    num, confidence = verdict.num_tests, verdict.confidence
-    if not isinstance(verdict.claim, Claim):
-        return f"{count(num, 'test')} of the curve, at {100 * confidence:g} % confidence together"
-    each = f"{count(num, 'lower bound')}, valid for any mechanism"
-    if num == 1:
-        return f"{each}, at {100 * confidence:g} %"
-    corrected = 1 - (1 - confidence) / num
-    return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
-
-
-def _as_curve(curve: AsCurve) -> str:
-    """Verdict if the claim had been a Gaussian curve."""
-    outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
-    return (
-        f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "
-        f"(p ≤ {significant(curve.p_value, 2)}); to claim the curve itself, state μ"
-    )
-
-
-def _p_value(verdict: Verdict) -> str:
-    """The p-value, to be followed by its method."""
-    return "" if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}, "
-
-
-def _evidence(verdict: Verdict) -> list[Note]:
-    """The evidence of the outcome: bound or p-value, its assumption, and the power."""
-    if verdict.basis == "accounting":
-        return [Note("Assumption", verdict.assumes or "")]
-    facts = []
-    if verdict.statistic is not None and verdict.assumes is not None:
-        title = title_of(verdict.statistic)
-        epsilon = epsilon_text(verdict.epsilon_lower)
-        by = f"by {verdict.method} on “{title}”"
-        if isinstance(verdict.claim, Claim):
-            facts.append(Note("Largest bound", f"ε ≥ {epsilon} {by}"))
-        else:
-            facts.append(Note("Smallest p-value", f"{_p_value(verdict)}{by}"))
-        facts.append(Note("Assumption", verdict.assumes))
-    if verdict.p_value is not None and not any(fact.label == "Smallest p-value" for fact in facts):
-        facts.append(Note("p-value", _p_value(verdict).rstrip(", ")))
-    if verdict.as_curve is not None:
-        facts.append(Note("As a curve", _as_curve(verdict.as_curve)))
-    if verdict.power is not None:
-        facts.append(
-            Note(
-                "Power",
-                f"{detectable_words(verdict.detectable_epsilon)} {IN_SIMULATIONS}; "
-                f"twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
-                f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
-                f"{100 * ENOUGH_POWER:g} %",
-            )
-        )
-    return facts

@@ -4,14 +4,14 @@ import dataclasses
 import functools
 import importlib.resources
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jinja2
 import msgspec
 from markupsafe import Markup
 
+from fl_audit import number_words
 from fl_audit.attacks.threat_models import meaning_of, title_of
 from fl_audit.config.file import config_to_toml
 from fl_audit.errors import InputError, lines_visible
@@ -19,29 +19,26 @@ from fl_audit.estimators import Gaussian
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
-from fl_audit.number_words import delta_text, duration, significant
-from fl_audit.report import tables
-from fl_audit.report.arms import arm_rows, arms_as_patterns, arms_words, difference_rows
+from fl_audit.number_words import significant
+from fl_audit.report import arms, checks, shown_records, verdict_words
 from fl_audit.report.build import build_report
-from fl_audit.report.chart import epsilon_bars, has_range, score_histogram, training_curves
-from fl_audit.report.checks import canary_check_words, check_rows, checks_words, failed_checks
+from fl_audit.report.chart import (
+    bars_by_attacker,
+    epsilon_bars,
+    has_range,
+    score_histogram,
+    training_curves,
+)
+from fl_audit.report.checks import canary_check_words, checks_words
 from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
-from fl_audit.report.headline import headline, verdict_banner
-from fl_audit.report.report import (
-    AS_THE_LOG_STATES,
-    NOT_KNOWN,
-    Checks,
-    Report,
-    ScoreSource,
-    report_to_json,
-)
-from fl_audit.report.tables import attacker_risks
+from fl_audit.report.headline import headline
+from fl_audit.report.report import Report, report_to_json
 from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
-from fl_audit.verdict import Claim, ScoredStatistic, Verdict
-from fl_audit.verdict.sentences import IN_SIMULATIONS, curve_detectable_words
+from fl_audit.verdict import ScoredStatistic
+from fl_audit.verdict.sentences import IN_SIMULATIONS, claim_clause, detectable_words
 
-_CONTENTS = {
+_SECTIONS = {
     "verdict": "How the verdict was reached",
     "estimates": "Estimates",
     "run": "The run",
@@ -58,12 +55,6 @@ _CONTENTS = {
 }
 """Titles of the sections after the answer, in the page's order."""
 
-_OF_RUNS = ("efficiency", "training", "accounting")
-"""Sections that a report of scores alone lacks."""
-
-_OF_STATED_NOISE = ("efficiency", "accounting")
-"""Sections of `_OF_RUNS` that a log with stated noise has."""
-
 
 def render_html(
     report: Report,
@@ -72,128 +63,50 @@ def render_html(
     command: str = "fl-audit run config.toml --out DIR",
 ) -> str:
     """Renders the page of a report; without a run it says what is left out."""
-    statistics = report.statistics
-    answer = headline(report)
+    histograms = {
+        name: _histogram(name, statistic)
+        for name, statistic in zip(report.statistics, scored, strict=True)
+        if has_range(statistic.scores)
+    }
     context = {
-        **_heading(report, run),
-        "contents": _contents(report),
-        "verdict": verdict_banner(report),
-        "sentence": answer.sentence(),
-        "numbers": (*answer.answers()[1:], answer.answers()[0]),
-        "states": _states(report, run),
-        **_checks(report.checks),
-        "faults": report.faults,
-        "bars": epsilon_bars(report),
-        "statistics": {name: _shown(name, report) for name in statistics},
-        "refuted": tables.refuted_rows(statistics),
-        "groups": tables.group_rows(statistics),
-        "noise": tables.noise_rows(report),
-        "threat_models": tables.threat_model_rows(report),
-        "efficiency": tables.efficiency_rows(report.efficiency),
-        "histograms": {
-            name: _histogram(name, statistic)
-            for name, statistic in zip(statistics, scored, strict=True)
-            if has_range(statistic.scores)
-        },
-        "attack": tables.attack_rows(statistics),
-        "rate_heads": [(f"TPR at FPR {100 * rate:g} %", "number") for rate in REPORTED_RATES],
-        "normality": tables.normality_rows(statistics),
-        "null_checks": tables.null_rows(statistics),
-        "curves": {}
-        if run is None
-        else training_curves(run.rounds, are_secret=run.record.schedule_secret is not None),
-        "analytical": report.analytical,
-        "stated": f", {AS_THE_LOG_STATES}" if report.is_stated_by_log else "",
-        "accounting": tables.accounting_rows(report),
-        "risks": attacker_risks(report),
-        "arms": report.arms,
-        "arm_rows": [] if report.arms is None else arm_rows(report.arms),
-        "difference_rows": [] if report.arms is None else difference_rows(report.arms),
-        **arms_as_patterns(report.arms).context(),
-        "arms_words": "" if report.arms is None else arms_words(report.arms),
-        "delta": delta_text(report.delta),
-        "confidence": f"{100 * report.confidence:g}",
+        "report": report,
+        "run": run,
+        "name": "" if run is None else run.folder.path.resolve().name,
         "command": command,
-        "record": report.run,
-        "config_toml": "" if run is None else config_to_toml(run.config),
-        "fl_audit_version": report.fl_audit_version,
+        "histograms": histograms,
+        "rates": [f"TPR at FPR {100 * rate:g} %" for rate in REPORTED_RATES],
     }
     return render("fl_audit.report", "report.html", context)
 
 
-def _heading(report: Report, run: FinishedRun | None) -> dict[str, Any]:
-    """The audited training, in a few words and in sentences."""
-    if run is None:
-        source = report.source or ScoreSource("scores")
-        return {"task": source.name, "name": "", "date": "", "facts": scores_facts(report, source)}
-    name = run.folder.path.resolve().name
-    date, _, _ = run.record.finished.partition("T")  # in UTC
-    return {"task": run.record.task, "name": name, "date": date, "facts": run_facts(run)}
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A statistic in words: its title, meaning and attacker, and its null distributions."""
-
-    title: str
-    meaning: str
-    attacker: str
-    null: str
-    bounds_null: str
-
-
-def _shown(name: str, report: Report) -> _Shown:
-    statistic = report.statistics[name]
-    attacker = report.threat_models.get(statistic.threat_model, NOT_KNOWN).title
-    return _Shown(title_of(name), meaning_of(name), attacker, statistic.null, statistic.bounds_null)
-
-
-def _checks(checks: Checks | None) -> dict[str, Any]:
-    """The template's values for the mechanism checks."""
-    if checks is None:
-        return {"checks": [], "failed_checks": []}
-    return {
-        "checks": check_rows(checks),
-        "failed_checks": failed_checks(checks),
-        "not_checked": checks.not_checked,
-        "false_alarm": significant(checks.false_alarm, 1),
+def sections(report: Report) -> dict[str, str]:
+    """The titles of a report's sections, by their ids."""
+    known = {
+        "verdict": report.verdict is not None,
+        "arms": report.arms is not None,
+        "efficiency": report.run is not None or report.is_stated_by_log,
+        "checks": report.checks is not None and bool(report.checks.results),
+        "training": report.run is not None,
+        "accounting": report.run is not None or report.is_stated_by_log,
     }
+    return {id: title for id, title in _SECTIONS.items() if known.get(id, True)}
 
 
-def _contents(report: Report) -> dict[str, str]:
-    """The titles of the report's sections, by their ids."""
-    without = () if report.run is not None else _OF_RUNS
-    if report.is_stated_by_log:
-        without = tuple(name for name in without if name not in _OF_STATED_NOISE)
-    without += () if report.checks is not None and report.checks.results else ("checks",)
-    without += () if report.verdict is not None else ("verdict",)
-    without += () if report.arms is not None else ("arms",)
-    return {name: title for name, title in _CONTENTS.items() if name not in without}
-
-
-def _states(report: Report, finished: FinishedRun | None) -> dict[str, str]:
+def states(report: Report, run: FinishedRun | None) -> dict[str, str]:
     """Checks, canaries and accuracy in words, if known."""
-    canaries = (
-        {}
-        if report.canary_check is None
-        else {"Canary check": canary_check_words(report.canary_check)}
-    )
-    checks, run = report.checks, report.run
-    states = {} if checks is None else {"Mechanism checks": checks_words(checks)}
-    states |= _power_of_canaries(report.verdict)
-    if run is None:
-        return {**states, **canaries}
-    accuracy = f"{significant(100 * run.accuracy)} % after {rounds_done(run)}"
-    cost = {} if finished is None else canary_cost(finished)
-    return {**states, **canaries, "Accuracy": accuracy, **cost}
-
-
-def _power_of_canaries(verdict: Verdict | None) -> dict[str, str]:
-    """The power of the canaries against a claimed curve, if known."""
-    if verdict is None or isinstance(verdict.claim, Claim) or verdict.detectable is None:
-        return {}
-    words = curve_detectable_words(verdict.claim, verdict.detectable)
-    return {"Power of the canaries": f"{words} {IN_SIMULATIONS}"}
+    words = {}
+    if report.checks is not None:
+        words["Mechanism checks"] = checks_words(report.checks)
+    if report.verdict is not None and report.verdict.detectable is not None:
+        noise = report.verdict.detectable.noise_multiplier
+        least = detectable_words(report.verdict.detectable_epsilon, noise_multiplier=noise)
+        words["Power of the canaries"] = f"{least} {IN_SIMULATIONS}"
+    if report.canary_check is not None:
+        words["Canary check"] = canary_check_words(report.canary_check)
+    if report.run is not None:
+        accuracy = significant(100 * report.run.accuracy)
+        words["Accuracy"] = f"{accuracy} % after {rounds_done(report.run)}"
+    return words if run is None else words | canary_cost(run)
 
 
 def _histogram(name: str, scored: ScoredStatistic) -> Markup:
@@ -249,8 +162,28 @@ def render_estimates(
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:
     """Renders a template installed with a package; control characters become escapes."""
-    style = Markup(_text(__package__, "page.css"))
-    return lines_visible(_environment(package).get_template(name).render(context, style=style))
+    return lines_visible(_environment(package).get_template(name).render(context))
+
+
+_FILTERS: tuple[Callable[..., object], ...] = (
+    *(number_words.count, number_words.delta_text, number_words.duration, number_words.significant),
+    *(number_words.lower_bound_text, number_words.upper_bound_text),
+    *(config_to_toml, meaning_of, title_of),
+    *(headline, sections, states, run_facts, scores_facts, claim_clause),
+    *(verdict_words.meaning_of_verdict, verdict_words.unstated, verdict_words.next_steps),
+    *(verdict_words.reasons, verdict_words.against_words, verdict_words.verdict_facts),
+    *(checks.failed_checks, checks.finding_words, checks.title_of_check),
+    *(arms.allowed_words, arms.arms_as_patterns, arms.arms_words, arms.difference_name),
+    *(arms.interval_words, bars_by_attacker, epsilon_bars, training_curves),
+    *(shown_records.accounted_parties, shown_records.at_least_words, shown_records.if_gaussian),
+    *(shown_records.attacker_risks, shown_records.estimate_by, shown_records.method_notes),
+    *(shown_records.methods_by_group, shown_records.most_detected, shown_records.percent),
+    *(shown_records.mu_words, shown_records.rho_words, shown_records.profile_words),
+    *(shown_records.normality_tests, shown_records.normality_words, shown_records.ends_words),
+    *(shown_records.refuted_statistics, shown_records.statistics_by_attacker),
+    *(shown_records.upper_bound_rows, shown_records.accountant_title),
+)
+"""What templates call on records and numbers, by the functions' names."""
 
 
 @functools.cache
@@ -264,7 +197,7 @@ def _environment(package: str) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["duration"] = duration
+    environment.filters |= {function.__name__: function for function in _FILTERS}
     return environment
 
 

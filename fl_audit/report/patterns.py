@@ -12,10 +12,10 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from scipy import special
 
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.estimators.roc.curve import ApproximateInterval, auc, auc_interval
 from fl_audit.estimators.scores import CanaryScores
@@ -24,8 +24,8 @@ from fl_audit.number_words import lower_bound_text, significant, upper_bound_tex
 from fl_audit.text_table import TextTable
 
 _ATTACKERS = (
-    ("without the schedule", ("likelihood_ratio", "max")),
-    ("with the schedule", ("own_rounds",)),
+    (Attacker.DOES_NOT_KNOW_ROUNDS.heading, ("likelihood_ratio", "max")),
+    (Attacker.KNOWS_ROUNDS.heading, ("own_rounds",)),
     ("with the final model", ("final_minus_initial", "final")),
 )
 """Attackers in words, each with its statistics, the best one first."""
@@ -185,13 +185,6 @@ def _difference(first: Detection, second: Detection, confidence: float) -> Diffe
 # In words.
 
 _HEAD = ("pattern", "upper bound", "lower bound", "AUC")
-_ANSWER_HEAD = ("an attacker", "leaks least", "leaks most")
-_NOTE = (
-    "Patterns named together are not distinguished. AUC: the chance that an included canary "
-    "outscores an excluded one (0.5: nothing shows); it is about the average canary, ε about the "
-    "most exposed one. Differences are significant at the run’s confidence for all pairs and "
-    "attackers together."
-)
 
 
 @dataclass(frozen=True)
@@ -314,11 +307,11 @@ class PatternTable:
         return list(map(PatternAnswer.from_differences, self.attackers, found))
 
     @property
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
         return [*filter(None, map(_shown_by_bounds, self.attackers)), *self.remarks]
 
     @property
-    def _groups(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+    def groups(self) -> list[tuple[str, list[tuple[str, ...]]]]:
         """For each attacker a row for each pattern."""
         return [
             (
@@ -333,28 +326,14 @@ class PatternTable:
         if not self.attackers:
             return []
         rows: list[tuple[str, ...] | str] = []
-        for words, cells in self._groups:
+        for words, cells in self.groups:
             rows += [words, *cells]
         sentences = [self.question, *(answer.words for answer in self.answers)]
         return [
             *(line for sentence in sentences for line in textwrap.wrap(sentence, width)),
             *TextTable(_HEAD, rows).lines(),
-            *(line for sentence in self._notes for line in textwrap.wrap(sentence, width)),
+            *(line for sentence in self.notes for line in textwrap.wrap(sentence, width)),
         ]
-
-    def context(self) -> dict[str, Any]:
-        """The values of patterns.html."""
-        return {
-            "pattern_question": self.question,
-            "pattern_answer_head": [(head, "") for head in _ANSWER_HEAD],
-            "pattern_answers": [
-                (a.attacker.words, a.least_words, (a.most_words or "–", a.unclear_words))
-                for a in self.answers
-            ],
-            "pattern_head": [(head, "number" * bool(at)) for at, head in enumerate(_HEAD)],
-            "pattern_notes": [*self._notes, _NOTE],
-            "patterns": self._groups,
-        }
 
 
 def _cells(found: Detection, confidence: float) -> tuple[str, ...]:

@@ -123,12 +123,6 @@ class SeenByAttacker:
     num_included_in_rounds: int | None = None
 
 
-ATTACKERS = {
-    str(attacker): f"attacker {attacker.words}"
-    for attacker in (Attacker.KNOWS_ROUNDS, Attacker.DOES_NOT_KNOW_ROUNDS, Attacker.SEES_UPLOADS)
-}
-"""The attackers of upper bounds, in words."""
-
 NOT_KNOWN = SeenByAttacker("Not known", "what these scores are made from")
 
 
@@ -203,11 +197,11 @@ class Efficiency:
     sees_uploads: bool | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     @property
-    def attacker(self) -> str:
+    def attacker(self) -> Attacker:
         """The attacker's key in `Report.attackers`."""
         if self.sees_uploads:
-            return "sees_uploads"
-        return "knows_rounds" if self.knows_rounds else "does_not_know_rounds"
+            return Attacker.SEES_UPLOADS
+        return Attacker.KNOWS_ROUNDS if self.knows_rounds else Attacker.DOES_NOT_KNOW_ROUNDS
 
 
 AS_THE_LOG_STATES = "as the log states"
@@ -235,8 +229,8 @@ class Report:
       checks: Mechanism checks; None for scores alone.
       faults: Faults of the training itself.
       analytical: Accounting at `delta`; None for scores alone.
-      attackers: Upper bounds for client and canary, by attacker: "knows_rounds",
-        "does_not_know_rounds", and "sees_uploads" if clients add the noise; empty for scores alone.
+      attackers: Upper bounds for client and canary by `Attacker`, SEES_UPLOADS only if clients add
+        the noise; empty for scores alone.
       efficiency: Lower, reachable and upper bound by statistic.
       run: The run's record; None for scores alone.
       config: The run's config; None for scores alone.
@@ -273,6 +267,19 @@ class Report:
         """The upper bounds against a statistic's attacker; None without accounting."""
         efficiency = self.efficiency.get(statistic)
         return None if efficiency is None else self.attackers.get(efficiency.attacker)
+
+    def view_of(self, threat_model: str) -> SeenByAttacker:
+        """The view of a threat model."""
+        return self.threat_models.get(threat_model, NOT_KNOWN)
+
+    def partly_absent(self) -> dict[str, SeenByAttacker]:
+        """The threat models in whose rounds some included canaries are absent."""
+        return {
+            name: view
+            for name, view in self.threat_models.items()
+            if view.num_included_in_rounds is not None
+            and view.num_included_in_rounds < self.num_included
+        }
 
     @property
     def is_sampled(self) -> bool:

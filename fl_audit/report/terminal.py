@@ -12,9 +12,15 @@ from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.arms import arm_lines, arms_as_patterns
 from fl_audit.report.checks import CANARY_STATES, canary_check_words, checks_words
-from fl_audit.report.headline import INDENT, Headline, headline, reason_sentences
+from fl_audit.report.headline import INDENT, Headline, headline
 from fl_audit.report.report import Report, StatisticReport, register_html
-from fl_audit.report.tables import group_rows, refuted_rows, risk_lines
+from fl_audit.report.shown_records import (
+    estimate_by,
+    methods_by_group,
+    refuted_statistics,
+    risk_lines,
+)
+from fl_audit.report.verdict_words import reason_sentences
 from fl_audit.report.words import rounds_done
 from fl_audit.text_table import TextTable
 from fl_audit.verdict import Verdict
@@ -55,7 +61,7 @@ def leading_lines(report: Report, width: int = 100) -> list[str]:
 def brief_lines(report: Report) -> list[str]:
     """The run or scores, the checks and the canary check, in a few lines."""
     if report.run is None:
-        refuted = [f"{name}: {reason}" for name, reason in refuted_rows(report.statistics)]
+        refuted = [f"{name}: {reason}" for name, reason in refuted_statistics(report.statistics)]
         return [_scores_head(report), *_wrapped(refuted), *_checks_of_scores(report)]
     accuracy = f"accuracy {significant(100 * report.run.accuracy)} %"
     return [
@@ -72,7 +78,10 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
             _scores_head(report),
             *_tables(report.statistics, width),
             "",
-            *_wrapped(f"{g.title}: {g.meaning}" for g in group_rows(report.statistics)),
+            *_wrapped(
+                f"{group.title}: {group.meaning}"
+                for group in methods_by_group(report.statistics.values())
+            ),
             *(
                 line
                 for name, statistic in report.statistics.items()
@@ -93,7 +102,7 @@ def summary_lines(report: Report, width: int = 100) -> list[str]:
         *_checks(report, 20),
         *_absences(report),
         *(f"fault of training   {fault.name}: {fault.words}" for fault in report.faults),
-        *(f"{name}: {reason}" for name, reason in refuted_rows(report.statistics)),
+        *(f"{name}: {reason}" for name, reason in refuted_statistics(report.statistics)),
     ]
 
 
@@ -145,7 +154,7 @@ def _notes(name: str, statistic: StatisticReport) -> list[str]:
     texts = [
         *([] if statistic.roc is None else _separation(statistic.roc)),
         *(f"null distribution of the valid bounds: {null}" for null in known),
-        *(f"empirical null: {reason}" for _, reason in refuted_rows({name: statistic})),
+        *(f"empirical null: {reason}" for _, reason in refuted_statistics({name: statistic})),
         *(f"left out: {reason}" for reason in reasons(statistic.left_out)),
     ]
     return ["", *_wrapped(f"{name}: {text}" for text in texts)]
@@ -191,11 +200,9 @@ def _analytical(analytical: Accounting | None) -> list[str]:
 def _absences(report: Report) -> list[str]:
     """A line per threat model in whose rounds some included canaries are absent."""
     return [
-        f"{name}: {num_participants} of {report.num_included} included canaries participated "
-        f"in {_rounds(model.first_round, model.last_round)}"
-        for name, model in report.threat_models.items()
-        if (num_participants := model.num_included_in_rounds) is not None
-        and num_participants < report.num_included
+        f"{name}: {view.num_included_in_rounds} of {report.num_included} included canaries "
+        f"participated in {_rounds(view.first_round, view.last_round)}"
+        for name, view in report.partly_absent().items()
     ]
 
 
@@ -208,9 +215,11 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
     if not statistics:
         return []
     rows: list[tuple[str, ...] | str] = []
-    for group in group_rows(statistics):
+    for group, methods in methods_by_group(statistics.values()).items():
         rows.append(group.title[0].lower() + group.title[1:])
-        rows += [(f"  {row.method}", *row.epsilons) for row in group.rows]
+        for method in methods:
+            epsilons = (estimate_by(statistic, method) for statistic in statistics.values())
+            rows.append((f"  {method}", *epsilons))
     models = [statistic.threat_model for statistic in statistics.values()]
     above = ("threat model", *models) if any(models) else ()
     table = TextTable(("statistic", *statistics), rows, above)

@@ -141,8 +141,9 @@ def _kind_of(canaries: AnyCanaries) -> str:
     return f"canaries that each hold {held} of a client taken out of the population{wrong}"
 
 
-def scores_facts(report: Report, source: ScoreSource) -> dict[str, str]:
+def scores_facts(report: Report) -> dict[str, str]:
     """Known and unknown facts of a folder or file of scores, in sentences."""
+    source = report.source or ScoreSource("scores")
     kind = "canaries" if source.family is None else f"{source.family.capitalize()} canaries"
     model = "" if report.dim is None else f", in a model of d = {report.dim:,} trainable parameters"
     rounds = "" if source.num_rounds is None else f" and {count(source.num_rounds, 'scored round')}"

@@ -16,13 +16,12 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import CanaryCheck
 from fl_audit.checks.canary_check import LESS
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.number_words import count, lower_bound_text, significant
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, claimed_noise
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, PointTests
-from fl_audit.verdict.record import Detectable, Outcome, Verdict
+from fl_audit.verdict.record import Outcome, Verdict
 from fl_audit.verdict.scope import Scope, is_about_sampling
 from fl_audit.verdict.simulation import DecidedCurve, Simulation
 
@@ -313,6 +312,7 @@ NO_SIGNAL = (
 def power_words(
     claim: Claim | CurveClaim, simulation: Simulation, canary_check: CanaryCheck
 ) -> str:
+    """The smallest violation that the canaries would show, in a clause, and what they are."""
     audit, power = simulation.audit, simulation.power
     statistic, lengths = simulation.statistic, ""
     if simulation.knows_rounds:
@@ -327,7 +327,11 @@ def power_words(
     else:
         number = f"{audit.exposure.num_included:,} included canaries"
         found = simulation.detectable(claim)
-        least = curve_detectable_words(claim, found, only=not power.is_enough)
+        least = detectable_words(
+            None if found is None else power.detectable_epsilon,
+            only=not power.is_enough,
+            noise_multiplier=None if found is None else found.noise_multiplier,
+        )
     return (
         f"power of the canaries: {least} {IN_SIMULATIONS}{twice} "
         f"({number}{_scored_by([statistic])}{lengths})"
@@ -483,16 +487,6 @@ def detectable_words(
     if noise_multiplier is not None:
         violation = f"a noise multiplier of {significant(noise_multiplier)} or less"
     return f"audits like this notice {'only ' if only else ''}{violation}"
-
-
-def curve_detectable_words(
-    claim: CurveClaim, detectable: Detectable | None, *, only: bool = False
-) -> str:
-    """The same clause for a claimed curve."""
-    if detectable is None:
-        return detectable_words(None)
-    epsilon, noise = epsilon_of_mu(detectable.mu, claim.delta), detectable.noise_multiplier
-    return detectable_words(epsilon, only=only, noise_multiplier=noise)
 
 
 def _claimed_noise_words(claim: CurveClaim) -> str:

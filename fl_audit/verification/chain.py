@@ -35,6 +35,9 @@ def verify_chain(
     if not folder.chain.exists() and isinstance(folder, RunFolder):
         verified.add(folder.chain, "is missing: every run has one")
         return None
+    if not folder.chain.exists() and any(path.exists() for path in folder.of_scorer()):
+        verified.add(folder.chain, "is missing: `RoundScorer` wrote the folder, and writes one")
+        return None
     if not folder.chain.exists():
         verified.note(
             "no chain: another system wrote the folder, so that rounds which were changed, dropped "

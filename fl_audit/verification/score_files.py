@@ -73,6 +73,28 @@ def compare_scores(
     return derived
 
 
+def compare_vectors(
+    path: Path, derived: Mapping[str, ComparedVectors], verified: Verified
+) -> dict[str, ComparedVectors]:
+    """Compares recorded nulls with those from logs, and returns the latter where they differ."""
+    recorded: dict[str, ComparedVectors] = {}
+    with verified.reading(path):
+        recorded = dict(read_compared_vectors(path))
+        for name in sorted({*derived, *recorded}):
+            if name not in derived:
+                verified.not_made_again.append(f"{path.name}: {name}")
+            elif name not in recorded or not _are_alike(recorded[name], derived[name]):
+                verified.add(path, f"`statistics.{name}` is not what the logs give")
+                recorded[name] = derived[name]
+    return recorded
+
+
+def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:
+    """Whether both are equal except for last digits, as on another processor."""
+    unequal = differences(msgspec.to_builtins(recorded), msgspec.to_builtins(derived))
+    return all(difference.kind == "last digits" for difference in unequal)
+
+
 @dataclass(frozen=True, eq=False)
 class Derived:
     """A statistic's scores from logs or models.
@@ -230,18 +252,8 @@ class RunScores:
         self, derived: Mapping[str, Derived], verified: Verified
     ) -> Mapping[str, ComparedVectors]:
         """The nulls of vectors: recomputed if possible, else as recorded."""
-        path = self.folder.compared_vectors
         made = {name: one.compared for name, one in derived.items() if one.compared is not None}
-        recorded: dict[str, ComparedVectors] = {}
-        with verified.reading(path):
-            recorded = dict(read_compared_vectors(path))
-            for name in sorted({*made, *recorded}):
-                if name not in made:
-                    verified.not_made_again.append(f"{path.name}: {name}")
-                elif name not in recorded or not _are_alike(recorded[name], made[name]):
-                    verified.add(path, f"`statistics.{name}` is not what the logs give")
-                    recorded[name] = made[name]
-        return recorded
+        return compare_vectors(self.folder.compared_vectors, made, verified)
 
     def _context(self, vectors: CanaryFamily, **known: Any) -> AttackContext:
         return AttackContext(
@@ -372,9 +384,3 @@ class RunScores:
             if not (errors <= self.rounding * max(1.0, norm)).all(axis=1).any():
                 what = "has a sum of directions that is of no canary's logged rounds"
                 verified.add(self.folder.kept_directions, what)
-
-
-def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:
-    """Whether both are equal except for last digits, as on another processor."""
-    unequal = differences(msgspec.to_builtins(recorded), msgspec.to_builtins(derived))
-    return all(difference.kind == "last digits" for difference in unequal)

@@ -13,7 +13,7 @@ from fl_audit.verification.chain import verify_chain
 from fl_audit.verification.committed_run import verify_commitment
 from fl_audit.verification.findings import Verified
 from fl_audit.verification.run import verify_run
-from fl_audit.verification.score_files import compare_scores
+from fl_audit.verification.score_files import compare_scores, compare_vectors
 
 NOT_SHOWN = (
     "not shown: that rounds, losses, accuracies and a replay are those of a training on these "
@@ -111,11 +111,13 @@ def _verify_log(
             verified.note(
                 f"{folder.canaries.name}: {words}: another system decided who participates"
             )
+    written = sorted(folder.path.glob("scores_*.csv"))
     if log.is_empty:
         verified.note("the folder shows no round")
-        return
-    if chain is not None and not chain.is_scored:
+    elif chain is not None and not chain.is_scored:
         verified.note("rounds were logged after the last scores, which are not compared")
+    if log.is_empty or (chain is not None and not chain.is_scored):
+        verified.not_made_again.extend(path.name for path in written)
         return
     with verified.reading(folder.round_cosines):
         scored = score_log(log)
@@ -124,6 +126,9 @@ def _verify_log(
             with verified.reading(path):
                 if path.exists():
                     compare_scores(path, derived, verified)
-        names = {folder.scores(name).name for name in scored.scores}
-        left = [p.name for p in sorted(folder.path.glob("scores_*.csv")) if p.name not in names]
-        verified.not_made_again.extend(left)
+                elif chain is not None:
+                    verified.add(path, "is missing: the log gives these scores")
+        if chain is not None:
+            compare_vectors(folder.compared_vectors, scored.compared, verified)
+        made = {folder.scores(name) for name in scored.scores}
+        verified.not_made_again.extend(path.name for path in written if path not in made)

@@ -35,6 +35,7 @@ OTHER_COINS = [
     {"inclusion": "pairs"},
 ]
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+MANY_AND_FEW = (1000, 100, 1000, 100, 1000)
 
 
 def limit(runs: int) -> float:
@@ -106,8 +107,7 @@ def test_bounds_that_need_no_coins_cover_under_fixed_halves_and_prove_something(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_canaries", [100, 1000])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(("epsilon", "num_canaries"), zip(EPSILONS, MANY_AND_FEW, strict=True))
 def test_bounds_that_need_no_coins_cover_every_mechanism_under_fixed_halves(epsilon, num_canaries):
     gaussians = [gaussian(epsilon, delta=1e-5, dim=dim) for dim in (None, 10**6)]
     for mechanism in (
@@ -147,8 +147,7 @@ def test_valid_bounds_cover_every_mechanism_by_other_coins(coins, epsilon):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_canaries", [100, 1000])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(("epsilon", "num_canaries"), zip(EPSILONS, MANY_AND_FEW, strict=True))
 def test_valid_bounds_cover_every_mechanism(epsilon, num_canaries):
     for mechanism in (
         randomised_response(epsilon),
@@ -162,8 +161,7 @@ def test_valid_bounds_cover_every_mechanism(epsilon, num_canaries):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_canaries", [100, 1000])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(("epsilon", "num_canaries"), zip(EPSILONS, MANY_AND_FEW, strict=True))
 def test_bounds_for_gaussian_mechanisms_cover_them(epsilon, num_canaries):
     for dim in (None, 10**6):
         check(gaussian(epsilon, 1e-5, dim), FOR_GAUSSIANS, num_canaries, runs=500)

@@ -7,9 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from fl_audit import load_config, planning
+from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.cli import main
+from fl_audit.planning.planned_power import PlannedEfficiency
 from fl_audit.planning.planned_run import plan_run
-from fl_audit.planning.text import head_lines
+from fl_audit.planning.prediction import Interval, StatisticPrediction
+from fl_audit.planning.text import bound_lines, head_lines
+from fl_audit.report.headline import ESTIMATE
 from fl_audit.tasks.facts import load_task_facts
 
 CONFIG = """
@@ -94,12 +98,29 @@ def test_prints_tables_behind_a_short_answer(config, capsys, monkeypatch):
     assert starts[-5:] == ["lower", "estimate", "claim", "costs", "for"]
 
 
-def test_cohorts_that_a_run_draws_from_a_secret_are_said_to_be_the_seeds(config):
-    sampled = load_config(
-        Path(config), ['participation={kind="bernoulli",rounds=6,clients_per_round=10}']
-    )
-    run = plan_run(sampled, load_task_facts(sampled.task, sampled.seed))
-    assert "a run draws its own from a secret" in " ".join(head_lines(SimpleNamespace(run=run)))
+@pytest.fixture
+def sampled(config):
+    """A planned run of sampled clients."""
+    change = 'participation={kind="bernoulli",rounds=6,clients_per_round=10}'
+    changed = load_config(Path(config), [change])
+    return plan_run(changed, load_task_facts(changed.task, changed.seed))
+
+
+def test_cohorts_that_a_run_draws_from_a_secret_are_said_to_be_the_seeds(sampled):
+    head = " ".join(head_lines(SimpleNamespace(run=sampled)))
+    assert "a run draws its own from a secret" in head
+
+
+@pytest.mark.parametrize(
+    ("median", "words"),
+    [(19.0, "a mean over canaries in 0 to 2 rounds"), (10.0, "estimate none: canaries differ")],
+)
+def test_the_estimate_of_unlike_canaries_is_said_to_be_a_mean_or_left_out(sampled, median, words):
+    fit = Interval(median, median - 1, median + 2)
+    epsilons = {"threshold_valid": Interval(20.0, 18.0, 22.0), ESTIMATE: fit}
+    found = StatisticPrediction(OWN_ROUNDS, epsilons), PlannedEfficiency("own_rounds", *5 * [None])
+    plan = SimpleNamespace(run=sampled, of_strongest=lambda: found)
+    assert words in " ".join(" ".join(bound_lines(plan)).split())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from fl_audit.accounting import Guarantees
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.headline import headline
 from fl_audit.report.report import Efficiency, SeenByAttacker
-from fl_audit.report.tables import group_rows
+from fl_audit.report.shown_records import methods_by_group
 from tests.report import made_reports
 from tests.report.conftest import NO_NOISE
 from tests.report.made_reports import (
@@ -134,7 +134,9 @@ def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, chan
         *("final", "final_and_initial", "all_iterates"),
     ]
     assert [line.split()[0] for line in rows] == [
-        row.method for group in group_rows(report.statistics) for row in group.rows
+        method
+        for methods in methods_by_group(report.statistics.values()).values()
+        for method in methods
     ]
     assert len({len(line) for line in [table[0], *rows]}) == 1
     assert table[0].split() == ["statistic", *SUMMARISED]

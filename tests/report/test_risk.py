@@ -10,7 +10,14 @@ from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.report import report_from_json, report_to_json, summary_lines
 from fl_audit.report.report import Efficiency
-from fl_audit.report.tables import attacker_risks, risk_lines
+from fl_audit.report.shown_records import (
+    attacker_risks,
+    most_detected,
+    mu_words,
+    profile_words,
+    rho_words,
+    risk_lines,
+)
 from tests.accounting.releases import release
 from tests.report.made_reports import analytical, report, statistic
 
@@ -39,24 +46,25 @@ def made_report(sampling, noise=0.3, **facts):
 
 def test_each_attacker_stands_beside_what_such_an_attack_found():
     known, hidden = attacker_risks(made_report(7, canary=OneRoundPerBlock(1, ((100, 1),))))
-    assert [row.party for row in known.curves] == ["Real client", "Included canary"]
-    assert [(row.mu, row.rho) for row in known.curves] == [("8.82", "38.9"), ("3.34", "5.56")]
-    assert hidden.curves[1].mu == "3.34, or 2.57 except with probability 10⁻⁴"
+    parties = {party: (mu_words(full), rho_words(full)) for party, full in known.parties.items()}
+    assert parties == {"Real client": ("8.82", "38.9"), "Included canary": ("3.34", "5.56")}
+    assert mu_words(hidden.curves.canary) == "3.34, or 2.57 except with probability 10⁻⁴"
     assert known.attack != hidden.attack
-    first = known.risks[0]
-    assert (first.false_alarms, first.canary) == ("0.1 %", "≤ 59.7 %")
-    assert first.rate_found == "too few excluded (9) to tell"
-    assert hidden.risks[0].canary == "≤ 17.7 %"
+    rate = known.rates[0]
+    assert (rate, most_detected(known.curves.canary, rate)) == (0.001, "≤ 59.7 %")
+    assert known.found(rate) == "too few excluded (9) to tell"
+    assert most_detected(hidden.curves.canary, rate) == "≤ 17.7 %"
 
 
 @pytest.mark.parametrize("facts", [{"distribution": "skellam"}, {"noise": 0.0}])
 def test_without_a_guarantee_the_reason_is_said_and_no_risk(facts):
     (both,) = attacker_risks(made_report(1, **facts))
-    assert both.curves[0].mu == both.curves[0].rho == "none known"
-    assert both.risks == ()
-    assert len(both.curves[0].profile) > 10
+    (full,) = both.parties.values()
+    assert mu_words(full) == rho_words(full) == "none known"
+    assert both.rates == []
+    assert len(profile_words(full)) > 10
     line = risk_lines(made_report(1, **facts))[-1]
-    assert line == f"  client or canary: none ({both.curves[0].profile})"
+    assert line == f"  client or canary: none ({profile_words(full)})"
 
 
 def test_the_page_and_the_json_of_a_run_have_them(reported):

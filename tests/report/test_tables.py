@@ -1,4 +1,4 @@
-"""Rows of the report's tables."""
+"""What the report's tables show of its records."""
 
 import math
 
@@ -6,8 +6,15 @@ import pytest
 
 from fl_audit.accounting import Guarantees
 from fl_audit.estimators import AndersonDarling
-from fl_audit.report.report import Efficiency, NormalityTests
-from fl_audit.report.tables import accounting_rows, group_rows, noise_rows, normality_rows
+from fl_audit.report.report import Efficiency
+from fl_audit.report.shown_records import (
+    accounted_parties,
+    estimate_by,
+    method_notes,
+    methods_by_group,
+    normality_words,
+    upper_bound_rows,
+)
 from tests.report.made_reports import analytical, estimate, guarantee, report, statistic
 
 NAMES = ("final", "final_minus_initial", "max", "sum")
@@ -24,28 +31,25 @@ def statistics(**estimates):
 
 
 def test_a_row_per_method_with_a_number_per_statistic():
-    groups = group_rows(
-        statistics(
-            final=[estimate("m", "lower_bound", 0.5), estimate("e", "estimate", math.inf)],
-            max=[estimate("m", "lower_bound", math.inf)],
-            sum=[estimate("m", "lower_bound", 12.3456, guarantee="other")],
-        )
+    made = statistics(
+        final=[estimate("m", "lower_bound", 0.5), estimate("e", "estimate", math.inf)],
+        max=[estimate("m", "lower_bound", math.inf)],
+        sum=[estimate("m", "lower_bound", 12.3456, guarantee="other")],
     )
-    assert [group.title for group in groups] == [
-        "Lower bounds as published, not valid after selection",
-        "Estimates and intervals",
-    ]
-    rows = [row for group in groups for row in group.rows]
-    assert [row.method for row in rows] == ["m", "e"]
-    assert rows[0].epsilons == ("≥ 0.500", "–", "≥ ∞", "≥ 12.3")
-    assert rows[1].epsilons == ("∞", "–", "–", "–")
-    assert [(note.label, note.text) for note in rows[0].notes] == [
-        ("Guarantee (Final model, Largest round)", "g."),
-        ("Guarantee (Sum of rounds)", "other."),
-        ("Assumes (Final model, Largest round, Sum of rounds)", "a."),
-        ("Source (Final model, Largest round, Sum of rounds)", "s."),
-        ("Left out (Final − initial)", "needs at least 2 included scores."),
-    ]
+    groups = methods_by_group(made.values())
+    assert {group.title: methods for group, methods in groups.items()} == {
+        "Lower bounds as published, not valid after selection": ("m",),
+        "Estimates and intervals": ("e",),
+    }
+    rows = [[estimate_by(one, method) for one in made.values()] for method in ("m", "e")]
+    assert rows == [["≥ 0.500", "–", "≥ ∞", "≥ 12.3"], ["∞", "–", "–", "–"]]
+    assert method_notes(made, "m") == {
+        "Guarantee (Final model, Largest round)": "g.",
+        "Guarantee (Sum of rounds)": "other.",
+        "Assumes (Final model, Largest round, Sum of rounds)": "a.",
+        "Source (Final model, Largest round, Sum of rounds)": "s.",
+        "Left out (Final − initial)": "needs at least 2 included scores.",
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,10 +57,7 @@ def test_a_row_per_method_with_a_number_per_statistic():
     [(0.3, "may be Gaussian"), (0.9, "in doubt (15 %)"), (1.2, "not Gaussian (1 %)")],
 )
 def test_anderson_darling_is_read_at_15_and_1_percent(value, reading):
-    test = AndersonDarling(value, {0.15: 0.574, 0.01: 1.088})
-    found = statistic(num_included=9, anderson_darling=NormalityTests(test, None))
-    (row,) = normality_rows({"final": found})
-    assert (*row[:3], row[-1]) == ("Final model", "included", "9", reading)
+    assert normality_words(AndersonDarling(value, {0.15: 0.574, 0.01: 1.088})) == reading
 
 
 def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
@@ -76,10 +77,9 @@ def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
         attackers=attackers,
         efficiency=efficiency,
     )
-    canary, client = noise_rows(made)
+    canary, client = upper_bound_rows(made)
     assert canary[1:] == ("≤ 10.0", "≤ 15.0")
     assert client[1:] == ("≤ 40.0", "≤ 40.0")
-    rows = accounting_rows(made)
-    assert [row[0] for row in rows][2:] == [
+    assert [*accounted_parties(made)][2:] == [
         "Included canary, attacker who does not know the participation schedule"
     ]

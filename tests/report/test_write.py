@@ -132,7 +132,8 @@ class Shown(HTMLParser):
 
 
 def test_the_answer_is_there_before_anything_is_unfolded(reported):
-    shown = Shown(reported.html)
+    # A telephone shows the narrow picture instead of the wide one.
+    shown = Shown(re.sub(r'(?s)<div class="narrow">.*?</div>', "", reported.html))
     text = " ".join(shown.words)
     assert len(shown.words) < 450
     assert "No claim was stated, so this tests whether the scores fit the configured noise" in text

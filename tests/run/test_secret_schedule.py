@@ -24,6 +24,7 @@ from fl_audit.formats.participation_files import (
     read_secret,
     write_secret,
 )
+from fl_audit.formats.round_chain import digest_of
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import assembled_run, read_finished_run, read_scores_of
@@ -107,6 +108,9 @@ def test_a_run_keeps_its_secret_to_one_file(tmp_path):
     words = [f"{secret:064x}".encode(), str(secret).encode()]
     rows = [row.split(",")[2] for row in folder.canaries.read_text().splitlines()[1:]]
     words += [row.encode() for row in rows if row.count(" ") > 3]
+    # Whoever knows all but one canary's rounds could try these against a digest.
+    of_rounds = (folder.canaries, folder.scores("own_rounds"))
+    words += [digest_of(path).encode() for path in of_rounds if path.exists()]
     for path in folder.path.rglob("*"):
         if path.is_file() and mode(path) & 0o077:
             found = [word for word in words if word in path.read_bytes()]

@@ -142,6 +142,15 @@ def test_a_point_that_few_canaries_do_not_decide_is_answered_by_its_curve_first(
     assert "claim the curve" not in sampled.reason
 
 
+def test_canaries_of_few_rounds_are_asked_for_as_many_as_a_client_may_have():
+    claim, setup = GaussianClaim(2.0, DELTA), SETUPS["one to ten rounds"]
+    setup = dataclasses.replace(setup, noise=noise_of(setup, claim.epsilon), length=0.8)
+    verdict = verdict_on(claim, audited(setup, 3, stated=setup.noise))
+    assert (verdict.outcome, verdict.canaries_needed) == ("inconclusive", None)
+    last = verdict.reason.splitlines()[-1]
+    assert last.startswith("Next: let canaries participate as often as a client may")
+
+
 # Canaries, and lengths.
 
 

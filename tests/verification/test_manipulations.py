@@ -13,8 +13,9 @@ from fl_audit import load_config, start_run
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.config.commitment import tries_of
-from fl_audit.formats.folders import LogFolder, RunFolder
+from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.participation_files import Participation, write_participation
+from fl_audit.formats.round_chain import Logged
 from fl_audit.release_sheet.compare_sheets import verify_sheet
 from fl_audit.verification import Verified, verify_folder
 from fl_audit.verification.chain import verify_chain
@@ -27,7 +28,7 @@ from tests.verification.manipulations import (
     manipulated,
     verified,
 )
-from tests.verification.toy_runs import edit_json, edit_lines
+from tests.verification.toy_runs import edit_json, edit_lines, relink, reseal
 
 
 @pytest.fixture(scope="module")
@@ -175,21 +176,67 @@ def test_an_edited_sheet_is_found(committed, tmp_path, capsys, name):
 # Logs.
 
 
-@pytest.mark.parametrize("name", ["participation.json", "noise_correlation.json"])
-def test_what_describes_a_log_and_appears_later_is_found(tmp_path, name):
+@pytest.fixture
+def log(tmp_path):
+    """The folder of a finished log of `RoundScorer`."""
     pool = CanaryPool(seed=3, count=20, dim=200)
     scorer = RoundScorer.create(tmp_path / "log", pool, 3, [[1 + j % 3] for j in range(20)])
     for number in (1, 2, 3):
         scorer.score_round(number, np.random.default_rng(number).normal(size=200))
     scorer.finish()
-    folder = LogFolder(tmp_path / "log")
-    assert verify_folder(folder.path).held
+    assert verify_folder(scorer.folder.path).held
+    return scorer.folder
+
+
+@pytest.mark.parametrize("name", ["participation.json", "noise_correlation.json"])
+def test_what_describes_a_log_and_appears_later_is_found(log, name):
     if name == "participation.json":
-        write_participation(folder.participation, Participation("none", client_rounds=1))
+        write_participation(log.participation, Participation("none", client_rounds=1))
     else:
-        folder.noise_correlation.write_text("{}")
-    found = [str(one) for one in verify_folder(folder.path).findings]
+        log.noise_correlation.write_text("{}")
+    found = [str(one) for one in verify_folder(log.path).findings]
     assert f"{name}: was added later: the chain does not list it" in found
+
+
+def _last_round_again(lines):
+    return [*lines, next(line for line in reversed(lines) if isinstance(line, Logged))]
+
+
+OF_LOG = {
+    "chain_gone": (lambda path: (path / "chain.jsonl").unlink(), "chain.jsonl: is missing"),
+    "null_wider": (
+        lambda path: edit_json(
+            path / "concentrations.json", "statistics", "sum", "scale", value=lambda _: 3.0
+        ),
+        "concentrations.json: `statistics.sum` is not what the logs give",
+    ),
+    "null_gone": (
+        lambda path: (path / "concentrations.json").unlink(),
+        "concentrations.json: `statistics.max` is not what the logs give",
+    ),
+    "scores_gone": (
+        lambda path: (path / "scores_own_rounds.csv").unlink(),
+        "scores_own_rounds.csv: is missing: the log gives these scores",
+    ),
+    "scores_older_than_rounds": (
+        lambda path: relink(path, _last_round_again),
+        "scores_max.csv, scores_own_rounds.csv, scores_sum.csv",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_LOG)
+def test_a_manipulation_of_a_log_with_new_links_is_found(log, name):
+    change, words = OF_LOG[name]
+    change(log.path)
+    if log.chain.exists():
+        reseal(log.path)
+    outcome = verify_folder(log.path)
+    if name == "scores_older_than_rounds":
+        assert outcome.outcome == "partly"
+        assert ", ".join(outcome.not_made_again) == words
+    else:
+        assert any(str(one).startswith(words) for one in outcome.findings), outcome.findings
 
 
 # A second try.

@@ -1,0 +1,155 @@
+"""A verdict in the words of a page: what it means, why it was reached, and how."""
+
+from fl_audit.attacks.threat_models import title_of
+from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.report.report import Report
+from fl_audit.verdict import Claim, Verdict
+from fl_audit.verdict.accounting_basis import MARGIN
+from fl_audit.verdict.power import ENOUGH_POWER
+from fl_audit.verdict.record import AgainstAttacker, AsCurve, Outcome
+from fl_audit.verdict.sentences import (
+    IN_SIMULATIONS,
+    NEXT,
+    detectable_words,
+    tested_unstated,
+    whole,
+)
+
+_MEANINGS = {
+    "contradicted": (
+        "Either the claim is false for this run, or an assumption below is, or this is one of the "
+        "errors that the confidence level allows."
+    ),
+    "consistent": "This does not prove the upper bound: another attack may find more.",
+    "inconclusive": "The scores neither contradict nor support the claim.",
+}
+
+
+def meaning_of_verdict(report: Report, verdict: Verdict) -> str:
+    """What the outcome means, and what it does not mean."""
+    checks = report.checks
+    if checks is not None and checks.passed is False and verdict.outcome is Outcome.INCONCLUSIVE:
+        return "The claim was not tested, because the mechanism is wrong."
+    return _MEANINGS[verdict.outcome]
+
+
+_BOUND_FOR_CLIENTS = (
+    "A canary is such a client and participates no more often, so a bound for the canary counts."
+)
+_BOUND_FOR_CLIENTS_LIKE_IT = (
+    "How often clients participate is not known here: a bound for a canary counts for clients "
+    "that participate as often as canaries did; a claim about more rounds was not tested."
+)
+
+
+def reason_sentences(verdict: Verdict) -> list[str]:
+    return [whole(line) for line in verdict.reason.splitlines()]
+
+
+def unstated(verdict: Verdict) -> str:
+    """What was tested if no claim was stated, in a sentence; else empty."""
+    return whole(tested_unstated(verdict.claim, verdict.confidence) or "")
+
+
+def reasons(verdict: Verdict) -> list[str]:
+    """Why the outcome was reached, in sentences, without `unstated` and the next steps."""
+    lines = (line for line in reason_sentences(verdict) if not line.startswith(NEXT))
+    return [line for line in lines if line != unstated(verdict)]
+
+
+def next_steps(verdict: Verdict) -> str:
+    return " ".join(line for line in reason_sentences(verdict) if line.startswith(NEXT))
+
+
+def against_words(attacker: AgainstAttacker) -> str:
+    """The result of a curve's tests against one attacker."""
+    if not attacker.is_contradicted:
+        return "not contradicted"
+    return f"contradicted (p ≤ {significant(attacker.p_value, 2)})"
+
+
+def verdict_facts(report: Report, verdict: Verdict) -> dict[str, str]:
+    """How the outcome was reached, by topic."""
+    return {
+        "Claim": _claim(verdict, report),
+        "Accounting": _accounting(verdict, report),
+        "Tests": _looks(verdict),
+        **_evidence(verdict),
+    }
+
+
+def _claim(verdict: Verdict, report: Report) -> str:
+    claim = f"for a {verdict.claim.whom}, added or removed, or zeroed out (it sends nothing)."
+    if verdict.p_value is None or verdict.claim.whom == "canary":
+        return claim
+    return f"{claim} {_BOUND_FOR_CLIENTS_LIKE_IT if report.run is None else _BOUND_FOR_CLIENTS}"
+
+
+def _accounting(verdict: Verdict, report: Report) -> str:
+    """The accounted epsilon of the claim's party, compared with the claim."""
+    accounting, whom = report.analytical, verdict.claim.whom
+    epsilon = (
+        None
+        if accounting is None
+        else (accounting.canary if whom == "canary" else accounting.client).epsilon
+    )
+    if epsilon is None:
+        return "not known for this run"
+    noise = "as the log states" if report.is_stated_by_log else "as configured"
+    given = f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the noise {noise}"
+    if verdict.basis == "accounting":
+        return f"{given}; the claim is contradicted by accounting"
+    if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
+        return f"{given}, which is above the claim and so does not confirm it"
+    return f"{given}, which is not above the claim"
+
+
+def _looks(verdict: Verdict) -> str:
+    num, confidence = verdict.num_tests, verdict.confidence
+    if not isinstance(verdict.claim, Claim):
+        return f"{count(num, 'test')} of the curve, at {100 * confidence:g} % confidence together"
+    each = f"{count(num, 'lower bound')}, valid for any mechanism"
+    if num == 1:
+        return f"{each}, at {100 * confidence:g} %"
+    corrected = 1 - (1 - confidence) / num
+    return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
+
+
+def _as_curve(curve: AsCurve) -> str:
+    """Verdict if the claim had been a Gaussian curve."""
+    outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
+    return (
+        f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "
+        f"(p ≤ {significant(curve.p_value, 2)}); to claim the curve itself, state μ"
+    )
+
+
+def _p_value(verdict: Verdict) -> str:
+    """The p-value, to be followed by its method."""
+    return "" if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}, "
+
+
+def _evidence(verdict: Verdict) -> dict[str, str]:
+    """The evidence of the outcome: bound or p-value, its assumption, and the power."""
+    if verdict.basis == "accounting":
+        return {"Assumption": verdict.assumes or ""}
+    facts: dict[str, str] = {}
+    if verdict.statistic is not None and verdict.assumes is not None:
+        by = f"by {verdict.method} on “{title_of(verdict.statistic)}”"
+        if isinstance(verdict.claim, Claim):
+            facts["Largest bound"] = f"ε ≥ {epsilon_text(verdict.epsilon_lower)} {by}"
+        else:
+            facts["Smallest p-value"] = f"{_p_value(verdict)}{by}"
+        facts["Assumption"] = verdict.assumes
+    if verdict.p_value is not None and "Smallest p-value" not in facts:
+        facts["p-value"] = _p_value(verdict).rstrip(", ")
+    if verdict.as_curve is not None:
+        facts["As a curve"] = _as_curve(verdict.as_curve)
+    if verdict.power is not None:
+        facts["Power"] = (
+            f"{detectable_words(verdict.detectable_epsilon)} {IN_SIMULATIONS}; "
+            f"twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
+            f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
+            f"{100 * ENOUGH_POWER:g} %"
+        )
+    return facts
