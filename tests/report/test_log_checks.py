@@ -230,5 +230,5 @@ def test_a_damaged_file_is_named(tmp_path):
     rows[1, 0] = 1
     np.save(folder.round_mechanism, rows)
     folder.variables.write_text('{"sizes": [2000], "frozen": [1]}')
-    with pytest.raises(InputError, match=r"variables\.json: frozen must be numbers of some"):
+    with pytest.raises(InputError, match=r"variables\.json: frozen must list some variables"):
         folder_checks(AuditedFolder(folder.path))
