@@ -341,7 +341,8 @@ def epsilon_bars(bars: EpsilonBars, *, is_wide: bool) -> Markup:
             _draw_bar(axes, axis, answer, 1 - y)
             if claimed is not None:
                 place, label = axis.place(claimed), f"claimed: ε ≤ {claimed:.4g}"
-                axes.vlines(place, 0.72 - y, 1.28 - y, INK, (0, (3, 3)), label, lw=1.0)
+                bottom, top, dashes = 0.72 - y, 1.28 - y, (0, (3, 3))
+                axes.vlines(place, bottom, top, colors=INK, ls=dashes, label=label, lw=1.0)
         handles, labels = axes.get_legend_handles_labels()
         legend = dict(zip(labels, handles, strict=True))  # one entry for all bars
         axes.legend(
@@ -394,7 +395,7 @@ def _draw_bar(axes: Axes, axis: LogAxis, answer: Headline, y: float) -> None:
     is_broken, is_open = (least or 0.0) > most, math.isinf(most)
     colour, alpha = (RED, 0.5) if is_broken else (BLUE, 0.12 if is_open else 0.25)
     axes.barh(y, end - start, 0.3, start, color=colour, alpha=alpha, lw=0)
-    bound = {"marker": "|", "ls": "", "ms": 15, "zorder": 3}
+    bound: dict[str, Any] = {"marker": "|", "ls": "", "ms": 15, "zorder": 3}
     if least is not None:
         axes.plot(start, y, color=BLUE, mew=3, label="lower bound", **bound)
     if not is_open:

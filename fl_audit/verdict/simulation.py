@@ -98,13 +98,16 @@ def simulate(
         statistics = own  # no other tested statistic is more powerful
     audits = [_simulation(claim, simulated, statistic, seen) for statistic in statistics]
     simulations = [audit for audit in audits if audit is not None]
+    if not simulations:
+        return None
 
     def merit(simulation: Simulation) -> tuple[float, float, bool, bool]:
         power = simulation.power
         is_open, knows_rounds = power.hidden is None, simulation.knows_rounds
         return power.detectable_factor or 0.0, power.power, is_open, knows_rounds
 
-    return max(simulations, key=merit, default=None)
+    strongest: Simulation = max(simulations, key=merit)
+    return strongest
 
 
 def _simulation(

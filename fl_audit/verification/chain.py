@@ -32,17 +32,16 @@ def verify_chain(
 
     `link` is its last link as known to the verifier, if any: a rewritten folder has another one.
     """
-    if not folder.chain.exists() and isinstance(folder, RunFolder):
-        verified.add(folder.chain, "is missing: every run has one")
-        return None
-    if not folder.chain.exists() and any(path.exists() for path in folder.of_scorer()):
-        verified.add(folder.chain, "is missing: `RoundScorer` wrote the folder, and writes one")
-        return None
     if not folder.chain.exists():
-        verified.note(
-            "no chain: another system wrote the folder, so that rounds which were changed, dropped "
-            "or repeated show only where numbers do not fit"
-        )
+        if isinstance(folder, RunFolder):
+            verified.add(folder.chain, "is missing: every run has one")
+        elif any(path.exists() for path in folder.of_scorer()):
+            verified.add(folder.chain, "is missing: `RoundScorer` wrote the folder, and writes one")
+        else:
+            verified.note(
+                "no chain: another system wrote the folder, so that rounds which were changed, "
+                "dropped or repeated show only where numbers do not fit"
+            )
         return None
     chain = None
     with verified.reading(folder.chain):
