@@ -390,6 +390,7 @@ def _write_numbers(
 
 
 def _draw_bar(axes: Axes, axis: LogAxis, answer: Headline, y: float) -> None:
+    """The gap between the bounds, their marks, and the estimate with its interval."""
     least, most = answer.lower_bound_epsilon(), answer.most()
     start, end = axis.place(least or 0.0), axis.place(most)
     is_broken, is_open = (least or 0.0) > most, math.isinf(most)
