@@ -101,14 +101,14 @@ class ScoredStrategy:
         return getattr(self.strategy, name)
 
     def start(self, grid: Any, initial_arrays: Any, *args: Any, **kwargs: Any) -> Any:
-        """Runs the wrapped strategy's rounds, then writes the scores; arguments are passed on."""
+        """Runs the wrapped strategy, then writes claim and scores; arguments are passed on."""
         with self._harmless("the initial model"):
             self._keep_initial(initial_arrays)
         result = type(self.strategy).start(self, grid, initial_arrays, *args, **kwargs)
-        with self._harmless("the score files"):
-            self._finish(result.arrays if len(result.arrays) else initial_arrays)
         with self._harmless("the claim of privacy_spent"):
             self._write_claim()
+        with self._harmless("the score files"):  # last: their line in the chain covers the claim
+            self._finish(result.arrays if len(result.arrays) else initial_arrays)
         return result
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:

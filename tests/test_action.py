@@ -10,6 +10,7 @@ from textwrap import dedent
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.formats.round_chain import read_chain
 
 ROOT = Path(__file__).parent.parent
 ACTION = (ROOT / "action.yml").read_text(encoding="utf-8")
@@ -64,9 +65,12 @@ def test_a_contradicted_claim_fails_the_step(runner):
     assert audit(runner, path=log, options=required).returncode == 4
 
 
-def test_verify_needs_no_option(runner):
-    verified = audit(runner, command="verify", path=str(runner / "my log"))
-    assert verified.returncode == 0, verified.stdout
+def test_verify_of_a_log_needs_the_last_link(runner):
+    log = runner / "my log"
+    link = read_chain(log / "chain.jsonl").lines[-1].link
+    for options, status in (("", 5), (f"--link {link}", 0)):
+        verified = audit(runner, command="verify", path=str(log), options=options)
+        assert verified.returncode == status, verified.stdout
 
 
 def test_it_installs_the_package_beside_it(tmp_path):

@@ -13,6 +13,7 @@ from fl_audit.cli import main
 from fl_audit.commands.estimate import read_profile
 from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
+from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.background import background_of_log
 from fl_audit.report.checks import folder_canary_check, folder_checks
@@ -94,7 +95,8 @@ def test_rounds_are_scored_and_the_scores_are_there_at_the_end(tmp_path, skipped
     # All included canaries at once, each about 1 / sqrt(20) of their mean; others are noise.
     assert found.score[found.included].mean() > 0.15
     assert abs(found.score[~found.included].mean()) < 0.08
-    verified = verify_folder(scorer.folder.path)
+    link = read_chain(scorer.folder.chain).lines[-1].link
+    verified = verify_folder(scorer.folder.path, link=link)
     # A log keeps no model, so that the chain alone covers the scores with it.
     assert verified.outcome == "partly"
     assert verified.not_made_again == ["scores_final.csv", "scores_final_minus_initial.csv"]
@@ -332,6 +334,7 @@ def test_what_privacy_spent_says_is_the_claim(tmp_path, capsys):
         scorer = RoundScorer.create(tmp_path / name, POOL, 3)
         ScoredStrategy(strategy, scorer).start(grid, record([np.zeros(s) for s in SHAPES]))
         assert len(read_profile(scorer.folder.claim)) == points
+        assert verify_folder(scorer.folder.path).findings == []
         status = main(["estimate", str(scorer.folder.path), "--delta", "1e-3"])
         assert status == 3, capsys.readouterr().err  # without noise
         assert "CONTRADICTED" in capsys.readouterr().out

@@ -129,7 +129,7 @@ def test_an_aggregator_is_audited(tmp_path, shrunk, state, outcome):
         Claim(7.6, 1e-3), tests, canary_check=canary_check, background=background
     )
     assert str(verdict.outcome) == outcome
-    assert verify_folder(folder.path).held
+    assert verify_folder(folder.path).findings == []
 
 
 def test_a_job_has_every_argument(tmp_path):

@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--link",
         metavar="SHA256",
-        help="the last link of the chain, as `run` printed it; a different link is a finding",
+        help="the last link of the chain, as `run` (of logs: `verify`) printed it after training",
     )
     parser.add_argument(
         "--sheet",

@@ -247,6 +247,13 @@ class LogFolder(ScoredFolder):
     faults = _In("faults.txt")
     """Errors of the audit during training, a line each; may be missing."""
 
+    def stated(self) -> list[Path]:
+        """What a training states and nothing in the folder shows; each may be missing."""
+        stated = {*self.round_logs(), *(self.path / name for name in self.optional)}
+        if self.aggregates.exists():
+            stated -= {self.round_cosines, self.round_concentrations, self.round_directions}
+        return sorted(stated)
+
     def of_scorer(self) -> tuple[Path, ...]:
         """Files that no other system writes; each may be missing."""
         measured = (self.round_concentrations, self.round_measures, self.round_noise)

@@ -35,6 +35,8 @@ def verify_chain(
     if not folder.chain.exists():
         if isinstance(folder, RunFolder):
             verified.add(folder.chain, "is missing: every run has one")
+        elif link is not None:
+            verified.add(folder.chain, f"is missing, and with it the link {link}")
         elif any(path.exists() for path in folder.of_scorer()):
             verified.add(folder.chain, "is missing: `RoundScorer` wrote the folder, and writes one")
         else:
@@ -102,6 +104,8 @@ def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
     if isinstance(folder, RunFolder):
         logs = (*folder.round_logs(), *folder.release_logs())
         read += [*folder.training_outputs(), folder.record, *logs]
+    elif chain.is_scored:
+        read += [*folder.round_logs(), folder.variables, folder.claim]
     for path in sorted(set(read)):
         if path.name not in known and path.exists():
             verified.add(path, "was added later: the chain does not list it")

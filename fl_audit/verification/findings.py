@@ -31,7 +31,7 @@ class Verified:
       findings: The inconsistencies; empty if everything fits.
       notes: Remarks other than findings.
       not_made_again: The files on which the headline rests that could not be recomputed, so that
-        only the chain covers them.
+        at most the chain covers them.
       report: The rebuilt report of a run; None for a log, and if something does not fit.
     """
 

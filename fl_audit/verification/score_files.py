@@ -29,6 +29,7 @@ from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.canary_tables import Canaries, family_of, score_file_of
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.config import Config
+from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
 from fl_audit.formats.participation_files import CanaryRow
@@ -145,11 +146,13 @@ class RunScores:
 
     @functools.cached_property
     def rounds(self) -> LoggedRounds | None:
-        """The cosines with the rounds' aggregates; None if the run logged none."""
+        """The cosines with the rounds' aggregates, if the run logged them; InputError if none."""
         folder = self.folder
         if not folder.round_cosines.exists():
             return None
         log = CosineLog.read(folder.round_cosines, self.record.num_canaries)
+        if not log.written().any():
+            raise InputError(f"{folder.round_cosines}: holds no round")
         concentrations = logged_concentrations(folder.round_concentrations, log)
         return LoggedRounds(log, concentrations, None, self.kept)
 
@@ -370,7 +373,12 @@ class RunScores:
         kept, family, rounds = self.kept, self.vectors, self.rounds
         if family is None or rounds is None or kept is None:
             return
-        scored, rows = zip(*rounds.numbered_rows(), strict=True)
+        numbered = list(rounds.numbered_rows())
+        if len(numbered) != len(kept.products):
+            what = f"is of {len(kept.products)} rounds; {len(numbered)} have cosines"
+            verified.add(self.folder.kept_directions, what)
+            return
+        scored, rows = zip(*numbered, strict=True)
         weights = RoundWeights.from_presences(self.own, np.array(scored))
         if (correlation := self.record.release.correlation) is not None:
             lengths = functools.partial(lengths_in_metrics, self.folder.metrics)

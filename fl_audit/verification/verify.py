@@ -53,7 +53,10 @@ def verify_folder(
             raise InputError(f"--commitment: {path} is a log; only runs have a commitment")
         if model is not None:
             raise InputError(f"--model: {path} is a log, which says nothing of the released model")
-        _verify_log(log, verify_chain(log, link, verified), progress, verified)
+        chain = verify_chain(log, link, verified)
+        if link is None:
+            verified.not_made_again += [path.name for path in log.stated() if path.exists()]
+        _verify_log(log, chain, progress, verified)
     elif run.record.exists() or run.chain.exists():
         for file in (run.config, run.canaries, run.metrics, run.record, run.model, run.report_json):
             if not file.exists():

@@ -457,6 +457,10 @@ def _two_swapped(rows):
     return rows[order]
 
 
+def _third_gone(rows):
+    return np.where(np.arange(len(rows))[:, None] == 2, np.nan, rows).astype(rows.dtype)
+
+
 def _raised_products(rows):
     return rows * np.where(np.arange(rows.shape[-1]) == 1, 50, 1)
 
@@ -552,6 +556,7 @@ MODEL = {
     **{f"{name}_of_other_run": (_swapped(name), file) for name, file in _SWAPPED.items()},
     "cosines_of_several_rounds": (_logs("round_cosines.npy", _other_signs), "model.npz"),
     "cosines_scaled": (_logs("round_cosines.npy", lambda rows: 0.5 * rows), "model.npz"),
+    "cosines_of_a_round_gone": (_logs("round_cosines.npy", _third_gone), "kept_directions.npz"),
     "cosines_of_two_rounds_swapped": (_logs("round_cosines.npy", _two_swapped), "model.npz"),
     "model": (_arrays("model.npz", _other), "run.json"),
     "model_and_digest": (_model_and_digest, "scores_final.csv"),

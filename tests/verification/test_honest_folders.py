@@ -40,8 +40,8 @@ from tests.verification.toy_runs import (
 )
 
 
-def check(folder, commitment=None):
-    outcome = verify_folder(folder, commitment)
+def check(folder, commitment=None, **known):
+    outcome = verify_folder(folder, commitment, **known)
     assert outcome.held, list(map(str, outcome.findings))
     return " | ".join(outcome.notes)
 
@@ -264,6 +264,14 @@ OWN = [[1 + canary % 6] for canary in range(POOL.count)]
 AGGREGATES = np.random.default_rng(5).normal(size=(6, POOL.dim)).astype(np.float32)
 
 
+def last_link(path):
+    return read_chain(path / "chain.jsonl").lines[-1].link
+
+
+def check_log(path):
+    return check(path, link=last_link(path))
+
+
 def scored(path, **options):
     scorer = RoundScorer.create(path, POOL, 6, **options)
     for number in (1, 2, 3, 4, 5):
@@ -273,12 +281,16 @@ def scored(path, **options):
 
 def test_a_log_of_a_round_scorer(tmp_path):
     scored(tmp_path / "log", canary_rounds=OWN).finish()
-    assert check(tmp_path / "log").startswith("chain: 5 rounds; its last link is ")
+    assert check_log(tmp_path / "log").startswith("chain: 5 rounds; its last link is ")
+    alone = verify_folder(tmp_path / "log")
+    assert (alone.outcome, alone.not_made_again) == ("partly", [
+        "canaries.csv", "round_concentrations.npy", "round_cosines.npy", "round_lengths.npy"
+    ])  # fmt: skip
 
 
 def test_a_log_that_was_never_finished_has_no_scores_yet(tmp_path):
     scored(tmp_path / "log")
-    check(tmp_path / "log")
+    check_log(tmp_path / "log")
 
 
 def test_a_log_whose_rounds_came_again_after_a_restart(tmp_path):
@@ -288,13 +300,13 @@ def test_a_log_whose_rounds_came_again_after_a_restart(tmp_path):
         scorer.score_round(number, AGGREGATES[number - 1] + 1)
     scorer.finish(final=AGGREGATES[0])
     scorer.finish(final=AGGREGATES[0], initial=AGGREGATES[1])
-    outcome = verify_folder(tmp_path / "log")
+    outcome = verify_folder(tmp_path / "log", link=last_link(tmp_path / "log"))
     assert "chain: 6 rounds, 2 rounds logged again" in outcome.notes[0]
     assert outcome.outcome == "partly"
     assert outcome.not_made_again == ["scores_final.csv", "scores_final_minus_initial.csv"]
     np.save(tmp_path / "log" / "final.npy", AGGREGATES[0])
     np.save(tmp_path / "log" / "initial.npy", AGGREGATES[1])
-    check(tmp_path / "log")
+    check_log(tmp_path / "log")
 
 
 def test_a_log_whose_mechanism_is_measured_and_whose_first_round_comes_again(tmp_path):
@@ -306,7 +318,7 @@ def test_a_log_whose_mechanism_is_measured_and_whose_first_round_comes_again(tmp
     for number in (1, 2, 3, 1):
         scorer.score_round(number, AGGREGATES[number - 1], noise_stddev=1.0, norm_bound=2.0)
     scorer.finish()
-    check(tmp_path / "log")
+    check_log(tmp_path / "log")
 
 
 @pytest.mark.parametrize(("log", "name"), [(LoggedTotal, "add"), (ConcentrationLog, "write_round")])
@@ -321,11 +333,11 @@ def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, na
         with pytest.raises(_Killed):
             scorer.score_round(6, AGGREGATES[5])
     RoundScorer.open(tmp_path / "log").finish()
-    check(tmp_path / "log")
+    check_log(tmp_path / "log")
     scorer = RoundScorer.open(tmp_path / "log")
     scorer.score_round(6, AGGREGATES[5])
     scorer.finish()
-    check(tmp_path / "log")
+    check_log(tmp_path / "log")
 
 
 @pytest.mark.parametrize("has_models", [False, True])
@@ -338,7 +350,10 @@ def test_a_log_of_another_system(tmp_path, has_models):
     if has_models:
         np.save(folder.initial, np.zeros(POOL.dim, np.float32))
         np.save(folder.final, AGGREGATES.sum(axis=0))
-    assert check(folder.path).startswith("no chain: ")
+    outcome = verify_folder(folder.path)
+    assert (outcome.outcome, outcome.notes[0][:10]) == ("partly", "no chain: ")
+    models = ["final.npy", "initial.npy"] if has_models else []
+    assert outcome.not_made_again == ["aggregates", *models]
 
 
 def test_a_log_whose_coins_were_somebody_elses(tmp_path):
@@ -348,7 +363,9 @@ def test_a_log_whose_coins_were_somebody_elses(tmp_path):
     np.save(folder.aggregates / "round_1.npy", AGGREGATES[0])
     rows = [f"{canary},{canary % 2}" for canary in range(POOL.count)]
     folder.canaries.write_text("canary_id,included\n" + "\n".join(rows) + "\n")
-    assert "another system decided who participates" in check(folder.path)
+    outcome = verify_folder(folder.path)
+    assert outcome.not_made_again == ["aggregates", "canaries.csv"]
+    assert "another system decided who participates" in " ".join(outcome.notes)
 
 
 @pytest.mark.slow
