@@ -402,7 +402,7 @@ def _scores_to_json(report: Report) -> dict[str, Any]:
 
 
 def _stated_to_json(report: Report) -> dict[str, Any]:
-    """Accounting of the noise stated by a log, under the keys of a run's."""
+    """Accounting of the noise stated by a log, under the same keys as for a run."""
     if not report.is_stated_by_log or report.analytical is None:
         return {}
     analytical = fields_to_json(report.analytical) | {

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class StartedRun:
     """A run at its start or when it is resumed.
 
-    `completed_rounds` is above 0 if an interrupted run is resumed.
+    `completed_rounds` is above 0 if the run continues after a checkpoint.
     """
 
     folder: RunFolder
@@ -107,8 +107,8 @@ class FinishedRound:
     def numbers(self) -> dict[str, float]:
         """The round's numbers by name, for an experiment tracker.
 
-        For secret rounds only numbers that follow from the release: participants' unnoised losses,
-        their number and their time would reveal who they are.
+        Secret rounds give only numbers that follow from the release: the unnoised losses of
+        participants, their number and their time would reveal who they are.
         """
         named = dataclasses.asdict(self.metrics)
         known = {
@@ -323,7 +323,7 @@ class CanaryLines(RoundObserver):
 
 
 class TryLister(RoundObserver):
-    """Lists a run in the file of its commitment's runs, and warns if it is not the first.
+    """Adds a run to the list of runs under its commitment, and warns if it is not the first.
 
     The run is listed once its chain of rounds has begun.
     """
