@@ -17,8 +17,8 @@ participation. An arm is a name, with one or two numbers if the name needs them:
 | `random_allocation:K` | K, drawn from all without replacement |
 | `early:R`, `early:R/N` | one, or one in each of N equal parts, of the first R rounds |
 | `late:R`, `late:R/N` | the same of the last R rounds |
-| `cyclic_poisson:G/E` | those of one of G groups, which take turns: each by a coin, E on average |
-| `b_min_sep:B/E` | each by a coin, at least B rounds apart, E on average |
+| `cyclic_poisson:G/E` | drawn by coins among the turns of one of G groups; E on average |
+| `b_min_sep:B/E` | drawn by coins, at least B rounds apart; E on average |
 | `every_round` | all |
 """
 

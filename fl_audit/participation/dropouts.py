@@ -3,7 +3,7 @@
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
 charged are left out. Accounting counts the rounds in which a client reports. If clients add the
-noise, that of clients that drop out is missing, and the smallest round determines the bound.
+noise, the shares of clients that drop out are missing, so the smallest round sets the bound.
 """
 
 import dataclasses

@@ -196,8 +196,8 @@ def arms_of_log(
 ) -> ReportedArms | None:
     """The arms of a log or of scores; None without own-round scores of two arms.
 
-    Upper bounds follow from the release. It must be None if it is not known, or if canaries' rounds
-    do not have the distribution named by their arm.
+    Upper bounds come from `release`. It is None if it is not known, or if canaries' rounds do not
+    have the distribution named by their arm.
     """
     own = scores.get(STATISTIC)
     if own is None or facts.dim is None:

@@ -25,7 +25,7 @@ from fl_audit.report.posterior import plot_epsilon, plot_joint, plot_rates
 
 @dataclass(frozen=True, eq=False)
 class AttackedMember:
-    """A point or client chosen by SelectWorst.
+    """A point or client chosen by SelectWorst (membership/lira.py).
 
     Attributes:
       index: Index among the task's points (clients' points first, then held-out ones) or clients.

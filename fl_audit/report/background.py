@@ -52,7 +52,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
 
 
 def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatArray | None:
-    """Norms of the sums over canaries' rounds, by scores; None without, or if of more rounds."""
+    """The norms of sums over canaries' rounds, from scores; None without scores of these rounds."""
     own = run.scores.get(OWN_ROUNDS.name)
     if own is None or len(own.score) != len(run.included):
         return None
@@ -105,7 +105,7 @@ def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> B
 
 
 _ERRORS = 3.0
-"""The sure common part of rounds is this many standard errors below its estimate."""
+"""`surely_common` is this many standard errors below the estimated common part of rounds."""
 
 
 def _with_common(
@@ -157,7 +157,10 @@ def _as_canaries(release: Release) -> Release:
 
 
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
-    """A client's stated rounds, else a canary's most; a squared sensitivity if noise correlates."""
+    """The number of rounds of a client if stated, else the largest number of a canary.
+
+    Under correlated noise it is instead the largest squared sensitivity of a canary.
+    """
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds
     most = found.most_rounds
@@ -180,7 +183,7 @@ def _weights(found: Background) -> RoundWeights:
 
 
 def _scale(found: Background) -> FloatArray:
-    """The ratio of the background's weights to the scores', of shape (num_canaries,)."""
+    """By canary, the background's weights over those in its score, of shape (num_canaries,)."""
     if found.correlation is None:
         return np.ones(len(found.presences.set_of))
     largest = np.abs(found.own_weights * found.aggregate_lengths).max(axis=1)

@@ -203,7 +203,7 @@ _DECADES = 5
 _LEAST = 1e-9
 
 _STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
-"""The labelled multiples of powers of ten, each after the most powers that its axis spans."""
+"""The multiples of powers of ten to label, by how many powers an axis spans at most."""
 
 _FIRST_POWER = 1e6
 """At or above this, an axis writes numbers as powers of ten."""

@@ -321,7 +321,7 @@ def checks_words(checks: Checks) -> str:
 
 
 def finding_words(check: Check) -> str:
-    """The worst result, with its round and variable."""
+    """A check's worst result in words, with its round and variable."""
     if check.measured is not None:
         return check.measured
     if check.num_tests == 0:

@@ -162,7 +162,7 @@ class LiveAudit:
 
     @property
     def _claim_epsilon(self) -> float:
-        """The lower bound that contradicts the claim, a curve's own epsilon for a curve; else 0."""
+        """The lower bound that contradicts the claim (for a curve, its own epsilon); else 0."""
         if self._test is None or self._claim is None:
             return 0.0
         confidence = shared_confidence(self._audit)

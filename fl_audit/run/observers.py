@@ -93,8 +93,8 @@ class FinishedRound:
 
     Attributes:
       metrics: The metrics of the round.
-      cosines: The cosines of canaries with its aggregate; None if no attacker computes them, or if
-        participation is secret.
+      cosines: The cosines of canaries with the round's aggregate; None if no attacker computes
+        them, or if participation is secret.
       contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
       is_secret: Whether participation in the round is secret.
     """
@@ -291,7 +291,7 @@ class CanaryLines(RoundObserver):
         )
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Raises CanariesLostError if they are lost, unless the config wants a warning."""
+        """Raises CanariesLostError if canaries are lost, unless the config wants a warning."""
         self._rows.append(finished.metrics)
         self._watch.see(len(self._rows), finished.metrics.round, self._canary_check)
 
@@ -325,7 +325,7 @@ class CanaryLines(RoundObserver):
 class TryLister(RoundObserver):
     """Adds a run to the list of runs under its commitment, and warns if it is not the first.
 
-    The run is listed once its chain of rounds has begun.
+    It is listed once its chain of rounds has begun.
     """
 
     def __init__(self, commitment: Path) -> None:
