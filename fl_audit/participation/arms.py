@@ -88,7 +88,7 @@ class Arm:
         number = int(self.number)
         if number > rounds and self.name != "min_separation":
             raise ValueError(
-                f"arms: '{self.name}:{number}' asks for more than the run has; it has "
+                f"arms: '{self.name}:{number}' asks for more than the run's "
                 f"{count(rounds, 'round')}"
             )
         match self.name:

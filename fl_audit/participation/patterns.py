@@ -328,7 +328,7 @@ def _truncated_schedule(
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
-            f"{config.clients_per_round}, the expected size before the limit; must be larger"
+            f"{config.clients_per_round}, the expected size before the limit; must be at least that"
         )
     is_shared = config.canaries == "like_clients"
     if is_shared and config.canary_mean_repeats is not None:

@@ -198,7 +198,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     tests = ClaimTests(_scored(run, statistics, seen), confidence, chosen.methods)
     simulation = simulate(claim, tests, seen)
     if simulation is None:
-        raise InputError(f"audit.claimed_epsilon: no power is simulated of {run.task.name}")
+        raise InputError(f"audit.claimed_epsilon: no power can be simulated for {run.task.name}")
     ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     simulated = simulation.audit

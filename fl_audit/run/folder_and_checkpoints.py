@@ -127,8 +127,8 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None
         earlier = read_foreign(folder.canaries).decode("utf-8")
     if earlier != canaries_csv:
         raise InputError(
-            f"{folder.canaries}: has other canaries or rounds than this version of fl-audit gives "
-            "the config; start the run anew, or resume it with the version that began it"
+            f"{folder.canaries}: has other canaries or rounds than this version of fl-audit draws "
+            "for the config; start the run anew, or resume it with the version that began it"
         )
 
 
