@@ -119,7 +119,7 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     predicted = tuple(statistic for statistic in logged if statistic.name in known)
     if not predicted:
         raise InputError(
-            f"audit.threat_models: for this config a plan covers {', '.join(sorted(known))}, got "
+            f"audit.threat_models: a plan covers {', '.join(sorted(known))} for this config, got "
             + ", ".join(statistic.name for statistic in logged)
         )
     return predicted
