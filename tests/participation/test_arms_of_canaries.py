@@ -99,7 +99,7 @@ def test_an_arm_that_is_none_is_said(arm, message):
 def test_arms_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match=r"canaries\.arms: 'late:31' asks for more .* 30 rounds"):
         made(arms=("once", "late:31"))
-    with pytest.raises(InputError, match=r"'b_min_sep:4/8' asks for 8 .* 30 rounds have 7"):
+    with pytest.raises(InputError, match=r"'b_min_sep:4/8' asks for 8 .* 30 rounds allow 7"):
         made(arms=("once", "b_min_sep:4/8"))
     for arms in (("once",), ("once", "once")):
         with pytest.raises(ValueError, match="at least two different arms"):
