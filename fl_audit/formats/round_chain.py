@@ -224,7 +224,7 @@ class ChainWriter:
 
     @classmethod
     def begin(cls, path: Path, files: Iterable[Path], mode: int = 0o666) -> "ChainWriter":
-        """Replaces any earlier chain by a new one, which begins with the existing files."""
+        """Replaces any earlier chain by one that begins with the digests of existing files."""
         first = linked(Begun(files=digests_of(files)), "")
         write_text(path, text_of(first).decode(), mode)
         return cls(path, first.link)
@@ -289,7 +289,7 @@ class Chain:
     lines: tuple[Line, ...]
     # the numbers, from 1, of lines with a wrong link
     broken: tuple[int, ...]
-    length: int  # the length of the whole lines, in bytes
+    length: int  # the length of the complete lines, in bytes
     torn: bool  # whether an incomplete line follows
 
     def check(self, path: Path) -> None:
@@ -322,7 +322,7 @@ class Chain:
 
     @property
     def rounds_again(self) -> int:
-        """The number of lines of rounds that later lines replace."""
+        """The number of lines of rounds that a resumption drops or later lines replace."""
         return sum(isinstance(line, Logged) for line in self.lines) - len(self.rounds)
 
     @property
@@ -380,7 +380,7 @@ class Chain:
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names of existing files whose digest is not that of the chain."""
+        """The names of existing files whose digest differs from that in the chain."""
         compared = self.files.keys() & set(names)
         return [
             name
