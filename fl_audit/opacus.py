@@ -70,7 +70,7 @@ class CanaryGradients:
           sample_rate: The probability that Opacus samples an example in a step,
             `data_loader.sample_rate`. Canaries are sampled likewise, and
             `PrivacyEngine.get_epsilon` is a claim about them. With None each canary has `repeats`
-            steps known to the attacker, and the claim is that of the noise without amplification by
+            steps known to the attacker, and the claim is about the noise without amplification by
             sampling.
           repeats: The number of steps of a canary without `sample_rate`.
           count: The number of canaries; coins include about half.

@@ -39,7 +39,7 @@ class RunDesign:
     Subclasses are `PreparedRun`, for training, and `PlannedRun`.
     """
 
-    config: Config  # the config of the run; its mechanism's noise is known
+    config: Config  # the config of the run, with the noise that a target epsilon determines
     num_clients: int  # the number N of real clients in the population
     # whether each canary is included, bool of shape (num_canaries,)
     included: npt.NDArray[np.bool_]
@@ -109,7 +109,7 @@ class RunDesign:
 
 
 def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
-    """The design with the mechanism's noise, which may follow from a target epsilon."""
+    """The design with the noise of a mechanism, found for a target epsilon if there is one."""
     cohort = design.schedule.expected_cohort
     if mechanism.epsilon is not None:
         mechanism = mechanism_for_epsilon(mechanism, cohort, design.release, design.delta)

@@ -65,7 +65,7 @@ def verify_metrics(
 
 
 def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) -> None:
-    """Compares the logs about aggregates."""
+    """Compares the logs about aggregates with each other, with metrics.csv and with the models."""
     aggregates = run.aggregates
     if aggregates is not None:
         _verify_norms(run, aggregates, _gram(run, of_logs), verified)
@@ -118,8 +118,8 @@ def _verify_cosines(
 ) -> None:
     """Compares the change of the model with the logged aggregates, along every canary.
 
-    Its inner product with a canary is the sum of the canary's cosines, each times the length of the
-    round's contribution to the final model.
+    The inner product of that change and a canary is the sum of the canary's cosines, each times the
+    length of the round's contribution to the final model.
     """
     family, rounds = of_logs.vectors, of_logs.rounds
     if family is None or rounds is None:
