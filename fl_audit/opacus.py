@@ -29,7 +29,7 @@ from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 
 _TIMES_CLIP_NORM = 100.0
-"""The norm of a canary's gradient before it is clipped."""
+"""The norm of a canary's gradient before it is clipped, in clip norms."""
 
 
 class CanaryGradients:

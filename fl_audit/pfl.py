@@ -37,7 +37,7 @@ except ModuleNotFoundError:  # for tests: pfl needs a separate environment
     TrainingProcessCallback = type("TrainingProcessCallback", (), {})
 
 _TIMES_CLIP_NORM = 100.0
-"""The norm of a canary's statistics before they are clipped."""
+"""The norm of a canary's statistics before they are clipped, in clip norms."""
 
 
 class CanaryUsers(Postprocessor, TrainingProcessCallback):

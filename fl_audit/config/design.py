@@ -1,4 +1,4 @@
-"""The design of a run, fixed by config and seed before training: coins, schedule, noise."""
+"""The design of a run, fixed by config, seed and secret before training: coins, schedule, noise."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ from fl_audit.participation.arms import arm_names
 
 @dataclass(frozen=True, eq=False)
 class RunDesign:
-    """A run as determined by its config, its seed and the names of its clients.
+    """A run as determined by its config, its seed and secret, and the names of its clients.
 
     Subclasses are `PreparedRun`, for training, and `PlannedRun`.
     """
@@ -120,7 +120,7 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
 def design_run(
     config: Config, client_ids: Sequence[str], num_canaries: int, secret: int | None = None
 ) -> RunDesign:
-    """Draws the included canaries and the schedule.
+    """Draws the included canaries and the schedule, and finds the noise.
 
     If the schedule is secret (`is_secret`), it is drawn from `secret`; None draws it from the seed,
     as for planning.

@@ -142,7 +142,7 @@ class RoundArray:
 
     @property
     def num_rounds(self) -> int:
-        """The largest number of rounds."""
+        """The number of rounds for which the log has room."""
         return int(self.array.shape[0])
 
     def write_round(self, round_index: int, row: npt.ArrayLike) -> None:
@@ -229,7 +229,7 @@ class ConcentrationLog(RoundArray):
 
 
 _COLUMNS = 1 << 14
-"""Columns per read: 128 MB for 2,048 rounds."""
+"""Columns per read: 128 MB of float32 for 2,048 rounds."""
 
 
 class DirectionLog(RoundArray):

@@ -2,8 +2,8 @@ r"""Text files: opening untrusted files, parsing, and atomic writes.
 
 A folder from an untrusted source may hold pipes, which block a reader, and links to devices, to the
 reader's other files, or to nothing. fl_audit opens such files by `open_foreign`, which accepts only
-regular files. CSV, JSON and TOML are read strictly: errors raise an `InputError` of one line that
-names the file. Files are written atomically.
+regular files, and pipes named by a shell. CSV, JSON and TOML are read strictly: errors raise an
+`InputError` of one line that names the file. Files are written atomically.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:

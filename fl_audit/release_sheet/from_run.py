@@ -471,7 +471,7 @@ def _provenance(report: Report, run: RunRecord, config: Config) -> Iterator[Stat
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:
-    """The given statements, completed by those of the config."""
+    """The given statements, completed by the config's."""
     own = ReleaseStatement()
     if config is not None and isinstance(config.release, ReleaseStatement):
         own = config.release

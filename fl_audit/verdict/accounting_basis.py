@@ -62,7 +62,7 @@ class Accounted:
 
     Attributes:
       most_noise: The largest noise multiplier of any round, infinite if a round states none; None
-        if rounds are alike. The release has the smallest one.
+        if rounds are alike, or if the party has only one. The release has the smallest one.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """
@@ -76,7 +76,7 @@ class Accounted:
 
     @property
     def least(self) -> Release:
-        """The release with the largest noise of any round in every round, for lower bounds."""
+        """The release as if every round had the largest noise of any, for lower bounds."""
         if self.most_noise is None:
             return self.release
         return with_noise_on_sum(self.release, self.most_noise)

@@ -79,7 +79,7 @@ class ClaimTests:
 
     Attributes:
       statistics: The tested statistics, at least one.
-      confidence: No bound exceeds the true epsilon with at least this probability, below 1.
+      confidence: The least probability that no bound exceeds the true epsilon, below 1.
       methods: Names of methods in `valid_methods()`, at least one.
 
     Raises:

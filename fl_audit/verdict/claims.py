@@ -421,7 +421,7 @@ def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
 def claim_to_test(
     audit: Audit, release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> Claim | CurveClaim | None:
-    """The claim in the config, else the configured noise; None if that has no curve or is off."""
+    """The claim in the config, else the configured noise; None without a curve, or on request."""
     if audit.claimed_epsilon is not None:
         return Claim(audit.claimed_epsilon, delta)
     if audit.claimed_mu is not None:

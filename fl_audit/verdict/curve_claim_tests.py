@@ -70,7 +70,7 @@ class CurveTest:
 
     @functools.cached_property
     def null(self) -> ChosenNull | None:
-        """The null distribution for the sum of scores; None if the scores reject it."""
+        """The null distribution chosen for the scores; None if they are too few to choose one."""
         try:
             return chosen_null(self.statistic.setting(self.delta, 1 - self.level))
         except NotApplicableError:

@@ -91,7 +91,7 @@ class _Found:
       nothing: The clause that no test contradicts the claim.
       why_not_simulated: The clauses for an unknown power.
       tested: What was tested, for a consistent claim.
-      nearly: The clauses on a bound that exceeds the claim until corrected, and the next step.
+      nearly: A clause on a bound that exceeds the claim only uncorrected, and the next step.
     """
 
     verdict: Verdict

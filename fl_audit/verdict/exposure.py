@@ -382,7 +382,7 @@ class Background:
     def common_share(self, lengths: FloatArray) -> float | None:
         """The mean cosine of two rounds' aggregates, from `lengths` such as `sum_lengths`.
 
-        It holds under independent noise. None if no canary has several rounds.
+        It is valid only under independent noise. None if no canary has several rounds.
         """
         weights = self.own_weights
         alone = weights**2 @ self.aggregate_lengths**2

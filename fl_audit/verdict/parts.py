@@ -5,17 +5,17 @@ rounds sees little. Its parts can be tested. Score each included canary c in its
 z_c be the normal deviate of the score under the null distribution. Under Gaussian noise with a
 multiplier of at least sigma, the k_c rounds are a Gaussian mechanism with mu = sqrt(k_c) / sigma,
 so z_c is stochastically at most N(sqrt(k_c) / sigma, 1) (estimators/curve_tests.py, equation (1)).
-Clip every z_c at both ends, round sqrt(k_c) z_c down to a grid, and sum over canaries. This is a
-sum of non-decreasing functions of z_c, so its p-value can be computed for every sigma; inverting
-the test gives an upper bound on the multiplier. Clients' updates only hide canaries more.
+Clip every z_c at both ends, round sqrt(k_c) z_c down to a grid, and add up. The sum rises with
+every z_c, so a p-value can be computed for every sigma; inverting the test gives an upper bound on
+the multiplier. Clients' updates only hide canaries more.
 
 Given inclusion, the number of all included canaries' participations is binomial under Poisson
 sampling. Under sampling of fixed size it is a sum of independent Bernoulli variables, whose upper
 tail beyond the mean is lighter (Hoeffding 1956, "On the distribution of the number of successes in
 independent trials", theorem 5). So the rate has a lower confidence bound by Clopper and Pearson.
 
-Both bounds hold with confidence 1 - level, as each fails with probability level / 2. If the lower
-bound on epsilon, accounted for the bounds on noise and rate, exceeds the claim, it is contradicted.
+Both bounds hold with confidence 1 - level, as each fails with probability at most level / 2. The
+claim is contradicted if the lower bound on epsilon, accounted for both bounds, exceeds it.
 """
 
 import functools
@@ -77,7 +77,7 @@ class NoiseTest:
 
     @functools.cached_property
     def _step(self) -> float:
-        """The step of the grid of sqrt(k) z."""
+        """The step of the grid of sqrt(k_c) z_c."""
         spread = (_HIGHEST - _LOWEST) * float(self._roots @ self.canaries)
         return max(_FINEST, spread / _VALUES)
 
@@ -180,14 +180,14 @@ class Parts:
         return lower_rate(self.participations, self.trials, self.level / 2)
 
     def noise_at_most(self, level: float) -> float:
-        """The upper bound on the noise multiplier, which fails with probability `level`."""
+        """The upper bound on the noise multiplier that fails with probability at most `level`."""
         allowed = level - self.spent
         if allowed <= 0:
             return math.inf
         return self.noise_test.upper_bound(self.noise_test.statistic(self.z, self.numbers), allowed)
 
     def epsilon_at_least(self, delta: float, level: float) -> float:
-        """The lower bound on epsilon, which fails with probability `level`; 0 if there is none."""
+        """The lower bound on epsilon that fails with probability at most `level`; 0 without one."""
         noise = self.noise_at_most(level / 2)
         rate = lower_rate(self.participations, self.trials, level / 2)
         if math.isinf(noise) or rate == 0 or 1 / noise > LARGEST_SHIFT:

@@ -76,11 +76,11 @@ class PointTests:
 
     @property
     def number(self) -> int:
-        """The number of tests, numbered with fast ones first."""
+        """The number of tests; fast ones have the lowest numbers."""
         return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """Whether a test contradicts the claim, bool of shape (samples,)."""
+        """Whether the test of this number contradicts the claim, bool of shape (samples,)."""
         settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
 
@@ -152,7 +152,7 @@ AuditTests = PointTests | CurveSum
 """The tests of a simulated audit."""
 
 _BELOW, _SCORES = 10.0, 4_000
-"""The range of scores beyond the edges of a sum's cells, and their number."""
+"""How far tabulated scores reach beyond the edges of a sum's cells, and the number of scores."""
 
 
 # Canaries' lengths in the aggregate.

@@ -27,9 +27,9 @@ class Outcome(enum.StrEnum):
     CONTRADICTED = "contradicted"
     """A valid test, or a lower bound of accounting, contradicts the claim."""
     CONSISTENT = "consistent"
-    """Nothing contradicts it, the canary check passed, no other check failed, accounting does not
-    doubt it, canaries were as exposed as clients, no untested statistic separates clearly better,
-    and the audit had the power to contradict a claim that is too small by FACTOR."""
+    """Nothing contradicts it, no upper bound of accounting exceeds it, the canary check passed, no
+    other check failed, canaries were as exposed as clients, no untested statistic separates clearly
+    better, and the audit had the power to contradict a claim that is too small by FACTOR."""
     INCONCLUSIVE = "inconclusive"
     """Nothing contradicts it, but another condition of CONSISTENT is not met; or the canaries say
     nothing about it.

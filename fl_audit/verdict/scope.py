@@ -99,7 +99,7 @@ def sees_uploads(statistic: Statistic) -> bool:
 
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
-    """The scope, unfit, of an audit by statistics of attackers that the claim does not cover."""
+    """The scope as unfit, because the claim does not cover the attackers of these statistics."""
     known = [STATISTICS.get(name) for name in statistics if name is not None]
     if any(statistic is not None and sees_uploads(statistic) for statistic in known):
         say_so = scope.say_so_of_uploads or scope.say_so

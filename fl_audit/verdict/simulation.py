@@ -113,7 +113,7 @@ def simulate(
 def _simulation(
     claim: Claim | CurveClaim, tests: AuditTests, statistic: ScoredStatistic, seen: Seen
 ) -> Simulation | None:
-    """The simulation by one statistic, from canaries' rounds or else from scores; None without."""
+    """The simulation by one statistic, from canaries' rounds or else from scores, if they allow."""
     background, exposure, lengths = seen.background, None, seen.lengths
     less = None
     if background is not None:
@@ -156,7 +156,7 @@ class DecidedCurve:
 
     Attributes:
       canaries: The number with which 80 % of audits contradict the curve if FACTOR times the
-        claimed epsilon is true.
+        claimed epsilon is the truth.
     """
 
     mu: float

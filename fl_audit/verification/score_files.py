@@ -76,7 +76,7 @@ def compare_scores(
 def compare_vectors(
     path: Path, derived: Mapping[str, ComparedVectors], verified: Verified
 ) -> dict[str, ComparedVectors]:
-    """Compares recorded nulls with those from logs; returns them, from logs where they differ."""
+    """Compares recorded nulls with those from logs, which replace them where they differ."""
     recorded: dict[str, ComparedVectors] = {}
     with verified.reading(path):
         recorded = dict(read_compared_vectors(path))
