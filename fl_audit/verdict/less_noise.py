@@ -98,7 +98,7 @@ def stated_noise(
 def _with_share(release: Release, factor: float) -> Release:
     """The release with a share of the noise on sums; noise on counts is unchanged.
 
-    If sums are on a grid or have no noise, only the effective noise multiplier is scaled.
+    If sums are on a grid or have no noise, the effective noise multiplier is scaled directly.
     """
     noise = release.noise
     changed = with_noise_on_sum(release, factor * noise.sum_noise_multiplier)
