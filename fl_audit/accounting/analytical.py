@@ -183,8 +183,8 @@ _LARGE_EXCESS = 50.0
 def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float]) -> float:
     """The smallest noise multiplier whose analytical epsilon is at most a target, to 1e-4.
 
-    It is rounded up to six digits, and the rounded value itself meets the target. `epsilon_of` must
-    not increase.
+    It is rounded up to six digits, and the rounded value itself meets the target. `epsilon_of` is
+    the epsilon of a noise multiplier, and must not increase with it.
 
     >>> round(noise_multiplier_for(0.5, lambda z: 1 / z), 3)
     2.0

@@ -1,9 +1,9 @@
 """The epsilon of Gaussian noise, by each accountant that applies.
 
-Poisson sampling is accounted for as Rényi DP, and by privacy loss distributions. Samples of fixed
-size are accounted for as Rényi DP, and exactly against an attacker who sees them.
-Without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly;
-the noised nodes of tree aggregation are such releases.
+Poisson sampling is accounted for by Rényi DP and by privacy loss distributions. Samples of fixed
+size are accounted for by Rényi DP and, against an attacker who sees them, exactly. Without
+sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly; the
+noised nodes of tree aggregation are such releases.
 
 dp-accounting takes a second to import and is imported inside functions.
 """

@@ -2,7 +2,7 @@
 
 `rademacher_log_tail_bound` holds for any weights, that is for any model. If the weights are spread
 over many coordinates (`Concentration`), `rademacher_sum_log_tail` is close to the Gaussian tail.
-Its proof:
+The proof of its third bound:
 
 S = sum a_i s_i, with independent fair signs s_i, sum a_i^2 = 1, A3 = sum |a_i|^3, A4 = sum a_i^4.
 For z > 0 and the tilted distribution P_h(s) = P(s) exp(h S - K(h)) with K(h) = sum log cosh(a_i h),

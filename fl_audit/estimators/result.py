@@ -20,8 +20,8 @@ ValidFor = Literal[
     "Gaussian mechanisms",
     "independent scores of a Gaussian mechanism",
 ]
-"""The mechanisms for which a lower bound holds at its confidence: any; those with scores of
-different canaries independent given inclusion; Gaussian ones; those with both.
+"""The mechanisms for which a lower bound holds at its confidence: any; those whose scores of
+different canaries are independent given inclusion; Gaussian ones; Gaussian ones with such scores.
 """
 
 WHATEVER_DISTRIBUTION: tuple[ValidFor, ...] = ("any mechanism", "independent scores")

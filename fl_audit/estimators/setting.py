@@ -28,8 +28,8 @@ class AuditSetting:
       null: The null distribution; by default unknown.
 
     Raises:
-      InputError: A number is out of range, the kind of null does not exist, or it is the closed
-        form without dim or for scores that are not cosines.
+      InputError: A number is out of range, the kind of null does not exist, or the null is the
+        closed form and dim is missing or the scores are not cosines.
     """
 
     scores: CanaryScores

@@ -153,8 +153,8 @@ def find_start(
     """A start for each chain, spread over the epsilons that the error rates allow.
 
     With a free strength s, epsilon is the least that allows the first pair of each base, plus a
-    random amount; then s is halved until R(s epsilon, s delta) contains none of them. With a fixed
-    one, epsilon is chosen at random among those for which each base has a pair in
+    random amount; then s is halved until R(s epsilon, s delta) contains none of these pairs. With a
+    fixed strength, epsilon is chosen at random among those for which each base has a pair in
     R_s(epsilon, delta); InputError if there is none.
     """
     if isinstance(strength, error_counts.FixedStrength):
@@ -221,7 +221,8 @@ class ChainSettings:
       draws: Draws kept from all chains together; rounded up to a multiple of the chains.
       burn_in: Iterations of each chain that are discarded; the steps are learned in them.
       chains: Number of chains, at least 4.
-      auxiliary: Number K of error rates per base over which a move is averaged, at least 2.
+      auxiliary: Number K of pairs of error rates per base, over which a move is averaged; at least
+        2.
 
     Raises:
       InputError: A number is out of range.

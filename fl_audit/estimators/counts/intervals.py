@@ -60,7 +60,8 @@ class ConfusionCounts:
       true_negatives: Number of non-members guessed to be non-members.
 
     Raises:
-      InputError: A count is negative or no integer, or there are no members or no non-members.
+      InputError: A count is negative, above 10^12 or no integer, or there are no members or no
+        non-members.
 
     >>> counts = ConfusionCounts(35, 65, 25, 75)
     >>> counts.members, counts.non_members
@@ -201,8 +202,8 @@ def corner_density(
 ) -> FloatArray:
     """Minus the derivative of `corner_mass` with respect to epsilon, at least 0.
 
-    Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so its part
-    is the integral of f_Y(y) f_X(t) t; the contributions at c cancel. This is the boundary integral
+    Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so it adds
+    the integral of f_Y(y) f_X(t) t; the contributions at c cancel. This is the boundary integral
     of Zanella-Béguelin et al. (2022), equations 7 to 12.
     """
     wings = _Wings.between(x, y, delta, epsilon)
