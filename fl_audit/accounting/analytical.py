@@ -106,7 +106,7 @@ def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _neighbours(release: Release, distribution: NoiseDistribution) -> str:
-    """The samplings' shared relation, in words, if their secrecy counts; else zero-out."""
+    """The relation, in words, that both samplings share, if secret samples count; else zero-out."""
     relations = {party.sampling.neighbours for party in (release.client, release.canary)}
     return relations.pop() if distribution.counts_drawing and len(relations) == 1 else ZERO_OUT
 

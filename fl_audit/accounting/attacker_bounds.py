@@ -205,8 +205,8 @@ class AttackerBounds:
     Attributes:
       knowing_rounds: Against an attacker who knows the party's rounds.
       not_knowing_rounds: Against an attacker who does not.
-      seeing_uploads: Against an attacker who sees single uploads; None unless each participant adds
-        all of the noise.
+      seeing_uploads: Against an attacker who sees single uploads; None unless their noise is
+        `CLIENT_GAUSSIAN`.
     """
 
     knowing_rounds: AttackerBound
@@ -262,8 +262,8 @@ def _client_noise_bounds(release: Release, party: Party, delta: float) -> Attack
 def upload_shift(noise: Noise, uploads: int | None) -> float | None:
     """The shift of all of a canary's uploads together, in standard deviations of the noise.
 
-    `uploads` is the largest number of a canary's uploads, None if unbounded. None then, without
-    noise, or if participants do not each add all of it.
+    `uploads` is the largest number of a canary's uploads, None if unbounded. The result is None
+    then, and for no noise or noise that is not `CLIENT_GAUSSIAN`.
     """
     z = noise.noise_multiplier
     if noise.distribution != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
@@ -379,7 +379,7 @@ class ReachableBound:
 def reachable_bound(
     bound: AttackerBound, num_included: int, delta: float, confidence: float
 ) -> ReachableBound | None:
-    """The lower bounds of an ideal auditor of the dominating pair.
+    """The lower bounds that an ideal auditor reaches on the dominating pair.
 
     Args:
       bound: The upper bound against the attacker.

@@ -85,7 +85,7 @@ def account_gaussian(
     Args:
       noise_multiplier: The noise multiplier of one release; 0 for no noise.
       squared_sensitivity: The sum over releases of the squared distance, in clip norms, by which a
-        client moves them: the number of its releases if it moves each by one.
+        client moves each one; the number of its releases if it moves each by one clip norm.
       delta: The delta of the guarantee, in (0, 1).
     """
     shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf

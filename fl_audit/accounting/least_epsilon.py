@@ -7,11 +7,10 @@ attacker whose statistic is the sum over rounds of
 
 rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
 1) in rounds of the party, N(0, 1) in others. Under Poisson sampling with probability q the sum is
-the log of the likelihood ratio, and nearly so for other samplings with the same mean. Its
-distribution depends only on the number of the party's rounds. As rounding is part of the statistic,
-the distribution is exact: it follows from the Gaussian mass of each cell, by powers of Fourier
-transforms. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum
-contradicts.
+the log of the likelihood ratio, and nearly so for other samplings with the same mean. The sum's
+distribution depends only on the number of the party's rounds. It is exact, as rounding is part of
+the statistic: it follows from the Gaussian mass of each cell, by powers of Fourier transforms. No
+mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum contradicts.
 
 >>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
 >>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)
@@ -84,11 +83,11 @@ def least_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class _Chances:
-    """Tilted probabilities of sums from a Fourier transform, and the way back.
+    """Tilted probabilities of sums from a Fourier transform, and factors that undo the tilt.
 
     Attributes:
       masses: The tilted probabilities, float64 of shape (cells,).
-      log_factors: The logs of the factors that undo the tilt, of the same shape.
+      log_factors: The logs of these factors, of the same shape.
       error: The largest Euclidean norm of the rounding errors of all masses.
     """
 

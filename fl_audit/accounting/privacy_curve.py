@@ -111,7 +111,7 @@ class FullGuarantee:
       unknown: Why mu and rho are None, in words; None otherwise.
       approximate_mu: For random rounds, the smallest mu whose profile plus `tail` is at least that
         of the dominating pair; None for other rounds, without a pair, or if no mu is large enough.
-      tail: The delta that `approximate_mu` leaves out; None without it.
+      tail: The delta added to the profile of `approximate_mu`; None without that.
       profile: The least epsilon at a few deltas, the largest delta first.
       advantage: The largest TPR - FPR of any attacker. A guess about a client who participates by a
         fair coin is right with probability at most (1 + advantage) / 2.

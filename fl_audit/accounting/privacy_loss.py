@@ -63,7 +63,7 @@ def log_gaussian_deltas(shifts: FloatArray, epsilon: float | FloatArray) -> Floa
 
 
 def composed_epsilon(q: float, z: float, rounds: int, delta: float) -> float | None:
-    """Epsilon of rounds with probability q and noise multiplier z, the client removed or added.
+    """Epsilon of rounds with probability q and noise multiplier z, for a client removed or added.
 
     The grid can only overstate epsilon; the rounding of floats can understate it. None if a round's
     loss without sampling exceeds `_LARGEST_LOSS` at the tail probability e^`_LOG_TAIL`.

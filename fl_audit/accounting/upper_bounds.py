@@ -82,7 +82,7 @@ class UpperBounds:
 
     Attributes:
       accounting: Epsilon by accountant, with its assumptions and the neighbouring relation.
-      attackers: The bounds by attacker; SEES_UPLOADS only if each participant adds all the noise.
+      attackers: The bounds by attacker; SEES_UPLOADS only for `CLIENT_GAUSSIAN` noise on uploads.
       of_canary: The canary's bounds, with their dominating pairs.
     """
 

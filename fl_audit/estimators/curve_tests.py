@@ -1,6 +1,6 @@
 """Tests of a claimed trade-off curve by the scores of canaries.
 
-The sum of scores. Let u be the p-value of an included canary's score under its known null, and
+**The sum of scores.** Let u be the p-value of an included canary's score under its known null, and
 z = -Phi^-1(u). An excluded canary's z exceeds t with probability at most Phi(-t), so under a
 mechanism with the claimed curve T an included canary's z exceeds t with probability at most
 
@@ -25,13 +25,14 @@ rising ratio is taken (isotonic regression). m is the smallest shift that such a
 % of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so a few
 canaries without a trace cost little power.
 
-Canary by canary. Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores of
-earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale, and
-ever reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected after
-every round (`CurveWealth`). Each g is optimal against one shift; several of them share the stake.
+**Canary by canary.** Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
+of earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale,
+and ever reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected
+after every round (`CurveWealth`). Each g is optimal against one shift; several of them share the
+stake.
 
-Correct guesses. For arbitrarily dependent scores, the guesses of Mahloujifar et al. (2024) test the
-curve (one_run/f_dp.py).
+**Correct guesses.** For arbitrarily dependent scores, the guesses of Mahloujifar et al. (2024) test
+the curve (one_run/f_dp.py).
 """
 
 import dataclasses

@@ -53,7 +53,7 @@ Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
 """For each sample of scores, whether a test rejects a claim, bool of shape (samples,)."""
 
 Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
-"""The epsilon of each sample; None if its scores do not allow the method."""
+"""The epsilon of each sample; None where scores do not allow the method."""
 
 _REFUSED: Mapping[Inclusion, str] = {
     "coins": "each had one",
@@ -135,7 +135,7 @@ class Method:
         return estimate
 
     def epsilons(self, settings: Sequence[AuditSetting]) -> Sequence[float | None]:
-        """The epsilon of each sample; None if its scores do not allow the method."""
+        """The epsilon of each sample; None where scores do not allow the method."""
         if self.fast_epsilons is not None and all(
             self.allows(setting.scores.inclusion) for setting in settings
         ):

@@ -82,8 +82,8 @@ class Estimate:
     def is_without_error(self) -> bool:
         """Whether the method counts errors and found none, so that no scores give a larger bound.
 
-        With a closed-form null no false positives are counted, and higher scores do give a larger
-        bound.
+        This excludes threshold bounds with a closed-form null: these count no false positives, and
+        higher scores give a larger bound.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
         is_right = self.details.get("correct") == self.details.get("m", -1)

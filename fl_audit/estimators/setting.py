@@ -79,7 +79,7 @@ class AuditSetting:
 def where_applicable(
     epsilon: Callable[[AuditSetting], float], settings: Iterable[AuditSetting]
 ) -> list[float | None]:
-    """The epsilon of each setting; None if the method does not apply to its scores."""
+    """The epsilon of each setting; None where the method does not apply."""
     epsilons: list[float | None] = []
     for setting in settings:
         try:

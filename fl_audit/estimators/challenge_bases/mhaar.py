@@ -210,7 +210,7 @@ _START_POINTS = 256
 _MOST_PAIRS = 50_000_000
 """The largest number of pairs of error rates in one iteration: about 4 GB."""
 _MOVES = 4
-"""The moves of epsilon and s given the K pairs, and of tau and rho given the picked ones."""
+"""Moves per iteration of epsilon and s given the K pairs, and of tau and rho given the picks."""
 
 
 @dataclass(frozen=True)

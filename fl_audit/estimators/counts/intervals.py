@@ -448,9 +448,9 @@ def interval_of_rates(
 
     Footnote 1 warns that for (TP, FP, TN, FN) = (90, 0, 100, 10), delta = 1e-5 and 90 %
     Clopper-Pearson intervals of the rates the minimum is 1.736, at (FNR+, 0), and not the 3.124
-    at (FNR+, FPR+). It is 3.124: at FPR = 0 the term log((1 - delta - FNR) / FPR) is infinite, and
-    no finite epsilon allows these rates (section 2.4). The footnote drops that term and keeps
-    log((1 - delta - 0) / FNR+) = 1.736.
+    at (FNR+, FPR+). But 3.124 is right: at FPR = 0 the term log((1 - delta - FNR) / FPR) is
+    infinite, and no finite epsilon allows these rates (section 2.4). The footnote drops that term
+    and keeps log((1 - delta - 0) / FNR+) = 1.736.
 
     A lower bound on a rate is one minus the `upper_bound` on its complement.
     """

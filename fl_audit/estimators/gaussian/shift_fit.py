@@ -153,7 +153,7 @@ def _log_sf(x: float, rounds: float, shift: float) -> float:
 
 
 _STEPS_PER_STDDEV = 128
-"""The resolution to which more than `_MOST_EXACT` scores are rounded, to save time."""
+"""More than `_MOST_EXACT` scores are rounded to 1 / 128 standard deviations, to save time."""
 
 _MOST_EXACT = 4096
 """The largest number of scores that are not rounded."""

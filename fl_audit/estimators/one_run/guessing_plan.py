@@ -107,10 +107,10 @@ class GuessOrder:
     def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
         """The correct guesses among each number of guesses.
 
-        Guesses from the top would all be right if every canary were included. So of r such guesses,
-        r times an excess count as wrong: the surplus of included over excluded canaries beyond two
-        standard deviations of fair coins, as a share of all canaries. Counting fewer correct
-        guesses keeps a bound valid, and with fair coins the excess is mostly 0.
+        Guesses from the top would all be right if every canary were included. So the correct ones
+        of r such guesses are reduced by r times a surplus: that of included over excluded canaries
+        beyond two standard deviations of fair coins, as a share of all canaries. Counting fewer
+        correct guesses keeps a bound valid, and with fair coins the surplus is mostly 0.
         """
         if self.where == "pairs":
             return np.asarray(right_among_surest(scores)[totals])
@@ -338,7 +338,7 @@ class GuessPlan:
         return np.asarray(numbers[numbers >= min(self.fewest, numbers[-1])])
 
     def levels(self, totals: IntArray) -> FloatArray:
-        """The level of each number of guesses, in units of alpha."""
+        """The level of each number of guesses, as a share of alpha without the part for delta."""
         if self.total is None:
             return np.full(len(totals), _EQUAL_LEVEL)
         ratio = np.maximum(totals / self.total, self.total / totals)
