@@ -82,7 +82,7 @@ class DirectionSum:
         self._count += 1
 
     def flush(self) -> None:
-        """Writes the sum for the next checkpoint, and keeps that of the last one."""
+        """Writes the sum for the next checkpoint, and keeps the previous checkpoint's."""
         current = {self._path(self._saved), self._path(self._count)}
         for path in self._folder.direction_sums(self._name):
             if path not in current:
@@ -97,7 +97,7 @@ class DirectionSum:
     def compared(self, family: str | None) -> ComparedVectors | None:
         """The vector of the sum of cosines, after the last round; None if directions cancel.
 
-        The last file is kept, so that this can be repeated.
+        The last sum's file is kept, so that this can be repeated.
         """
         for path in self._folder.direction_sums(self._name):
             if path != self._path(self._count):
@@ -146,9 +146,9 @@ class Sketch:
             self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 
     def rotated(self, vector: Float32Array) -> Float32Array:
-        """A vector's rotated direction, of shape (`rotated_size(dim)`,); zeros for zero.
+        """A vector's rotated direction, of shape (`rotated_size(dim)`,); zeros for a zero vector.
 
-        The direction itself, of shape (dim,), if the map is the identity.
+        If the map is the identity, the direction itself, of shape (dim,).
         """
         norm = euclidean_norm(vector) or 1.0
         if self._buckets is None:
@@ -172,7 +172,7 @@ class RoundDirections:
     """The directions of a run's or a log's rounds, whole or sketched."""
 
     def __init__(self, log: DirectionLog, seed: int, dim: int, kept: Path | None = None) -> None:
-        """`kept_sums` writes its result to the file `kept`."""
+        """`kept_sums` writes its result to the file `kept`, if there is one."""
         self._log = log
         self._kept = kept
         self._is_exact = log.width == dim

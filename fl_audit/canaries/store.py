@@ -143,7 +143,7 @@ class StoredGaussianFamily(CanaryFamily):
 
     @classmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "GaussianCanaryNull":
-        """The tail of exact vectors."""
+        """The tail for exact vectors, before rounding."""
         return GaussianFamily.null_tail(dim, concentration)
 
     def __post_init__(self) -> None:

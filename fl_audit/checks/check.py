@@ -24,7 +24,7 @@ class Check:
       name: The name of the check in report.json, where those of a replay begin with `replay_`.
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
         all tests; 0 or -inf if no chance is involved.
-      num_tests: The number of tests: rounds and variables, or lags.
+      num_tests: The number of tests, mostly one for each round and variable.
       round: The round, from 1, with the worst value; None if no round differs, or if all rounds
         together are worst.
       variable: The variable of the model, from 1, with the worst value; None for the whole model.
@@ -106,7 +106,7 @@ def compared(
     is_conclusive: bool = True,
     detectable_ratio: float | None = None,
 ) -> Check:
-    """A comparison of the promised with the measured, in words; by default as promised."""
+    """A comparison of the promised with the measured, in words; by default they agree."""
     return Check(
         name=name,
         log_p=log_p,

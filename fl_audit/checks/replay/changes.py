@@ -87,10 +87,10 @@ class Ruler:
         """Whether a client's part is short enough apart from rounding to a grid.
 
         Rounding up or down at random is independent between coordinates and right on average. The
-        component along the client's own update is therefore its part, up to a normal number with a
-        standard deviation below the step; the orthogonal component is at most as long as such
-        rounding. If a client other than the last is left out, the others may be rounded
-        differently.
+        change's component along the client's own update is therefore the client's part, up to a
+        normal number with a standard deviation below the step; the orthogonal component is at most
+        as long as such rounding makes it. If a client other than the last is left out, the others
+        may be rounded differently.
         """
         trial = change.trial
         own = trial.cohort[trial.left]
@@ -103,7 +103,7 @@ class Ruler:
         return is_short and across <= spread * (math.sqrt(len(own) / 2) + 4)
 
     def explained(self, change: Change, most: float) -> str:
-        """A clause with each client's weight in a change; empty if it is no sum of updates."""
+        """A clause with clients' weights in a change; empty if it is no sum of distinct updates."""
         cohort = change.trial.cohort
         if len({id(client) for client in cohort}) < len(cohort):
             return ""  # equal updates cannot be distinguished
@@ -328,11 +328,11 @@ class _Later:
     def excess(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
     ) -> tuple[FloatArray, FloatArray]:
-        """Its excess over an idle round, and that of the round before.
+        """The excess of this release over `quiet`, and of the previous over `before_quiet`.
 
-        Noise may be a multiple of the idle round's, if the clip norm follows the updates. The
-        growth of the noise between two seeds is subtracted from both. `quiet` follows the idle
-        round `before_quiet`, under the same seeds.
+        Noise may be a multiple of that in `quiet`, if the clip norm follows the updates. The growth
+        of the noise, measured between two seeds, is subtracted from both. `quiet` follows the round
+        `before_quiet`, which is without clients, under the same seeds.
         """
         excess, last = self.release - quiet.release, before.release - before_quiet.release
         if not excess.any():

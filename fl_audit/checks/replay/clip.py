@@ -29,11 +29,11 @@ ClipNormOf = Callable[[Any], float]
 
 _CHAINS = 48
 """The number of seeds, with two rounds each. Noise of half the promised deviation is then found
-almost surely: the 96 counts have less than 0.65 of it with probability 1e-7.
+almost surely: 96 correct counts deviate by less than 0.65 of it with probability 1e-7.
 """
 
 _MOST_NUMBERS = 1 << 30
-"""The largest number of values in all releases of these rounds, which limits the time."""
+"""The largest number of values in all releases under these seeds, which limits the time."""
 
 _MOST_SENT = 1 << 25
 """The largest number of values in all updates of one round."""
@@ -172,7 +172,7 @@ class ClipQuestions:
 
     def _counted(self, words: str, clients: list[FloatArray], seed: int) -> _Counted:
         promise = self.trials.promise
-        # The mechanism zeroes others.
+        # The mechanism zeroes the other clients' updates.
         within_bound = [client for client in clients if most_of(client, promise)]
         cohort = self._few(within_bound)
         answer = self.rounds.run(cohort, seed)
