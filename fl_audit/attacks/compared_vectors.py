@@ -102,7 +102,10 @@ def one_vector(family: str | None, vector: FloatArray | Float32Array) -> Compare
 
 
 def any_one_of(rows: FloatArray) -> ComparedVectors | None:
-    """A vector as concentrated as any row (`ConcentrationLog`); None without rows, or for zeros."""
+    """A vector at least as concentrated as each row (`ConcentrationLog`).
+
+    None without rows, or if one is of a zero vector.
+    """
     if len(rows) == 0 or (rows[:, 1] == 0).any():
         return None
     if np.isnan(rows).any():

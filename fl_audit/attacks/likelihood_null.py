@@ -63,8 +63,9 @@ class KnownPattern:
     """The attacker's knowledge of a canary's rounds.
 
     Attributes:
-      sampling: The distribution of those rounds, with `has_likelihood`.
-      shift: The shift m of its score in its own round, in standard deviations, above 0.
+      sampling: The distribution of the canary's rounds; its `has_likelihood` must be true.
+      shift: The shift m of the canary's score in its own round, in standard deviations, above 0.
+      rounds: The number of rounds of the training.
     """
 
     sampling: Sampling
@@ -76,7 +77,7 @@ class KnownPattern:
 
         Args:
           scores: Standardized scores z, float64 of shape (n, canaries).
-          seen: Their rounds from 0, int64 of shape (n,); other rounds carry no information.
+          seen: The rounds of the rows, from 0, int64 of shape (n,); others carry no information.
         """
         logs = np.zeros((self.rounds, scores.shape[1]))
         logs[seen] = self.shift * scores - self.shift**2 / 2
@@ -95,7 +96,8 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An upper bound on the tail of an excluded canary's log likelihood ratio.
 
     Attributes:
-      log_tails: The log of an upper bound on the tail at each threshold, falling.
+      thresholds: The scores at which the tail was simulated, ascending.
+      log_tails: The log of an upper bound on the tail at each threshold, never rising.
       log_factor: The log of a factor for that tail and for the tail by Markov's inequality.
     """
 
@@ -159,9 +161,9 @@ def sphere_factor(rounds: int, dim: int) -> float:
 
 
 def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> LikelihoodNull:
-    """The null of a pattern's log ratios in the `seen` rounds; it fails with probability `FAILURE`.
+    """The null of a pattern's log ratios in the `seen` rounds, simulated.
 
-    The simulation is independent of training and coins.
+    The bound fails with probability at most `FAILURE`, independently of training and coins.
     """
     random = np.random.default_rng([pattern.rounds, len(seen)])
     steps = pattern.rounds * pattern.sampling.likelihood_steps

@@ -65,7 +65,7 @@ def rotated_size(dim: int) -> int:
 def largest_lengths(
     squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
 ) -> FloatArray:
-    """Upper bounds on the lengths of sums of directions; any fails with probability `FAILURE`.
+    """Upper bounds on the lengths of sums of directions; all hold but with probability `FAILURE`.
 
     Args:
       squares: The squared lengths of the sums' images, float64 of shape (sums,).
@@ -93,8 +93,8 @@ class OwnSums:
     """The sums of directions of every canary's own rounds.
 
     Attributes:
-      lengths: Their lengths, or upper bounds that all hold except with probability 1e-9, float64 of
-        shape (num_canaries,).
+      lengths: The lengths of the sums, or upper bounds that all hold except with probability 1e-9,
+        float64 of shape (num_canaries,).
       are_exact: Whether `lengths` are exact, up to rounding.
       concentration: An upper bound on the sums of cubes and of fourth powers of each; None if not
         exact.
@@ -124,13 +124,13 @@ class KeptSums:
     width: int
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
-        """Itself, in the interface of `RoundDirections`; weights and rows have to be the same."""
+        """Itself, for the interface of `RoundDirections`; arguments must be those of its making."""
         return self
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, in rows `at` of the log of directions.
 
-        The largest weight of each set is about 1. None if the directions of a canary's rounds
+        The largest weight of each set must be about 1. None if the directions of a canary's rounds
         cancel.
         """
         if len(at) != len(self.products):

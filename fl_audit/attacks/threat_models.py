@@ -1,7 +1,7 @@
 """Threat models: what attackers see of a run, their registries, and the attackers of a run.
 
-docs/threat_models.md defines those of the package. A new threat model, here or in another package,
-is one module and one `register_threat_model`; a new statistic of an existing threat model is one
+docs/threat_models.md defines the package's own. A new threat model, here or in another package, is
+one module and one `register_threat_model`; a new statistic of an existing threat model is one
 module and one `register_attacker`.
 """
 
@@ -22,8 +22,8 @@ from fl_audit.registry import Registry
 class Knowledge(enum.IntEnum):
     """What attackers know of a run, the weakest first.
 
-    The headline uses the attacker who knows most, fixed before scores are seen: an attacker chosen
-    by its scores would have no valid bound.
+    The headline uses the attacker who knows most, fixed before scores are seen: if the scores
+    determined the attacker, the bound would not be valid.
     """
 
     FINAL_MODEL = 1

@@ -217,8 +217,8 @@ class MechanismWatch:
             without noise. Under correlated noise, the standard deviation of the independent noise:
             of the rows of z for a matrix, of the nodes for a tree.
           norm_bound: The aggregate's largest norm without noise: for a mean of clipped updates the
-            participants times the clip norm, over the divisor of the sum. None if unknown; norms
-            are then not checked.
+            participants times the clip norm, over the divisor of the sum. None if unknown; it is
+            then not checked.
           round_number: The number of the round, from 1; by default the next.
 
         Raises:
