@@ -1,8 +1,8 @@
 """Directions of rounds, and their sums, which are compared with canaries, in little memory.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
-of v_t / |v_t|; this is |U| times the cosine of c with U. So its null distribution is that of a
-cosine with one vector, even if the v_t are similar. U takes the memory of one more model, in
+of v_t / |v_t|; this is |U| times the cosine of c with U. So the sum's null distribution is that of
+one cosine, times |U|, even if the v_t are similar. U takes the memory of one more model, in
 float64, and is saved with each checkpoint (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
@@ -10,9 +10,9 @@ over its own rounds. Given the directions, that is |U| times one cosine, so the 
 the sum is known once |U| is. The rounds differ by canary, so every direction is kept until the last
 round: whole if all of them fit into `_MOST_BYTES`, else as its image under one random linear map to
 `width` numbers. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
-Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves lengths and flattens every
+Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves norms and flattens every
 vector. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton
-2002). `own_sums` bounds |U| by the length of its image.
+2002). `own_sums` bounds |U| by the norm of the image of U.
 """
 
 import functools
@@ -124,7 +124,7 @@ _MOST_BYTES = 1 << 29
 
 
 def width_of(dim: int, num_rounds: int) -> int:
-    """The length of a kept direction: `dim` if whole directions fit, else that of an image.
+    """The number of entries of a kept direction: `dim` if whole directions fit, else fewer.
 
     >>> width_of(167_178, 100), width_of(4_050_748, 2048)
     (167178, 65535)

@@ -13,15 +13,15 @@ the even mixture of Q and P, whose density against Q is (1 + e^L) / 2,
 
     Q(L >= x) = E [2 / (1 + e^L); L >= x],
 
-a mean of terms in [0, 2 / (1 + e^x)]. Their scale is that of the tail itself, so that some ten
+a mean of terms in [0, 2 / (1 + e^x)]. These are of the tail's own scale, so that some ten
 thousand samples give a tail of 1e-30 to a few percent. Each threshold has the upper bound of the
 empirical Bernstein inequality (Maurer & Pontil 2009, theorem 4); all hold at once except with
 probability `FAILURE`. Thresholds are quantiles of other samples. At every x, also
 beyond the last threshold, Q(L >= x) <= e^-x by Markov's inequality.
 
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
-if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2),
-which is largest against that of N(0, I) where |z|^2 = T + 2. That ratio, `sphere_factor`,
+if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2). Its
+ratio to the density of N(0, I) is largest where |z|^2 = T + 2. The largest ratio, `sphere_factor`,
 multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If it is large, another factor holds for
 x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is N(0, I). L
 is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and P(L(z) >=

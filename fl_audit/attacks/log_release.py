@@ -254,7 +254,7 @@ def _release(
 
 
 def _client_of(participation: Participation | None) -> Party:
-    """An unsampled client with the logged number of rounds; unknown if it may outweigh canaries."""
+    """An unsampled client, with its logged number of rounds; unknown if heavier than a canary."""
     if (
         participation is None
         or participation.client_rounds is None

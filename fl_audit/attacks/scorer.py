@@ -289,9 +289,9 @@ class RoundScorer:
             `canary_rounds`, the canary check measures at what share of this norm canaries reach
             the aggregate (docs/canary_check.md). None if not known.
           noise_stddev: The intended standard deviation of the noise on each coordinate of this
-            aggregate; under correlated noise, that of the independent noise before it is
-            correlated. With it the mechanism is checked as in a run (docs/checks.md); otherwise the
-            verdict *consistent* says that it was not. None if not known.
+            aggregate; under correlated noise, of the independent noise before it is correlated.
+            With it the mechanism is checked as in a run (docs/checks.md); otherwise the verdict
+            *consistent* says that the mechanism was not checked. None if not known.
           norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
             over the denominator. None if not known; it is then not checked.
 

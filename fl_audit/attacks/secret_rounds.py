@@ -11,7 +11,7 @@ canaries. For canaries of signs only Markov's inequality holds, P(score >= x) <=
 empirical null is used for them, and also if the inner products are not known.
 
 The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
-power but not validity: the null is that of the computed score.
+power but not validity: the null distribution is that of the score as computed.
 """
 
 import math

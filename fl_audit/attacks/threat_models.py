@@ -44,7 +44,7 @@ class ThreatModel:
       name: The name in config and report.
       title: A few words for a heading.
       sees: A function from the table [audit] to words that continue "an attacker who sees".
-      attackers: The classes that attack under it; their statistics are those of the threat model.
+      attackers: The classes that attack under it; their statistics are the threat model's.
       knows: How much the attacker knows; threat models are ordered by it.
       keys: The keys of [audit] that this threat model requires. A key is allowed only with a threat
         model that lists it.

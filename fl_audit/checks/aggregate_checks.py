@@ -152,7 +152,7 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
-    """Tests whether the part not explained by earlier aggregates is as long as noise alone.
+    """Tests whether the part that earlier aggregates do not explain is at least as long as noise.
 
     Variables are compared with the previous round, sketches (noise_rows.py) of the whole model with
     all earlier rounds.

@@ -106,8 +106,8 @@ then, and clients undo a part (at most 6 % in measured runs, docs/canary_check.m
 """
 
 LEFT_OVER = 0.25
-"""Up to this, a canary's share in the next round is no sign of momentum, and an excess over a
-client's norm, of a part of the canaries, no sign of another scale.
+"""Up to this value, canaries' share in the next round is no sign of momentum, and the excess of
+some canaries over a client's norm no sign of another scale.
 """
 
 LESS = 0.3

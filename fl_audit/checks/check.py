@@ -21,7 +21,7 @@ class Check:
     """The outcome of one check: of aggregates, of cohorts, or one comparison of a replay.
 
     Attributes:
-      name: The name of the check in report.json, where those of a replay begin with `replay_`.
+      name: The name of the check in report.json, which puts `replay_` before a replay's names.
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
         all tests; 0 or -inf if no chance is involved.
       num_tests: The number of tests, mostly one for each round and variable.

@@ -20,8 +20,8 @@ from fl_audit.array_types import Float32Array, FloatArray
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     """A bound on the log probability that a vector with noise is at most this long.
 
-    The squared length |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
-    than chi-square. Chernoff's bound for that, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
+    The squared norm |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
+    than chi-square X. Chernoff's bound for X, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
     """
     share = np.minimum(squared_length / dof, 1.0)
     missing = share - 1
@@ -38,7 +38,7 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
     chi-square X with d degrees of freedom and noncentrality B, which increases stochastically in B:
     P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
 
-    The squared length is in units of the variance of a coordinate's noise, and the norm bound of s
+    The squared norm is in units of the variance of a coordinate's noise, and the norm bound of s
     in units of its standard deviation.
     """
     noncentrality = square(norm_bound)
@@ -96,11 +96,11 @@ def detectable_noise(
 ) -> float | None:
     """The smallest detectable noise deficit, as a ratio of actual to configured noise.
 
-    Under noise r times the configured one, a squared length is approximated by a normal number with
-    mean r^2 dof plus the squared length of the updates, which is the measured one less dof.
+    Under noise r times the configured one, a squared norm is approximated by a normal number with
+    mean r^2 dof plus the squared norm of the updates, which is the measured one less dof.
 
     Args:
-      lengths: Squared lengths over the noise's variance, of any shape; NaN is not tested.
+      lengths: Squared norms over the noise's variance, of any shape; NaN is not tested.
       dof: The number of dimensions of the noise, of the same shape.
 
     Returns:
@@ -123,7 +123,7 @@ def detectable_noise(
 
 
 def _shortest_share(dof: FloatArray, log_p: float) -> FloatArray:
-    """The squared length over dof, between 0 and 1, with a given `log_p_shorter`."""
+    """The squared norm over dof, between 0 and 1, with a given `log_p_shorter`."""
     low, high = np.full(len(dof), -800.0), np.zeros(len(dof))  # bounds on its logarithm
     for _ in range(60):
         middle = (low + high) / 2
@@ -160,8 +160,8 @@ def strongest_autocorrelation(
     dim = len(aggregate)
     if not 1 < dim <= MOST_COORDINATES:
         return None
-    # In units of the noise, so that float32's range suffices for any clip norm. Only lengths after
-    # a broken clip, which another check finds, or over negligible noise overflow.
+    # In units of the noise, so that float32's range suffices for any clip norm. Only aggregates
+    # after a broken clip, which another check finds, or with negligible noise overflow.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         products = _products(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():

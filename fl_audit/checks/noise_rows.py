@@ -9,7 +9,7 @@ Two tests look at single coordinates.
 **Missing noise**, from any round on. Let y be a coordinate's change from a mean of the previous
 rounds, in units of the noise. Given these rounds, |y| is stochastically at least |g| for g ~ N(0,
 1), for any updates (Anderson 1955). The likelihood ratio L of less noise, N(0, r^2) with r < 1,
-falls in |y|, so it is at most that of g, which has mean 1. The Shiryaev-Roberts statistic M = (M +
+falls in |y|, so it is at most g's ratio, which has mean 1. The Shiryaev-Roberts statistic M = (M +
 1) L therefore exceeds t / q after t rounds with probability at most q (M - t is a
 supermartingale), coordinate by coordinate as if all g were independent: the number of coordinates
 above t / q is at most binomial. M is large if a coordinate has had little noise for a while,
@@ -183,7 +183,7 @@ _LESS = (0.25, 0.6)
 """The alternatives: noise reduced to these shares."""
 
 _CHANCES = 10.0 ** -np.arange(1, 21)
-"""The probabilities q, at most, that M exceeds its thresholds t / q."""
+"""The bounds q on the probability that M exceeds the threshold t / q."""
 
 _WEIGHT = np.float32(0.25)
 """The weight of the newest round in the mean of the previous rounds."""
@@ -309,7 +309,7 @@ RESOLUTION = 1e-6
 
 
 def row_size(dim: int) -> int:
-    """The length of a row for models of `dim` parameters with noise."""
+    """The number of entries of a row for models of `dim` parameters with noise."""
     return _FIRST + len(THRESHOLDS) + sketch_size(dim)
 
 
