@@ -224,7 +224,7 @@ class RoundDirections:
         self._log.flush()
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
-        """What is kept of rows `at`; None if the direction of one is unknown or undefined."""
+        """What is kept of the directions in rows `at`; None if one is unknown or undefined."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
             return None

@@ -58,7 +58,7 @@ class AdapterAudit:
                 file.write(f"{line}\n")
 
     def audited_arrays(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
-        """The names of the floating-point arrays of the first model seen, the same in every round.
+        """The names of the first seen model's floating-point arrays, which all rounds use.
 
         Other arrays, such as a normalisation's count of batches, are not trained.
         """

@@ -127,7 +127,7 @@ class KnownRoundsAttacker(AggregateAttacker):
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
 
     def _whitened(self, correlated: CorrelatedRounds) -> FloatArray | None:
-        """The cosines with weighted sums; None if a norm is unknown, or nothing was scored."""
+        """The cosines with weighted sums; None without rounds, norms or sums of directions."""
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None

@@ -77,9 +77,10 @@ def are_sampled_alike(
 ) -> bool:
     """Whether canaries are sampled like clients, as stated or else as their rounds show.
 
-    True if neither is stated. Rounds that are sampled like clients are rejected with probability at
-    most 1e-6, by Chernoff's bound on the shares of canaries in each round and with each number of
-    rounds; it also holds if canaries' rounds are negatively associated.
+    True if the sampling of neither canaries nor clients is stated. Rounds that are sampled like
+    clients are rejected with probability at most 1e-6, by Chernoff's bound on the shares of
+    canaries in each round and with each number of rounds; the bound also holds if canaries' rounds
+    are negatively associated.
     """
     if participation.canaries is not None:
         return participation.canaries == "like_clients"
@@ -116,8 +117,9 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
 def stated_shifts(log: SeenLog) -> FloatArray | None:
     """A canary's norm over the noise's standard deviation, for each scored round with canaries.
 
-    None if such a round states no noise or norm, if there is none, or if the canaries' rounds are
-    not stated. Under correlated noise, the standard deviation is of the independent noise.
+    None if such a round lacks noise or a norm, if no such round exists, or if the canaries' rounds
+    are not stated. Under correlated noise, the standard deviation is of the independent noise or,
+    if aggregates were measured, of whitened ones.
     """
     own = log.listed.own_rounds
     if own is None:

@@ -126,7 +126,7 @@ class KeptSums:
     width: int
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
-        """Itself, for the interface of `RoundDirections`; arguments must be those of its making."""
+        """Itself, as `RoundDirections` has this method; for the weights and rows it was made of."""
         return self
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:

@@ -70,7 +70,10 @@ class RoundCosines(abc.ABC):
         """The indices of the scored rounds in the log of directions."""
 
     def any_one(self) -> ComparedVectors | None:
-        """The compared vector of a cosine with any one scored aggregate; None if one is zero."""
+        """The compared vector of a cosine with any scored aggregate.
+
+        None without scored rounds, or if an aggregate is zero.
+        """
         return any_one_of(self._concentrations_of(None))
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:

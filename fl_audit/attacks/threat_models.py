@@ -101,7 +101,7 @@ def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
 
 
 def register_statistic(statistic: Statistic) -> None:
-    """Adds a statistic; an attacker that needs TensorFlow is registered elsewhere."""
+    """Adds a statistic without its attacker, which may need TensorFlow."""
     if THREAT_MODELS.get(statistic.threat_model) is None:
         raise ValueError(
             f"statistic {statistic.name!r}: no threat model {statistic.threat_model!r} is "

@@ -330,9 +330,9 @@ def _why_longer(measured: Coefficient) -> str:
 def _excluded_cause(
     excluded: CanaryParticipations, included: Coefficient, alarm: float
 ) -> str | None:
-    """A clause on excluded canaries that were sent; None if their scores are at chance.
+    """A clause on excluded canaries that were sent; None without evidence of that.
 
-    They are independent of every aggregate, so that anything beyond chance is a fault.
+    If not sent, they are independent of every aggregate, so anything beyond chance is a fault.
     """
     participations = excluded.with_promise
     absent = coefficient(participations, 0)
@@ -380,7 +380,7 @@ def _in_part(mixture: Mixture) -> str:
 
 
 def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
-    """A clause on canaries in the aggregate after their own round; None without such a fault."""
+    """A clause on canaries that are still in the next round's aggregate; None without evidence."""
     if 1 not in shifted:
         return None
     after = coefficient(shifted[1].with_promise, 0)

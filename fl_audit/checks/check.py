@@ -62,7 +62,7 @@ class Check:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the outcome fits a correct mechanism; None if nothing was tested."""
+        """Whether the outcome fits a correct mechanism; None without a test or an answer."""
         return not self.failed if self.failed or self.was_made else None
 
     @property

@@ -9,7 +9,7 @@ Two tests look at single coordinates.
 **Missing noise**, from any round on. Let y be a coordinate's change from a mean of the previous
 rounds, in units of the noise. Given these rounds, |y| is stochastically at least |g| for g ~ N(0,
 1), for any updates (Anderson 1955). The likelihood ratio L of less noise, N(0, r^2) with r < 1,
-falls in |y|, so it is at most g's ratio, which has mean 1. The Shiryaev-Roberts statistic M = (M +
+decreases in |y|, so it is at most g's ratio, of mean 1. The Shiryaev-Roberts statistic M = (M +
 1) L therefore exceeds t / q after t rounds with probability at most q (M - t is a
 supermartingale), coordinate by coordinate as if all g were independent: the number of coordinates
 above t / q is at most binomial. M is large if a coordinate has had little noise for a while,
@@ -211,7 +211,7 @@ class SilentCoordinates:
         self._evidence = np.zeros((len(_LESS), 0), np.float32)
 
     def see_round(self, aggregate: Float32Array, stddev: float, error: float = 0.0) -> Scarcity:
-        """Counts coordinates with too little noise after a round.
+        """Adds a round, and counts the coordinates with too little noise up to it.
 
         `error` is from `rounding_error`.
         """

@@ -249,7 +249,10 @@ def half_precision(numbers: FloatArray) -> float:
 
 
 def grid_step(vector: FloatArray, error: float) -> float | None:
-    """The step of the grid on which all numbers lie up to an error; None if there is none."""
+    """The step of the grid on which all numbers lie up to an error; None if none is found.
+
+    With fewer than 8 numbers, none is.
+    """
     values = np.unique(np.append(np.abs(vector), 0.0))
     gaps = np.diff(values)
     gaps = gaps[gaps > 8 * error]

@@ -87,9 +87,9 @@ def replay_round(
 
     The rounds are: the recorded one, twice; without its first, a middle and its last client; with a
     single client whose update is short, long, or long in one variable; with clients that differ in
-    length and direction; with more clients than the denominator; with an update of NaN; under other
+    norm and direction; with more clients than the denominator; with a NaN in an update; under other
     seeds; and the rounds after these. For correlated noise up to 32 rounds are computed twice; for
-    an adaptive clip norm 96 rounds measure the noise of its count.
+    an adaptive clip norm up to 96 rounds measure the noise of its count.
 
     Args:
       function: The server's round (`Server`), which takes all randomness from the generator in its

@@ -1,8 +1,8 @@
 """The parts of a replay: the promise, the rounds that are computed, and the file of its checks.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
-client to leave out. Updates are scaled copies of the given ones, short and long, alone, among a few
-different ones and among many.
+client to leave out. Its updates are scaled copies of the given ones: a short or a long one, alone,
+among a few different ones or among many.
 """
 
 import copy
@@ -50,7 +50,7 @@ class Promise:
       denominator: The divisor of the sum, positive, the same for any participants.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
         clip norm; None if the noise has another distribution and is not checked.
-      zeroing_norm: The largest absolute coordinate of an update that is not replaced by zero.
+      zeroing_norm: The largest absolute coordinate of updates that are not replaced by zeros.
       smallest_cohort: The number of clients in the smallest round of the mechanism; 0 under Poisson
         sampling.
       correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
