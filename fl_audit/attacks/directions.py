@@ -44,7 +44,7 @@ LOGGED_SUM = "a sum of directions"
 """The name of a sum's file in error messages."""
 
 _PIECE = 1 << 15
-"""Coordinates per step: 256 kB, which fits into a cache."""
+"""The number of coordinates added at once: 256 kB, which fits into a cache."""
 
 
 def add_direction(total: FloatArray, vector: Float32Array) -> None:

@@ -95,7 +95,7 @@ def moved_along(
     moved_arrays = {}
     for name, old, part in zip(names, wide, unflatten(vector, wide), strict=True):
         moved = old + part
-        with np.errstate(over="ignore"):  # refused below
+        with np.errstate(over="ignore"):  # an overflow is refused below
             moved_arrays[name] = moved.astype(arrays[name].dtype)
         if (np.isinf(moved_arrays[name]) & np.isfinite(moved)).any():
             raise InputError(

@@ -42,7 +42,7 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.null import too_large_p_value
 
 FAILURE = 1e-6
-"""The probability that the bound on the tail fails anywhere."""
+"""The largest probability that the bound on the tail fails anywhere."""
 
 _OF_POSITIVE = math.log(3.178)
 """The log of a factor that holds for thresholds from 0 on in any dimension."""

@@ -116,6 +116,7 @@ class KeptSums:
       fourth_norms: The 4-norms of the rotated directions, float64 of shape (n,).
       worst: The canaries' sums with the largest sums of cubes and of fourth powers, float64 of
         shape (2, dim); of shape (0, dim) if images have fewer entries than directions.
+      dim: The number of entries of a direction.
       width: The number of entries of an image.
     """
 
@@ -172,7 +173,7 @@ class KeptSums:
         """Writes the file atomically; nothing if there are more than `MOST_KEPT` directions."""
         if len(self.products) > MOST_KEPT:
             return
-        with atomic_writer(path, OWNER_ALONE) as file:  # canaries' rounds can be made of it
+        with atomic_writer(path, OWNER_ALONE) as file:  # it reveals canaries' rounds
             np.savez(
                 file,
                 products=self.products,

@@ -72,7 +72,7 @@ class ThreatModel:
     check_rounds: Callable[[Audit, int], None] = lambda audit, num_rounds: None
 
 
-# The registries, in the order to show them.
+# The registries, in the order in which entries are shown.
 
 
 THREAT_MODELS = Registry[ThreatModel]("threat model")

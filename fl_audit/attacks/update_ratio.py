@@ -89,7 +89,7 @@ class RoundFilter:
         """
         scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
         variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))
-        # Directions of negligible variance are rounding.
+        # Directions of negligible variance come from rounding.
         strong = np.flatnonzero(variances > 1e-6 * max(variances[-1], 1e-30))[-MOST_DIRECTIONS:]
         mix = mixes[:, strong] / np.sqrt(variances[strong])
         directions = mix.T.astype(np.float32) @ scaled

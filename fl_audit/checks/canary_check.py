@@ -93,7 +93,7 @@ class CanaryCheck:
 
 
 SIGNAL_LEVEL = 1e-3
-"""The probability that the stated signal of canaries exceeds the true one."""
+"""The largest probability that the stated signal of canaries exceeds the true one."""
 
 LEAST_SIGNAL = 0.5
 """The least share of a client's signal, at `SIGNAL_LEVEL`, with which the check passes. A smaller

@@ -191,7 +191,7 @@ _WEIGHT = np.float32(0.25)
 _LARGEST = np.float32(1e30)
 
 _PIECE = 1 << 20
-"""Coordinates per step."""
+"""The number of coordinates processed at once."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ _FIRST = 4
 """The index of the first count of `exceeding`."""
 
 RESOLUTION = 1e-6
-"""The resolution of float32, over an aggregate's norm; noise of smaller norm is lost."""
+"""The resolution of float32: noise whose norm is a smaller share of an aggregate's is lost."""
 
 
 def row_size(dim: int) -> int:

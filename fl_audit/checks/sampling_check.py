@@ -172,7 +172,7 @@ def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:
 
 
 _CLIENTS = 1000
-"""Clients per step."""
+"""The number of clients processed at once."""
 
 
 def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Check:

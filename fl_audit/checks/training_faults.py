@@ -27,7 +27,7 @@ norm, shrink because there is little left to learn.
 """
 
 _LOSS_GROWTH = 1.2
-"""The largest ratio of the mean losses of the last and the first fifth of the rounds."""
+"""The largest ratio, without a fault, of the mean losses of the last and first fifth of rounds."""
 
 _ABOVE_CHANCE = 1.5
 """The factor by which an accuracy should exceed that of a guess."""

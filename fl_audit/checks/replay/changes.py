@@ -17,7 +17,7 @@ from fl_audit.checks.replay.trial_rounds import Answer, Promise, Trial, TrialRou
 from fl_audit.errors import InputError
 
 _TOLERANCE = 1e-3
-"""The relative error of float32 in the norm of a client's part."""
+"""The largest relative error of float32 in the norm of a client's part."""
 
 _MOST_NAMED = 3
 """The largest number of clients named in a finding."""

@@ -41,7 +41,7 @@ _MOST_SENT = 1 << 25
 _MOST_CLIENTS = 512
 
 _FIRST_SEED = 3_000_017
-"""Away from the seeds of other questions."""
+"""The first seed of these questions, far from those of others."""
 
 COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
@@ -289,7 +289,7 @@ class ClipQuestions:
         units = noise / self.clip.count_stddev
         random = np.random.default_rng(_FIRST_SEED)
         for sign in (1.0, -1.0):
-            edge = self.clip.denominator / 2 - sign * sums  # of noise, in this direction
+            edge = self.clip.denominator / 2 - sign * sums  # the noise at the limit of the share
             is_at = np.abs(sign * noise - edge) <= self.clip.rounding
             tail = special.ndtr(-edge / self.clip.count_stddev)
             normal = -special.ndtri(np.maximum(tail * random.uniform(size=noise.shape), 1e-300))
@@ -387,7 +387,7 @@ ZeroingNormOf = Callable[[Any], float]
 """A function from a server's state to the largest coordinate that the next round keeps."""
 
 _SEED = 4_000_037
-"""Away from the seeds of other questions."""
+"""The seed of this question, far from those of others."""
 
 _CLIENTS = 6
 

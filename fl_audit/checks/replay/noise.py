@@ -287,7 +287,7 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
     """Whether a release is in half precision, or on a grid as coarse as the noise's."""
     if half_precision(release):
         return True
-    for epsilon in (2.0**-23, 2.0**-46):  # of float32, and finer grids of float64
+    for epsilon in (2.0**-23, 2.0**-46):  # for grids of float32, and finer ones of float64
         error = epsilon * float(np.abs(noise).max())
         step, of_noise = grid_step(release, error), grid_step(noise, error)
         if step is not None and of_noise is not None:
