@@ -120,7 +120,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def makes_sense(self) -> bool:
-        """Whether thresholds ascend and tails fall."""
+        """Whether numbers are finite, thresholds ascend, and tails never rise."""
         at, tails = np.array(self.thresholds), np.array(self.log_tails)
         return (
             len(at) == len(tails) > 0
@@ -130,7 +130,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of too many large scores; small ones do not contradict this null."""
+        """The p-value of too many large scores; small ones do not contradict this null."""
         return too_large_p_value(excluded, self.log_tail_upper)
 
 

@@ -92,8 +92,8 @@ def _check_independent_of_coins(
 ) -> None:
     """Refuses rounds that depend on the coins, as if only included canaries had any.
 
-    If only included canaries had rounds, scores would differ without any leak. Having rounds is
-    independent of the coins if the rounds of every canary were sampled before.
+    If only included canaries had rounds, scores would differ without any leak. If all canaries'
+    rounds were drawn alike, whether a canary has any is independent of its coin.
     """
     has_rounds = np.array([len(own) > 0 for own in rounds])
     among_included = np.sum(included & has_rounds)

@@ -160,7 +160,7 @@ def _collect(
 
 
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:
-    """The canary check of a log; None if it has no rounds, or does not state the canaries'."""
+    """The canary check of a log; None if it has no rounds, or states no rounds of canaries."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None

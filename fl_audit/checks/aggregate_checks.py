@@ -41,7 +41,7 @@ class RunAggregates:
     Under correlated noise all of it is about whitened aggregates (`checks.whitening`).
 
     Attributes:
-      sizes: The sizes of the model's variables.
+      sizes: The number of parameters in each variable of the model.
       stddev: The configured standard deviation of the noise on a coordinate of the aggregate, of
         shape (rounds,); 0 without noise, NaN if not known.
       norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): unless it is
@@ -154,8 +154,8 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
     """Tests whether the part that earlier aggregates do not explain is at least as long as noise.
 
-    Variables are compared with the previous round, sketches (noise_rows.py) of the whole model with
-    all earlier rounds.
+    Variables are compared with the previous round; sketches (noise_rows.py) of the whole model are
+    compared with all earlier rounds.
     """
     squared, stddev = rounds.squared, rounds.noise
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -280,7 +280,7 @@ def _noise_everywhere(noise: _Noise) -> Check:
 
 
 def _bounded_length(rounds: _Rounds) -> Check:
-    """Tests whether a variable is longer than clipped updates with noise.
+    """Tests whether a variable is longer than clipped updates with noise may be, up to chance.
 
     Tests each round, and all rounds with noise together, which show a small excess in each. Given
     earlier rounds, each squared norm is stochastically smaller than noncentral chi-square, and so
@@ -318,7 +318,7 @@ def _bounded_length(rounds: _Rounds) -> Check:
 
 
 def _no_echo(noise: _Noise) -> Check:
-    """Tests the autocorrelation of each round's coordinates, at any lag and under any reversal."""
+    """Tests whether a round's coordinates repeat each other, at any lag or in reversed order."""
     log_p, correlation = noise.measured.echoes.T[:, :, None]
     badness = np.nan_to_num(np.abs(correlation))
     return _worst("no_echo", log_p, correlation, badness=badness, numbers=noise.numbers)

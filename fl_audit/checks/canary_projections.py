@@ -227,7 +227,7 @@ def _log_e_value(included: CanaryParticipations, null: float) -> float:
 
 
 def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
-    """The most likely kept fraction, and its share, by expectation maximisation."""
+    """The most likely fraction of kept canaries, and their share, by expectation maximisation."""
     weights = 1 / included.rest(null)
     lost = _log_ratios(included, null, 0.0)
     fits = []

@@ -271,7 +271,7 @@ class WhitenedRound:
 
 
 class WhitenedRounds:
-    """Whitens aggregates one by one, and computes their noise and norm bounds."""
+    """Whitens aggregates one by one, and computes noise and norm bounds of the whitened ones."""
 
     def __init__(
         self, correlation: Correlation | None, stream: NoiseStream | None, dim: int

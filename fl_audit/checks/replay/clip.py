@@ -179,7 +179,7 @@ class ClipQuestions:
         return _Counted(words, self._sum(cohort, self._start), self._count(self._start, answer))
 
     def _noise_alone(self) -> tuple[FloatArray, FloatArray]:
-        """Noise of the smallest cohort's counts, and its sums, each of shape (seeds, 2 rounds)."""
+        """The noise of the smallest cohort's counts, and the rest of them, of shape (seeds, 2)."""
         few = self._few()
         number = max(2, min(_CHAINS, _MOST_NUMBERS // (2 * self.rounds.dim * max(1, len(few)))))
         counts, sums = np.zeros((number, 2)), np.zeros((number, 2))
@@ -278,9 +278,9 @@ class ClipQuestions:
     def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
         """Noise in standard deviations; noise beyond the range of the share is drawn again.
 
-        A share at a limit of [0, 1] shows only that its noise was beyond. Drawn again from the
-        normal distribution beyond that point, the noise is exactly normal (a randomised probability
-        integral transform), so that limits change no test.
+        A share at a limit of [0, 1] shows only that its noise reached beyond it. Drawn again from
+        the normal distribution beyond that point, the noise is exactly normal (a randomised
+        probability integral transform), so that limits change no test.
         """
         from scipy import special
 
@@ -332,7 +332,7 @@ class ClipQuestions:
         yield _sum_noise_finding(groups, touched, self.rounds.sizes)
 
     def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Check:
-        """The effect of a long client after the clip norm moved down, and up."""
+        """The effect of one long update after the clip norm moved down, and after it moved up."""
         ratios = {}
         for words, answer in after.items():
             alone = self._few([self._scaled(FAR)])

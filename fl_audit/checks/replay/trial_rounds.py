@@ -214,7 +214,7 @@ class TrialRounds:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A round without one client."""
+    """A cohort, and the client to leave out of it."""
 
     words: str  # the cohort, to precede a colon
     cohort: Sequence[FloatArray]
