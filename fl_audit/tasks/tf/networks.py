@@ -108,7 +108,7 @@ def _forward(
 
 
 def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> tf.Tensor:
-    """The gradient at the gates' inputs, (4 units, steps * batch), from (steps, units, batch)."""
+    """The gates' gradients (4 units, steps * batch) from outputs' gradients (steps, units, batch)."""
     from_outputs = _each_step(d_hidden)
     d_state = d_cell = tf.zeros_like(from_outputs[0])
     d_gates: list[tf.Tensor] = []
@@ -123,7 +123,7 @@ def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> 
 
 
 def _gates_gradient(step: _Step, d_hidden: tf.Tensor, d_cell: tf.Tensor) -> tf.Tensor:
-    """One step's gradient, (1, 4 units, batch), from those at its new hidden state and cell."""
+    """One step's gates' gradient, (1, 4 units, batch), from those at its new hidden state and cell."""
     return tf.concat(
         [
             _through_sigmoid(step.input_gate, d_cell * step.candidate),
