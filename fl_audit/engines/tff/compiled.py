@@ -2,8 +2,8 @@
 
 TFF's C++ runtime is built for CPUs and reads each client's data through a socket. Here a process is
 compiled by TFF to a MapReduceForm, whose parts are plain TensorFlow: prepare, work, zero,
-accumulate, report, update. It is the same process, on any device that TensorFlow sees; only the
-caller of the parts differs.
+accumulate, merge, report, update. It is the same process, on any device that TensorFlow sees; only
+the caller of the parts differs.
 
 TFF serialises each part as a GraphDef and a binding, which maps tensors to parts of the argument
 and of the result. The graph is imported and called on flat lists of tensors, in TFF's own order of
@@ -72,7 +72,7 @@ class ImportedComputation:
         return self._initialize is not None
 
     def __call__(self, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Runs the graph on parts in TFF's order; a Keras model's variables start anew."""
+        """Runs the graph on tensors in TFF's order; a Keras model's variables start anew."""
         if self._initialize:
             self._initialize()
         if self._tape:
@@ -130,7 +130,7 @@ def _rename_references(attributes: Iterable[Any], renamed: Mapping[str, str]) ->
 def _rename_resources(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
     """Gives the graph's variables and tables names that are new in this process.
 
-    TensorFlow looks them up by name in the whole process: two Keras models would share variables of
+    TensorFlow looks both up by name in the whole process: two Keras models would share variables of
     layers or metrics with equal names, even of different types or shapes.
     """
     for node in _nodes(graph_def):
@@ -263,7 +263,7 @@ class NotCompilableError(CannotRunError):
 
 
 class LocalContext(tff.framework.SyncContext):
-    """A context that runs clients as they are read, with memory independent of the cohort."""
+    """A context that runs clients as they are read; memory does not grow with the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
         """`num_threads` clients work at once; the order of their sum does not depend on it."""
@@ -356,7 +356,7 @@ class SeededRounds:
         self._without_randomness: dict[str, ImportedComputation] = {}
 
     def begun(self, seed: int) -> Callable[[Any, Any], Any]:
-        """A function like `next` that runs successive rounds from a positive seed."""
+        """A function like `next`, for successive rounds with randomness from a positive seed."""
 
         def part(name: str) -> ImportedComputation:
             return self._part(name, seed)
