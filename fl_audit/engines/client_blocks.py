@@ -19,7 +19,7 @@ class PaddedBlock:
     """The padded batches of a block of clients."""
 
     inputs: npt.NDArray[Any]  # (clients, batches, examples, ...)
-    labels: npt.NDArray[Any]  # likewise
+    labels: npt.NDArray[Any]  # (clients, batches, examples, ...)
     num_examples: npt.NDArray[np.float32]  # of each batch without padding, (clients, batches)
 
 

@@ -143,7 +143,7 @@ class Engine(abc.ABC):
         return (not_replayed("the engine draws noise that has no seed"),)
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """The scorer of canaries that are vectors; may compute cosines where the engine trains."""
+        """The canaries that are vectors; an engine may compute their cosines where it trains."""
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:

@@ -43,7 +43,7 @@ class DpSgd:
 
     @property
     def sum_noise_multiplier(self) -> float:
-        """The noise's standard deviation over the sensitivity of the sum to one point."""
+        """The noise's standard deviation divided by the sensitivity of the sum to one point."""
         return self.noise_multiplier / (1 if self.microbatches is None else 2)
 
 

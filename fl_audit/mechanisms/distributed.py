@@ -36,14 +36,14 @@ class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", t
     """Skellam noise added by the clients, under secure aggregation (Agarwal et al. 2021).
 
     The aggregation is that of `tff.learning.ddp_secure_aggregator`, but with a fixed clip norm if
-    `clip_norm` is set. Accounting can give an epsilon only if it is set.
+    `clip_norm` is set. Accounting can give an epsilon only for a fixed clip norm.
 
     Attributes:
       noise_multiplier: As in `gaussian_fixed` if `clip_norm` is set, else `gaussian_adaptive`.
       clip_norm: L2 norm to which updates are clipped; by default it starts at 0.1 and follows the
         median norm.
       bits: Bits of the summed integers.
-      norm_inflation: Share by which rounding may lengthen an update (docs/mechanisms.md).
+      norm_inflation: Share by which rounding may increase an update's norm (docs/mechanisms.md).
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
@@ -71,7 +71,7 @@ _WRAPPING = 1e-4
 """The probability that a coordinate wraps around, from which TFF calculates the factor."""
 
 _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
-"""A normal variable exceeds this many standard deviations with probability `_WRAPPING`."""
+"""A normal variable is more standard deviations off than this with probability `_WRAPPING`."""
 
 FIRST_CLIP_NORM = 0.1
 """The adaptive clip norm of the first round, as in TFF."""

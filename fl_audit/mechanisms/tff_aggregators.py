@@ -54,7 +54,7 @@ def tree_query(
 ) -> tfp.SumAggregationDPQuery:
     """Tree aggregation (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
 
-    `stddev` is that of the noise on each node. A tree has `restart_every` rounds; None for all
+    `stddev` is the standard deviation on each node. A tree has `restart_every` rounds; None for all
     rounds, as in TFF's `DifferentiallyPrivateFactory.tree_aggregation`.
     """
     query = tfp.TreeResidualSumQuery(
@@ -87,7 +87,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
     def __init__(
         self, clip_norm: float, stddev: float, stream: NoiseStream, record_specs: Any
     ) -> None:
-        """`stddev` is that of z's coordinates; `record_specs` are `tf.TensorSpec`s of a record."""
+        """z has standard deviation `stddev`; `record_specs` are `tf.TensorSpec`s of a record."""
         self._clip_norm = clip_norm
         self._stddev = stddev
         self._stream = stream
@@ -267,7 +267,7 @@ def noised_upload(
 
 
 class SumOfUploads(tfp.SumAggregationDPQuery):
-    """A sum of clipped and noised uploads; it adds no noise."""
+    """A sum of clipped and noised uploads, without further noise."""
 
     class GlobalState(NamedTuple):
         """The key of all clients' noise, int64 of shape (2,), and the number of calls, int64."""

@@ -1,4 +1,4 @@
-"""A classifier of dense layers, linear without hidden ones; and initial weights of all models."""
+"""A classifier of dense layers, linear without hidden layers; initial weights of all models."""
 
 import itertools
 import math

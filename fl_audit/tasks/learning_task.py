@@ -17,7 +17,7 @@ NO_CLASS = -1
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples of one client, or held-out ones."""
+    """Examples of one client, or held-out examples."""
 
     inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]  # first axis: the example
     labels: npt.NDArray[Any]  # one per example or token; float32 if a custom model predicts numbers

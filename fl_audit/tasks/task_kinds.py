@@ -39,7 +39,7 @@ class NumbersTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag=
     Attributes:
       num_clients: Number of real clients.
       dim: Number of trainable parameters.
-      initial_norm: L2 norm of the initial model; predicts `final`.
+      initial_norm: L2 norm of the initial model, to predict threat model `final`.
     """
 
     num_clients: PositiveInt

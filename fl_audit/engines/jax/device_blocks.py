@@ -74,8 +74,8 @@ class Blocks:
     ) -> None:
         """Functions are compiled at their first calls; `precision` has no effect on a CPU.
 
-        With `side_by_side` a block's clients train together by `jax.vmap`, else one by one; None is
-        one by one on a CPU alone.
+        With `side_by_side` a block's clients train together by `jax.vmap`, else one by one; by
+        default one by one only on a CPU.
         """
         self._precision = precision
         self._training = training

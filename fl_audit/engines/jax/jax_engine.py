@@ -67,7 +67,7 @@ def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
 
 
 class MeanLosses:
-    """Computes a model's mean attacked loss on each owner's examples."""
+    """Computes the mean of a model's `attacked_losses` over each owner's examples."""
 
     def __init__(self, model: JaxModel, owners: Sequence[Examples], padding_label: int) -> None:
         everything = Examples.concatenate(owners)
@@ -303,7 +303,7 @@ class JaxEngine(engine.Engine):
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """Canaries scored on an accelerator, if there is one."""
+        """Canaries scored on an accelerator, if there is one and `scored_on` takes the family."""
         return scored_on(run.family, self._devices[0]) or run.family
 
     def losses(self, run: PreparedRun) -> Callable[[engine.Weights], FloatArray]:

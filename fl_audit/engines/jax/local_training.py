@@ -158,7 +158,7 @@ class LocalTraining(abc.ABC):
 
 
 class OptimizerSteps(LocalTraining):
-    """Steps of an optimizer, restarted for each client: FedAvg, and FedProx with its term."""
+    """Steps of an optimizer, new for each client: FedAvg, or FedProx with a proximal term."""
 
     def __init__(self, model: JaxModel, optimizer: Optimizer, proximal_strength: float) -> None:
         """`proximal_strength` is FedProx's factor mu; 0 for FedAvg."""

@@ -42,7 +42,7 @@ _GROUPS = 5
 _PARITY = 0x1BD11BDA
 
 _OF_BITS, _OF_KEYS = 0, 1
-"""The last word of the counter for numbers, and for keys."""
+"""The counter's last word for random words, and for derived keys."""
 
 
 def threefry(key: Array, counter: list[Array]) -> list[Array]:

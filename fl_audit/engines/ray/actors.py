@@ -84,7 +84,7 @@ class Actors:
         worker: type[Any],
         lost: Callable[[], str | None] = lost_part,
     ) -> None:
-        """Starts `cluster.actors` actors, or all that fit; `lost` is for `lost_part` in tests."""
+        """Starts `cluster.actors` actors, or all that fit; tests pass a `lost` of their own."""
         self._ray = ray
         self._cluster = cluster
         self._setup = ray.put(setup)

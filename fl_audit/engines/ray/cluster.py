@@ -223,7 +223,7 @@ def token(path: Path) -> Iterator[None]:
 
 
 def _read_token_anew() -> None:
-    """Makes Ray reload its authentication token, which it reads once otherwise."""
+    """Makes Ray reload its authentication token, which Ray otherwise reads once."""
     from ray._raylet import AuthenticationTokenLoader, Config
 
     AuthenticationTokenLoader.instance().reset_cache()

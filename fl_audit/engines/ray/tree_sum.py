@@ -1,4 +1,4 @@
-"""Shards of a cohort, the tree of their sums, and its assignment to actors.
+"""Shards of a cohort, the tree in which they are added, and the assignment of parts to actors.
 
 Floating-point sums depend on their order. Here the shards and the order of addition follow from the
 cohort alone. So the sum is bit for bit the same for any number of actors and any assignment, even

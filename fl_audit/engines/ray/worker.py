@@ -43,7 +43,7 @@ class WorkerSetup:
     version: str  # the version of fl_audit in the program that runs the rounds
     config: str  # resolved, as TOML
     cpus: int  # of each actor
-    gpus: float  # likewise; may be a fraction
+    gpus: float  # of each actor; may be a fraction
     parts: Mapping[str, bytes]  # serialized functions; empty if actors build theirs from the config
 
 

@@ -99,7 +99,7 @@ def with_noise_keys(
 class CanaryClients:
     """The included canaries of a pool as clients of an audited process.
 
-    Each participates in `repeats` rounds, one sampled from each of `repeats` equal parts of the run
+    Each canary participates in `repeats` rounds, one from each of `repeats` equal parts of the run
     (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed alone, so a loop that
     restarts from a checkpoint has the same canaries.
     """
@@ -165,7 +165,7 @@ class CanaryClients:
           state: The state of the process; needed if no norm was given.
 
         Raises:
-          InputError: No norm was given, and there is no state, or no clip norm in it.
+          InputError: No norm was given, and `state` is None or has no clip norm.
         """
         if self._norm is not None:
             return self._norm
@@ -209,7 +209,7 @@ class CanaryClients:
           state: The state of the process before the round; may be omitted if a norm was given.
 
         Raises:
-          InputError: No norm was given, and there is no state, or no clip norm in it.
+          InputError: No norm was given, and `state` is None or has no clip norm.
         """
         norm = self.norm(state)
         vectors = (norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
@@ -255,7 +255,7 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
 
 
 JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
-"""The smallest and the largest norm of a canary, over the clip norm."""
+"""The smallest and the largest norm of a canary, in clip norms."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class ClipState:
 
 
 def read_clip(state: Any) -> ClipState:
-    """Reads the round's clip from a learning process's state, or its TFF aggregator's."""
+    """Reads a round's clip norm from the state of a learning process or of its TFF aggregator."""
     aggregator = getattr(state, "aggregator", state)
     unzeroed = math.inf
     if isinstance(aggregator, Mapping) and "zeroing_norm" in aggregator:
@@ -302,7 +302,7 @@ def _state_of_ones(kind: tff.Type) -> Any:
 
 
 def _estimate(norm_state: Any) -> float | None:
-    """The current estimate of an adaptive norm; None for a fixed one, which has no state."""
+    """The current estimate of an adaptive norm; None for a fixed norm, which has no state."""
     return _number(norm_state[0], "current_estimate") if len(norm_state) else None
 
 
@@ -317,7 +317,7 @@ def norm_to_clip(state: Any) -> float:
     if clip.norm is None:
         raise InputError(
             "norm: must be given, as the aggregator's state shows no clip norm; "
-            "fl_audit.training.probe(process) finds the length that it just clips"
+            "fl_audit.training.probe(process) finds a norm that is clipped"
         )
     return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
 
@@ -442,7 +442,7 @@ def _longest(
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
-    """The first of doubled norms that is clipped, or the last one before zeroing."""
+    """The canary of the first doubled norm that is clipped, or of the last norm before zeroing."""
     last: ProbedCanary | None = None
     for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
         if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":
@@ -450,8 +450,8 @@ def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> 
             return last if is_zeroed else dataclasses.replace(probed, promised=last.arrived)
         last = probed
     raise InputError(
-        "norm: must be given, the length of a typical update: nothing clips or zeroes updates up "
-        f"to length {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
+        "norm: must be given, the norm of a typical update: nothing clips or zeroes updates up "
+        f"to norm {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
     )
 
 

@@ -251,7 +251,7 @@ and sum are parts in TFF's order.
 
 
 SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
-"""A callback that receives a client's position in the cohort, and the parts of its result."""
+"""A callback for a client's position in the cohort, and the parts of the client's result."""
 
 
 def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
@@ -266,14 +266,14 @@ class LocalContext(tff.framework.SyncContext):
     """A context that runs clients as they are read; memory does not grow with the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
-        """`num_threads` clients work at once; the order of their sum does not depend on it."""
+        """`num_threads` clients work at once, and are added in the order of the cohort."""
         self._num_threads = num_threads
         self._watch: SeeWork | None = None
         # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
-        """Compiles a computation, once, to a function of its argument, or of None."""
+        """Compiles a computation, once, to a function of its argument (None without one)."""
         if id(computation) not in self._compiled:
             self._compiled[id(computation)] = (computation, self._compile(computation))
         return self._compiled[id(computation)][1]

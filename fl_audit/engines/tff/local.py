@@ -114,7 +114,7 @@ def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
 def process_of(
     run: PreparedRun, trained_blocks: TrainedBlocks | None
 ) -> tff.templates.IterativeProcess:
-    """The process of a run; over clients' results if they train in blocks."""
+    """The process of a run; if clients train in blocks, a process over their results."""
     build = build_process if trained_blocks is None else build_process_over_results
     classifier, cohort = as_classifier(run.task.classifier), run.schedule.expected_cohort
     return build(classifier, run.config, cohort, run.num_rounds)

@@ -149,7 +149,7 @@ def _zeroing_norm(run: PreparedRun, state: Any) -> float:
 
 
 def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:
-    """A client's data, for a process that trains clients or for one over their results."""
+    """A client's data, for a process that trains clients, or for one over results of training."""
     data_type = process.next.type_signature.parameter[1].member
     if "canary" in dir(data_type):
         return canary_client_data(process, vector)

@@ -135,7 +135,7 @@ class ModelBlockTrainer:
                 for w, v in zip(weights, velocity, strict=True)
             ]
         if recipe.output_noise > 0:
-            # No step has number -1, so this noise is not that of a step.
+            # No step has number -1, so no step has this noise.
             noise = self._noise(weights, keys, tf.constant(-1))
             weights = [w + recipe.output_noise * n for w, n in zip(weights, noise, strict=True)]
         return weights
@@ -152,7 +152,7 @@ class ModelBlockTrainer:
     def _clipped_sum(
         self, weights: Weights, inputs: tf.Tensor, labels: tf.Tensor, rows: tf.Tensor
     ) -> Weights:
-        """The sum of one model's clipped gradients: of examples, or means of micro-batches."""
+        """The sum of one model's clipped gradients, of examples or averaged over micro-batches."""
         privacy = self._recipe.privacy
         assert privacy is not None
         counts = tf.cast(rows >= 0, tf.float32)

@@ -165,7 +165,7 @@ class TffEngine(Engine):
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
 
-    first_round = "in the first round TensorFlow traces its graphs first, up to a minute"
+    first_round = "in the first round TensorFlow first traces its graphs, up to a minute"
     packages = ("tensorflow", "tensorflow-federated", "tensorflow-privacy")
 
     @abc.abstractmethod

@@ -131,7 +131,7 @@ class TrainedBlock:
 
     # initial minus trained weights, or FedSGD's gradient, in the order of the weights
     update: Sequence[tf.Tensor]
-    loss: tf.Tensor  # summed over tokens (or examples) at the time of their step, in nats
+    loss: tf.Tensor  # summed over tokens (or examples), each at its own step, in nats
     num_tokens: tf.Tensor  # the number of these tokens (or examples)
 
 

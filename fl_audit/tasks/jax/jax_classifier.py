@@ -90,7 +90,7 @@ def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[in
 
 def cross_entropy(logits: Array, labels: Array) -> Array:
     """The loss in nats, of shape (...), of logits (..., classes) and int32 labels (...)."""
-    # As rows, because with more axes gradients of the layers below take XLA twice as long on a CPU.
+    # As rows: with more axes, gradients of earlier layers take XLA twice as long on a CPU.
     losses: Array = _row_losses(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     return losses.reshape(labels.shape)
 

@@ -23,7 +23,7 @@ class Classifier(Model):
     initial_weights: tuple[Float32Array, ...]  # in the order of `logits`
     logits: Logits  # the last axis of the result is the class
     input_spec: tf.TensorSpec  # of a batch; the first dimension is None
-    label_spec: tf.TensorSpec  # likewise
+    label_spec: tf.TensorSpec  # of the labels of a batch
     padding_label: int
     uncounted_labels: tuple[int, ...]  # further labels that do not count for accuracy
     accuracy_description: str
@@ -133,7 +133,7 @@ Gradient = Callable[[tf.Tensor], tuple[tf.Tensor, None]]
 """A function from the gradient at the losses to the gradients at logits and labels."""
 
 _LEAST_PROBABILITY = 1e-30
-"""A loss is -log(p) for labels' p above this: far above the smallest float32, 1e-38."""
+"""The least p for which a loss is computed as -log(p); far above the least float32, 1e-38."""
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
