@@ -46,8 +46,8 @@ class Replay:
     Attributes:
       findings: Expected and measured values, question by question.
       sensitivity: The change of each variable of the release, and last of the whole, by leaving the
-        first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated, or
-        not without a client.
+        first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated as
+        it was, or without a client.
     """
 
     findings: tuple[Check, ...]
