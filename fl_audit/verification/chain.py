@@ -89,7 +89,9 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
     if scored is not None:
         _compare(folder.path, scored.files, "since scores were written", verified)
     if reported is None and isinstance(folder, RunFolder):
-        verified.note("the report is not in the chain: the run was killed right after it")
+        verified.note(
+            "the report is not in the chain, as after a run that was killed while writing it"
+        )
     if reported is not None:
         _compare(folder.path, reported.files, "since the report was written", verified)
     _verify_added(folder, chain, verified)
