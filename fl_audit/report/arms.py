@@ -17,6 +17,7 @@ from fl_audit.accounting.sampling import FixedRounds, Sampling
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.estimators import estimate
 from fl_audit.estimators.arm_shifts import (
     LEAST_CANARIES,
@@ -58,13 +59,13 @@ class ReportedArms:
 
     comparison: ArmComparison
     delta: float  # the delta at which shifts are converted to epsilons
-    # by arm: accounting gives each included canary a largest shift, and this is their mean; empty
-    # if accounting does not cover the run
+    # by arm, the mean over included canaries of the largest shift that accounting allows; empty if
+    # accounting does not cover the run
     allowed: Mapping[str, float]
     epsilons: Mapping[str, float]  # the epsilon of each arm's shift; 0 for a negative one
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
-    # the rounds of a canary in words, and the detection by attacker, if rounds are about equal
+    # a canary's rounds in words, and the detection by attacker; empty if rounds differ between arms
     rounds: str = field(default="", metadata=WRITTEN_IF_SET)
     attackers: tuple[PatternAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
@@ -123,7 +124,7 @@ class _Scored:
         bounds: AttackerBounds | None,
         level: Level,
     ) -> Detection | None:
-        """The detection of one arm's canaries, marked by `is_of`, with a statistic."""
+        """The detection of an arm's canaries, marked by `is_of`; None without scores."""
         statistic, delta, confidence = STATISTICS.get(name), *level
         if statistic is None or name not in self.scores:
             return None
@@ -140,7 +141,7 @@ class _Scored:
         return Detection(arm, upper, lower, *mean_auc([result.roc]))
 
     def bounds(self, arm: str, rounds: Sequence[IndexArray], delta: float) -> AttackerBounds | None:
-        """The upper bounds for a canary of an arm; None if the release is not known."""
+        """The upper bounds for a canary of an arm; None without a release, or if delta is 0."""
         release = self.release
         if release is None or delta == 0:
             return None
@@ -162,7 +163,7 @@ def _as_patterns(
     scored: _Scored,
     level: Level,
 ) -> tuple[str, tuple[PatternAttacker, ...]]:
-    """The rounds of a canary in words, and the attackers; empty if arms differ in rounds."""
+    """A canary's rounds in words, and the attackers; both empty if rounds differ between arms."""
     is_of = [arms == name for name in names]
     own = [[rounds[canary] for canary in np.flatnonzero(members)] for members in is_of]
     means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
@@ -196,8 +197,8 @@ def arms_of_log(
 ) -> ReportedArms | None:
     """The arms of a log or of scores; None without own-round scores of two arms.
 
-    The release gives upper bounds; None if it is not known, or canaries' rounds have another
-    distribution than that of their arm.
+    Upper bounds come from `release`. It is None if it is not known, or if canaries' rounds do not
+    have the distribution named by their arm.
     """
     own = scores.get(STATISTIC)
     if own is None or facts.dim is None:
@@ -227,9 +228,9 @@ def _epsilons(comparison: ArmComparison, delta: float) -> dict[str, float]:
 def _left_out(
     arms: Sequence[str], rounds: Sequence[IndexArray | None], scores: ScoreFile
 ) -> tuple[str, ...]:
-    """The arms with fewer than `LEAST_CANARIES` expected participating included canaries.
+    """The arms in which fewer than `LEAST_CANARIES` included canaries are expected to participate.
 
-    The participating share is estimated from all canaries of the arm, also excluded ones.
+    The share that participates is estimated from all canaries of the arm, also excluded ones.
     """
     of_arm = np.array(arms)
     participates = np.array([own is None or len(own) > 0 for own in rounds])
@@ -258,7 +259,7 @@ def _compared(
 
 
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
-    """The largest shift of each canary given the noise, of shape (num_canaries,), if known."""
+    """Each canary's largest shift under Gaussian noise, of shape (num_canaries,); else None."""
     z = release.noise.noise_multiplier
     if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):
         return None
@@ -273,6 +274,12 @@ def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | Non
 
 # In words.
 
+_OF_ALL = (
+    "Upper bounds in this table count on how each pattern draws its rounds. The run’s upper bound "
+    "below is for all patterns together: a canary in as many rounds as any of them has, which the "
+    "attacker may know."
+)
+
 
 def interval_words(found: ArmShift | ArmDifference) -> str:
     return f"{significant(found.lower)} to {significant(found.upper)}"
@@ -283,7 +290,7 @@ def difference_name(difference: ArmDifference) -> str:
 
 
 def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
-    """The shift that accounting allows an arm, or its difference of two arms."""
+    """The shift that accounting allows an arm, or the difference between those of two arms."""
     if not arms.allowed:
         return "not known"
     if isinstance(found, ArmShift):
@@ -291,11 +298,17 @@ def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
     return significant(arms.allowed[found.second] - arms.allowed[found.first])
 
 
-def arms_as_patterns(arms: ReportedArms | None) -> PatternTable:
+def arms_as_patterns(arms: ReportedArms | None, faults: Sequence[TrainingFault]) -> PatternTable:
     """The arms by attacker, if their canaries participate about equally often; else empty."""
     if arms is None:
         return PatternTable((), "", 0.95)
-    return PatternTable(arms.attackers, arms.rounds, arms.comparison.confidence)
+    return PatternTable(
+        arms.attackers,
+        arms.rounds,
+        arms.comparison.confidence,
+        ("One run for all patterns: another may give other numbers.", *(f.words for f in faults)),
+        (_OF_ALL,) if any(d.upper_bound for a in arms.attackers for d in a.detections) else (),
+    )
 
 
 def arms_words(arms: ReportedArms) -> str:
@@ -304,17 +317,21 @@ def arms_words(arms: ReportedArms) -> str:
     words = (
         f"Canaries were assigned to {number} arms at random. The shift is the mean of included "
         f"canaries’ {STATISTIC} scores in standard deviations of the null distribution; the "
-        f"{100 * arms.comparison.confidence:g} % intervals hold for all arms at once, and for all "
-        f"differences at once. {number} separate runs, each with one arm’s canaries, would "
-        "give the same precision, if runs did not differ otherwise"
+        f"{100 * arms.comparison.confidence:g} % intervals of shifts hold for all arms at once, "
+        f"those of differences for all differences at once. {number} separate runs, each with one "
+        "arm’s canaries, would give the same precision if they were otherwise alike"
     )
     if arms.left_out:
         words = (
-            f"Left out, as few of their canaries participate: {', '.join(arms.left_out)}. {words}"
+            f"Left out, because too few of their canaries participate: {', '.join(arms.left_out)}. "
+            f"{words}"
         )
     if arms.seconds is None:
         return f"{words}."
-    return f"{words}: {duration(number * arms.seconds)} of training, not {duration(arms.seconds)}."
+    return (
+        f"{words}: {duration(number * arms.seconds)} of training instead of "
+        f"{duration(arms.seconds)}."
+    )
 
 
 def arm_lines(arms: ReportedArms | None) -> list[str]:
@@ -325,7 +342,7 @@ def arm_lines(arms: ReportedArms | None) -> list[str]:
         difference_name(difference): difference for difference in arms.comparison.differences
     }
     return [
-        "arms                shift of included canaries (accounting)",
+        "arms                shift of included canaries (allowed by accounting)",
         *(
             f"  {name:<36}  {significant(shift.mu)}, {interval_words(shift)} "
             f"({allowed_words(arms, shift)})"
