@@ -10,8 +10,8 @@ probability m delta / k is (0, delta)-DP and makes their scores dependent: `thre
 exceeds 0 in 8 % of runs (m = 1,000, delta = 1e-3, k = 12), `one_run_valid` in none. Without
 independence, and with delta = 0, the number of included canaries above a threshold of false
 positive rate q is at most Binomial(m, q e^epsilon / (1 + q e^epsilon + (1 - q) e^-epsilon)). A band
-by that distribution would give 0.46 instead of 0.63 (500 canaries, shift 0.5, delta = 1e-5) and
-5.43 instead of 6.09 (shift 2), before any correction for delta.
+by that distribution would give bounds of 0.46 instead of 0.63 (500 canaries, shift 0.5, delta =
+1e-5) and 5.43 instead of 6.09 (shift 2), before any correction for delta.
 """
 
 import functools
