@@ -109,8 +109,8 @@ class LossTransform:
 
     1. normalise: subtract the smallest loss of members and non-members together and divide by the
     range;
-    2. add 1;
-    3. p = exp(-that), in [e^-2, e^-1];
+    2. add 1, which gives x;
+    3. p = exp(-x), in [e^-2, e^-1];
     4. phi = log(p) - log(1 - p), in [-1.855, -0.541].
 
     The smaller the loss, the larger phi. The scale depends only on the extremes of both samples.
