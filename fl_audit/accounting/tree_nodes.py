@@ -27,7 +27,7 @@ _LARGEST_PRECISION = 4096
 class Trees:
     """The trees of a run, one after the other.
 
-    Each has `restart_every` rounds, the last one perhaps fewer; None for one tree.
+    Each has `restart_every` rounds, the last one perhaps fewer; there is one tree if it is None.
     """
 
     num_rounds: int
