@@ -52,8 +52,8 @@ class Trees:
         The aggregates are the differences of released sums, whose noise has a covariance S over the
         rounds of a tree. With A the lower triangular matrix of ones, A^T S^-1 A times the presences
         are the weights of generalised least squares. Trees of over 4,096 rounds use the presences
-        unchanged. `presences` are numbers of participations, float64 of shape (parties,
-        num_rounds).
+        unchanged. `presences` are each party's numbers of participations by round, float64 of shape
+        (parties, num_rounds).
         """
         weights = presences.copy()
         for start in range(0, self.num_rounds, self.period):
@@ -75,7 +75,7 @@ class Trees:
         return max(best.values())
 
     def one_group(self, separation: int) -> int:
-        """Largest squared sensitivity to a member of one of `separation` rotating groups."""
+        """The largest squared sensitivity to a member of one of `separation` groups in turn."""
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
 
@@ -233,7 +233,7 @@ _Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
 
 @functools.lru_cache(maxsize=64)
 def _complete_node(height: int, most: int, separation: int) -> _Rounds:
-    """Table for up to `most` rounds in a 2^height node, with its square."""
+    """The table for up to `most` rounds in a node of 2^height, whose own square is included."""
     if height == 0:
         without = np.maximum(np.arange(separation) - 1, 0)
         with_it = np.full(separation, separation)
@@ -245,7 +245,7 @@ def _complete_node(height: int, most: int, separation: int) -> _Rounds:
 
 
 def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_node: bool) -> _Rounds:
-    """Table for up to `most` rounds in two neighbours, with their parent's square if asked."""
+    """The table for up to `most` rounds in two neighbours; `is_node` adds their parent's square."""
     joined = []
     for number in range(min(len(left) + len(right) - 2, most) + 1):
         splits = range(max(0, number - len(right) + 1), min(number, len(left) - 1) + 1)

@@ -88,8 +88,8 @@ def beyond_chance(
 ) -> FloatArray:
     """The larger of log((1 - delta - x) / y) and log((1 - delta - y) / x) (equation 1).
 
-    x and y are error rates, with log_rest_x = log(1 - x). It decreases in both, and is -inf if
-    neither numerator is positive.
+    x and y are error rates, with log_rest_x = log(1 - x). The result decreases in x and in y, and
+    is -inf if neither numerator is positive.
     """
     return np.maximum(log_ratio(log_rest_x, log_y, delta), log_ratio(log_rest_y, log_x, delta))
 

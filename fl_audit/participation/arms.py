@@ -1,8 +1,8 @@
 """Arms: several ways to place canaries, compared in one run.
 
-Canaries are assigned to arms at random, in equal numbers and before any other draw. Everything else
-in the run is the same for all, so differences between arms beyond chance are due to participation.
-An arm is a name, with a number if the name needs one:
+Canaries are assigned to arms at random, in equal numbers and independently of any other draw. All
+else in the run is the same for all canaries, so differences between arms beyond chance are due to
+participation. An arm is a name, with one or two numbers if the name needs them:
 
 >>> [arm.words for arm in map(read_arm, ("once", "repeats:4", "late:10"))]
 ['once, at random', 'once in each of 4 equal parts of the run', 'once in the last 10 rounds']
@@ -11,14 +11,14 @@ An arm is a name, with a number if the name needs one:
 |---|---|
 | `once` | one, drawn from all |
 | `repeats:N` | one in each of N equal parts of the run (Andrew et al. 2023, section 5.3) |
-| `each_epoch:E` | one in each epoch of E rounds (section 4) |
+| `each_epoch:E` | one in each epoch of E rounds (Andrew et al. 2023, section 4) |
 | `poisson:Q` | each round by a coin of probability Q |
 | `min_separation:B` | every B-th round, the first one at random |
 | `random_allocation:K` | K, drawn from all without replacement |
 | `early:R`, `early:R/N` | one, or one in each of N equal parts, of the first R rounds |
 | `late:R`, `late:R/N` | the same of the last R rounds |
-| `cyclic_poisson:G/E` | one of G groups takes turns; E of its turns on average, by coins |
-| `b_min_sep:B/E` | E on average, by coins, at least B rounds apart |
+| `cyclic_poisson:G/E` | drawn by coins among the turns of one of G groups; E on average |
+| `b_min_sep:B/E` | drawn by coins, at least B rounds apart; E on average |
 | `every_round` | all |
 """
 
@@ -52,7 +52,7 @@ _WORDS = {
     "b_min_sep": "rounds that are at least {} apart, by coins",
     "every_round": "every round",
 }
-"""The rounds of an arm's canaries in words, by name; braces stand for the number."""
+"""The rounds of an arm's canaries in words, by name; the number replaces the braces."""
 
 
 _BY_COINS = ("cyclic_poisson", "b_min_sep")
@@ -66,7 +66,7 @@ class Arm:
     """A way to place canaries.
 
     Attributes:
-      number: The number after its name; 0 if it has none.
+      number: The first number after the name; 0 without one.
       parts: For `early` and `late`, the number of equal parts, with one round in each; for
         `cyclic_poisson` and `b_min_sep` the mean number of rounds.
     """
@@ -84,11 +84,11 @@ class Arm:
         return words if self.parts == 1 else words.replace("once in", in_parts)
 
     def sampling(self, rounds: int) -> Sampling:
-        """The distribution of a canary's rounds; raises ValueError if the run has too few."""
+        """The distribution of a canary's rounds; raises ValueError if the run is too short."""
         number = int(self.number)
         if number > rounds and self.name != "min_separation":
             raise ValueError(
-                f"arms: '{self.name}:{number}' asks for more than the run has; it has "
+                f"arms: '{self.name}:{number}' asks for more than the run's "
                 f"{count(rounds, 'round')}"
             )
         match self.name:
@@ -113,11 +113,11 @@ class Arm:
         return OneRoundPerBlock.of_lengths(lengths, rounds - number if self.name == "late" else 0)
 
     def _share(self, rounds: int) -> float:
-        """The probability of a round for an arm by coins, at most one in `number` rounds."""
+        """The mean share of rounds of an arm by coins; raises ValueError above 1 / `number`."""
         if self.parts * self.number > rounds:
             raise ValueError(
                 f"arms: '{self.name}:{self.number:g}/{self.parts}' asks for {self.parts} rounds on "
-                f"average; the run's {count(rounds, 'round')} have {int(rounds // self.number)}"
+                f"average; the run's {count(rounds, 'round')} allow {int(rounds // self.number)}"
             )
         return self.parts / rounds
 
@@ -146,13 +146,21 @@ def read_arm(text: str) -> Arm:
         value = of_parts = -1
     most = _MOST if name in _BY_COINS else value
     if not (0 < value <= 1 if is_share else 1 <= value <= _MOST and 1 <= of_parts <= most):
-        wanted = "a probability above 0" if is_share else "a whole number from 1 on"
-        raise ValueError(f"arms: {name}:NUMBER needs {wanted}, got {text!r}")
+        wanted = f"{name}:NUMBER needs a whole number from 1 on"
+        if is_share:
+            wanted = f"{name}:NUMBER needs a probability above 0"
+        elif name in _BY_COINS:
+            wanted = f"{name}:NUMBER/MEAN needs whole numbers from 1 on"
+        elif "/" in text:
+            wanted = (
+                f"{name}:ROUNDS/PARTS needs whole numbers from 1 on, and no more parts than rounds"
+            )
+        raise ValueError(f"arms: {wanted}, got {text!r}")
     return Arm(name, value, of_parts)
 
 
 def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
-    """The arm of each canary of a pool, from 0; of shape (num_canaries,)."""
+    """The index of each canary's arm, from 0; int64 of shape (num_canaries,)."""
     order = generator(seed, Stream.CANARY_ARMS).permutation(num_canaries)
     arms = np.empty(num_canaries, np.int64)
     arms[order] = np.arange(num_canaries) % num_arms
@@ -160,7 +168,7 @@ def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
 
 
 def arm_names(texts: Sequence[str], num_canaries: int, seed: int) -> tuple[str, ...]:
-    """The arm of each canary as in the config; empty without arms."""
+    """The arm of each canary, written as in the config; empty without arms."""
     if not texts:
         return ()
     return tuple(texts[arm] for arm in arm_of_canaries(len(texts), num_canaries, seed))
@@ -171,7 +179,8 @@ def arms_attendance(
 ) -> CanaryAttendance:
     """The rounds of a pool with arms.
 
-    Accounting for a canary is that of a canary with the most rounds, without amplification.
+    Accounting takes the largest number of rounds of any included canary, without amplification by
+    sampling.
     """
     arms = arm_of_canaries(len(texts), len(roster.pool), seed)
     rounds = [np.zeros(0, np.int64)] * len(arms)

@@ -175,7 +175,7 @@ class BallsInBins(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="ba
 
     There are as few groups as possible with at most `clients_per_round` clients each on average.
     Each client is in every round of its group. The secret choice of the group amplifies privacy
-    under independent noise, and some matrices with fewer bands than groups.
+    under independent noise, and under some matrices with fewer bands than groups.
     """
 
 
@@ -308,11 +308,11 @@ RANDOM_ALLOCATION = schedule.ParticipationPattern(
 
 
 class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_sep"):
-    """Poisson sampling of clients that were in none of the last `separation` - 1 rounds.
+    """Poisson sampling of clients that were in none of the previous `separation` - 1 rounds.
 
-    So two rounds of a client are at least `separation` apart, with a random excess; in
-    `cyclic_poisson` groups are fixed. In the first rounds as many clients rest, on average, as in
-    later ones.
+    So the rounds of a client are at random distances of at least `separation`, without the fixed
+    groups of `cyclic_poisson`. In the first rounds as many clients rest, on average, as in later
+    ones.
 
     Attributes:
       separation: Least distance of a client's rounds.
@@ -349,7 +349,7 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: schedule.Roster) -> s
 def _coin(config: BMinSep, num_clients: int) -> float:
     """Probability p that a client joins if not resting.
 
-    Over all clients it is p / (1 + (separation - 1) p) on average.
+    The share of all clients that join a round is p / (1 + (separation - 1) p) on average.
     """
     size = config.clients_per_round
     return size / (num_clients - (config.separation - 1) * size)

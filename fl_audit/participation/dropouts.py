@@ -3,7 +3,7 @@
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
 charged are left out. Accounting counts the rounds in which a client reports. If clients add the
-noise, the shares of dropped clients are missing, and the smallest round determines the bound.
+noise, the shares of clients that drop out are missing, so the smallest round sets the bound.
 """
 
 import dataclasses
@@ -30,8 +30,8 @@ class Dropouts(Table, frozen=True, kw_only=True):
       share: Probability that a sampled member drops out.
       available_share: Share of a day in which a device is available.
       rounds_per_day: Number of rounds in a day.
-      report_goal: Most reports in a round, those of excluded canaries included; it determines noise
-        and denominator.
+      report_goal: Largest number of reports in a round, including those of excluded canaries; it
+        determines noise and denominator.
     """
 
     share: Annotated[float, Meta(ge=0, lt=1)] = 0.0

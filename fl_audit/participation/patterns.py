@@ -6,7 +6,7 @@
 - `min_separation`: groups take turns, so that a client rests after each participation;
 - `every_round`: full participation.
 
-Patterns in which clients draw their rounds are in `client_patterns`. A pattern is a config table, a
+Patterns in which clients draw rounds are in `client_patterns`. A pattern is a config table, a
 function from the table, a seed and a roster to a `Schedule`, and the words of the report;
 `fl_audit.participation` registers them.
 
@@ -273,7 +273,7 @@ BERNOULLI = schedule.ParticipationPattern(
 class Urn:
     """An urn of the real clients, numbered from 0, and the pool's canaries, numbered after them.
 
-    A round draws up to `sample_size`.
+    A round draws up to `sample_size` of these members.
     """
 
     roster: schedule.Roster
@@ -283,7 +283,8 @@ class Urn:
     def from_roster(cls, roster: schedule.Roster, clients_per_round: int) -> "Urn":
         """The urn whose draws hold about this many real clients on average.
 
-        Without canaries it is exactly that many, otherwise up to rounding of the sample size.
+        Without canaries a draw holds exactly that many; otherwise the mean differs by the rounding
+        of the sample size.
         """
         canaries_per_round = clients_per_round * len(roster.included) / roster.num_clients
         return cls(roster, clients_per_round + round(canaries_per_round))
@@ -323,11 +324,11 @@ class Urn:
 def _truncated_schedule(
     config: Bernoulli, seed: int, roster: schedule.Roster, largest: int
 ) -> schedule.Schedule:
-    """Schedules by truncated coins, from the urn, or from clients if canaries are placed."""
+    """Schedules by truncated Poisson sampling of the urn, or of clients if canaries are placed."""
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
-            f"{config.clients_per_round}, the expected size before the limit; must be larger"
+            f"{config.clients_per_round}, the expected size before the limit; must be at least that"
         )
     is_shared = config.canaries == "like_clients"
     if is_shared and config.canary_mean_repeats is not None:
@@ -467,7 +468,7 @@ UNIFORM = schedule.ParticipationPattern(
 
 
 _ROUNDING = 1e-9
-"""A relative excess up to this in a ratio of hours does not add a round."""
+"""A ratio of hours that exceeds a whole number by at most this share adds no round."""
 
 
 class MinSeparation(
@@ -612,9 +613,9 @@ def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> schedule.D
 def _every_turn(
     canaries: IndexArray, seed: int, config: MinSeparation
 ) -> schedule.ParticipationTable:
-    """Places each canary in the rounds of one group, drawn among groups with a round.
+    """Places each canary in the rounds of one group, drawn among groups that have a round.
 
-    It has all of these rounds, or the first ones up to a client's cap.
+    A canary has all rounds of its group, or the first ones up to a client's cap.
     """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))

@@ -1,4 +1,4 @@
-"""Placements of canaries independent of clients (Andrew et al. sections 4 and 5.3)."""
+"""Placements of canaries independent of clients (Andrew et al. 2023, sections 4 and 5.3)."""
 
 import math
 from collections.abc import Sequence
@@ -54,11 +54,11 @@ class DrawnParticipation(PlacedCanaries, frozen=True, kw_only=True):
 
 
 _MOST_PARTICIPATIONS = 100_000_000
-"""The largest number of participations, two numbers each, which take 1.6 GB."""
+"""The largest number of participations; at two int64 numbers each they take 1.6 GB."""
 
 
 def check_placement(config: PlacedCanaries, placement: str) -> None:
-    """Refuses contradictory keys of canaries; `placement` is the key `canaries`."""
+    """Refuses contradictory keys of canaries; `placement` is the value of the key `canaries`."""
     if placement != "repeats":
         for key, default in (("canary_repeats", 1), ("canary_first_rounds", None)):
             if getattr(config, key) != default:
@@ -102,9 +102,9 @@ _FINEST_SHARE = 10_000
 
 
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
-    """The mean itself if it equals one of the nearest possible means.
+    """Returns whichever of the nearest possible means, `below` and `above`, equals `mean`.
 
-    Else raises InputError, naming the nearest possible means.
+    Raises InputError if neither does, with both in its message.
     """
     nearest = [possible for possible in (below, above) if possible > 0]
     for possible in nearest:
@@ -126,7 +126,7 @@ def whole_rounds(mean: float, rounds: int, why: str) -> int:
 def urn_for(share: float, members: int) -> tuple[int, int]:
     """The sample size and the size of an urn, with this share per draw and room for all members.
 
-    The urn has empty places if the share of the members is not an integer.
+    The urn has empty places if `share` times `members` is not a whole number.
 
     >>> urn_for(0.125, 101)
     (13, 104)
@@ -151,7 +151,7 @@ def place(
     roster: Roster,
     expected_clients: float,
 ) -> CanaryAttendance:
-    """Draws the canaries' rounds by a placement that suits any pattern.
+    """Draws the canaries' rounds by `repeats` or `last_rounds`, which suit any pattern.
 
     Raises InputError if no canary would participate, or there are too many participations.
     """
@@ -240,7 +240,7 @@ def shuffled(
 ) -> ParticipationTable:
     """Draws a round for each canary in each epoch, like clients.
 
-    Rounds of an incomplete last epoch beyond the run are dropped.
+    Rounds drawn beyond the end of the run, in an incomplete last epoch, are dropped.
     """
     if epochs[-1].stop <= num_rounds:
         return once_per_epoch(canaries, seed, num_rounds, epochs)

@@ -63,7 +63,7 @@ class Attendance:
     """The rounds of the real clients, or of the included canaries.
 
     Attributes:
-      members_in: The function from a round to its participants, for any thread and order.
+      members_in: The function from a round to its participants, for any thread and order of rounds.
       expected: The expected number of participants in a round, on average over rounds.
       sampling: The distribution of a member's rounds, for accounting.
     """
@@ -205,8 +205,8 @@ class ParticipationTable:
           members: The index of each participant, integers of shape (participations,).
           rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
           num_rounds: The number of rounds of training.
-          in_blocks: The distribution of a member's rounds if it has one of each block; None if
-            rounds are drawn otherwise.
+          in_blocks: The distribution of a member's rounds if a member has one round in each block;
+            None if rounds are drawn otherwise.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds
@@ -219,7 +219,7 @@ class ParticipationTable:
     def of_members(
         cls, members: IndexArray, rounds: Sequence[IndexArray], num_rounds: int
     ) -> "ParticipationTable":
-        """The participations of members with these rounds each; there may be no members."""
+        """The participations of `members`, each with its own array of `rounds`; may be empty."""
         numbers = np.array([len(of_one) for of_one in rounds], np.int64)
         none = np.zeros(0, np.int64)
         return cls(np.repeat(members, numbers), np.concatenate([none, *rounds]), num_rounds)

@@ -9,8 +9,8 @@ r"""Plans of audits before any training: expected report, power and cost.
 plan of digits: 500 canaries, of which coins include 266; 100 rounds of about 20.0 clients ...
 lower bound   ε ≥ 1...
 
-Canaries' scores are simulated as for the verdict, from predicted norms (`background`), without
-vectors or clients.
+Canaries' scores are simulated as for a verdict, but from predicted norms
+(predicted_background.py), without vectors or clients.
 """
 
 from fl_audit.planning.plan import LEAST_TRIALS, Plan, make_plan

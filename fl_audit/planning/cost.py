@@ -20,7 +20,7 @@ from fl_audit.resources import num_cores
 from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
-"""The longest time for one scoring; a larger pool is timed on a part."""
+"""The target for the time of one scoring; of a pool that takes longer, a part is timed."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,12 @@ class AccuracyCost:
       noise_multiplier: Noise multiplier z of the noise on the sum.
       canary_noise: Standard deviation sqrt(m / d) that m unit vectors in random directions add
         to each coordinate, in clip norms.
-      canary_noise_of_run: The same per round but over the run, sqrt(m p / d): a canary's p rounds
-        add up along its direction; p = sum k^2 / sum k over canaries in k rounds.
-      unclipped_quantile: Share gamma (n + m) / n of real updates below the clip norm at which an
-        adaptive clip norm settles, because no canary is below it; if above 1, the clip norm grows
-        without end. None for a fixed clip norm, or without real clients.
+      canary_noise_of_run: What canaries add per round in the sum over the run, sqrt(m p / d), with
+        p = sum k^2 / sum k over canaries in k rounds: the rounds of a canary add up along its
+        direction.
+      unclipped_quantile: The share of real updates below an adaptive clip norm once it settles,
+        gamma (n + m) / n for the target quantile gamma, as no canary is below it. If above 1, the
+        clip norm grows without end. None for a fixed clip norm, or without real clients.
     """
 
     JSON_COMPUTED: ClassVar[tuple[str, ...]] = ("total_noise",)
@@ -167,7 +168,7 @@ class Calibration:
     rounds: int
 
     def seconds(self, runs: int = 1, machines: int = 1) -> float:
-        """The seconds of several such runs, without reports, each on one machine."""
+        """The seconds of `runs` such runs, without reports, one at a time on each machine."""
         one_run = self.start_seconds + (self.rounds - 1) * self.round_seconds
         return math.ceil(runs / machines) * one_run
 
@@ -206,7 +207,7 @@ class _Stopwatch(RoundObserver):
 def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
     """Trains the first rounds of a run in a temporary folder, and times them.
 
-    Imports TensorFlow. Loading, and the extra time of the first round, count once.
+    Imports TensorFlow. Loading and the slower first round are in `start_seconds`.
     """
     watch = _Stopwatch(seconds)
     from fl_audit.engines.prepare import canaries_csv, prepare

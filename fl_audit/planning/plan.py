@@ -32,10 +32,10 @@ _TRIALS = 39
 """The smallest number of trials whose range contains a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""Trials of variants, claims and slow predictions, for 90 %."""
+"""Trials of variants, claims and slow predictions; the probability is 90 %."""
 
 _FEWEST_TRIALS = 9
-"""Trials of slow variants and claims, and for the ranking of statistics."""
+"""Trials of slow variants and claims, and those that find the strongest statistic."""
 
 _MANY_CANARIES = 10_000
 """With more canaries each trial is slow, because estimators sort the scores."""
@@ -45,19 +45,19 @@ _MANY_CANARIES = 10_000
 class Plan:
     """The expected outcome of a run before it is trained.
 
-    Statistics other than the strongest, predictions over the whole range of the unknowns, and
-    variants are simulated at first use: the short answer takes one prediction and no variant.
+    Statistics other than the strongest, variants, and runs at `ENDS` (predicted_background.py) are
+    simulated at first use: the short answer takes one prediction and no variant.
 
     Attributes:
       run: The run as determined by its config.
-      trials: Number of simulated runs at every point of the range of the unknowns.
+      trials: Number of simulated runs at `MIDDLE` and at each of `ENDS`.
       variant_trials: Number of simulated runs of each variant.
       strongest: The statistic with the largest lower bound.
-      middle: Its epsilons in simulated runs in the middle of the unknowns.
+      middle: The epsilons of the strongest statistic in simulated runs at `MIDDLE`.
       not_predicted: Names of the run's statistics whose distribution is not simulated.
       power: Power against the config's claimed epsilon; None without one.
       detectable: The detectable violation of a claimed curve, or of the configured noise; None if
-        an epsilon is claimed, or if it is unknown.
+        an epsilon is claimed, or if no curve can be tested.
       cost: The cost of the audit.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
@@ -80,7 +80,7 @@ class Plan:
 
     @functools.cached_property
     def _every(self) -> tuple[Sequence[Statistic], prediction.Samples]:
-        """All predicted statistics, and their epsilons in the middle of the unknowns."""
+        """All predicted statistics, and their epsilons in simulated runs at `MIDDLE`."""
         statistics = prediction.predicted_statistics(self.run.config)
         others = [statistic for statistic in statistics if statistic is not self.strongest]
         return statistics, {
@@ -151,12 +151,13 @@ def make_plan(
 
     Args:
       config: The config of the run.
-      trials: Number of runs to simulate at every point of the range of the unknowns; by default 39,
-        or 19 if trials are slow.
-      others: Configs of the same task with other patterns, each with a label.
+      trials: Number of runs to simulate at `MIDDLE` and at each of `ENDS`; by default 39, or 19 if
+        trials are slow.
+      others: Configs of the same task with other participation patterns, each after a label.
 
     Raises:
-      InputError: The plan does not cover the config, or its parts do not fit together.
+      InputError: There are too few trials, a plan does not cover the config, or the config's parts
+        do not fit together.
     """
     if trials is not None and trials < LEAST_TRIALS:
         raise InputError(f"--trials {trials}: must be at least {LEAST_TRIALS}")

@@ -1,11 +1,11 @@
 """The number of canaries needed to distinguish participation patterns, before training.
 
-Patterns are the arms of a config, or the config and others with another pattern. Each attacker's
-scores are simulated in the middle of the unknowns, for many more canaries than in a run, which
-gives the AUC of each pattern and the standard deviation s of one canary's contribution. With k
-canaries each, two patterns differ beyond chance (`report.patterns`) in 80 % of audits if their AUC
-differ by z sqrt((s1^2 + s2^2) / k), with z the sum of the normal quantiles of the simultaneous
-confidence and of 80 %.
+The patterns are the arms of a config, or the patterns of several configs. Each attacker's scores
+are simulated at `MIDDLE` (predicted_background.py), for many more canaries than in a run. This
+gives the AUC of each pattern, and the standard deviation s of one canary's contribution to it. With
+k canaries of each pattern, two patterns differ beyond chance (`report.patterns`) in 80 % of audits
+if their AUCs differ by z sqrt((s1^2 + s2^2) / k). Here z is the sum of the normal quantiles of the
+simultaneous confidence and of 80 %.
 """
 
 import itertools
@@ -35,24 +35,24 @@ _CANARIES = 40_000
 """The number of canaries simulated for each pattern."""
 
 _SURE = 4.0
-"""Simulated AUC that differ by fewer standard deviations count as equal."""
+"""Simulated AUCs whose difference is below this many standard errors count as equal."""
 
 _MOST = 10_000_000
-"""A larger number of canaries is reported as none."""
+"""Above this number of canaries, `None` is reported."""
 
 _CHUNK = 4_000_000
-"""The number of scores simulated at once: 32 MB."""
+"""The number of scores simulated at once, one per canary and round: 32 MB."""
 
 
 @dataclass(frozen=True)
 class PatternPair:
-    """A pattern, and the one that leaks least to the same attacker.
+    """A pattern, compared with the one that leaks least to the same attacker.
 
     Attributes:
       attacker: The attacker in words.
-      canaries: The canaries of each pattern with which they differ beyond chance in 80 % of audits;
-        None if they do not differ in the simulation, or only with more than ten million.
-      share: The number of canaries over that of a run.
+      canaries: The number of canaries of each pattern with which the two differ beyond chance in
+        80 % of audits; None if they do not differ in the simulation, or if it is above ten million.
+      share: `canaries` over the canaries of the smaller of the two patterns in one run.
     """
 
     attacker: str
@@ -66,7 +66,7 @@ class PatternPair:
 
 @dataclass(frozen=True, eq=False)
 class _Pattern:
-    """Canaries of one pattern in a planned run: all, or those of an arm."""
+    """Canaries of one pattern in a planned run, marked by `is_of`: all, or those of an arm."""
 
     label: str
     run: PlannedRun
@@ -74,7 +74,7 @@ class _Pattern:
     is_of: BoolArray
 
     def detection(self, name: str) -> Detection | None:
-        """The detection by one statistic, with one canary's deviation; None if not simulated."""
+        """The detection by a statistic, with one canary's deviation; None without a simulation."""
         if name == LIKELIHOOD_RATIO.name:
             logged = statistics_of(self.run.config.canaries, self.run.config.audit)
             scores = self._likelihood_ratios() if LIKELIHOOD_RATIO in logged else None
@@ -90,8 +90,8 @@ class _Pattern:
     def _likelihood_ratios(self) -> CanaryScores:
         """Likelihood ratios of whitened scores.
 
-        Noise and other participants determine a canary's shift in a round. Whitening takes away
-        what is common to its rounds.
+        Noise and other participants determine a canary's shift in a round. Whitening removes what
+        the aggregates of different rounds have in common.
         """
         arm, background = self.label if self.run.arms else "", self.background
         pattern = known_patterns(self.run.release, self.run.arms)[arm]

@@ -1,7 +1,8 @@
 """The efficiency of a planned audit, and its power against the config's claim.
 
-Efficiency compares its lower bound with the largest reachable one and the upper bound. Power is the
-probability that it contradicts its claim with the noise as configured, halved, or absent.
+Efficiency compares the audit's lower bound with the reachable one and with the upper bound. Power
+is the probability that the audit contradicts the claim, with the noise as configured, halved, or
+absent.
 """
 
 import dataclasses
@@ -56,11 +57,11 @@ _SHARES = (0.8, 0.95)
 
 @dataclass(frozen=True)
 class PlannedEfficiency:
-    """The numbers of one statistic.
+    """Lower, reachable and upper bound of one statistic, and the canaries needed.
 
     Attributes:
-      lower_bound: The largest median of the bounds that hold for any mechanism, in the middle of
-        the unknowns; None without any.
+      lower_bound: The largest median of the bounds that hold for any mechanism, in runs simulated
+        at `MIDDLE`; None without any.
       reachable: The median bound of the best single threshold, chosen in advance, with these
         canaries; None if unknown.
       upper_bound: The upper bound for a canary against the statistic's attacker, possibly infinite;
@@ -110,9 +111,13 @@ _FAULTS = (1.0, 0.5, 0.0)
 
 @dataclass(frozen=True)
 class FaultPower:
-    """Share of simulated audits that contradict the claim, in the middle of the unknowns.
+    """Share of simulated audits that contradict the claim, with one amount of noise.
 
-    `noise_factor` is the actual noise on the sum over the configured one.
+    Attributes:
+      noise_factor: The actual noise on the sum over the configured one.
+      contradicted: The share at `MIDDLE`.
+      lowest: The smallest share at `MIDDLE` and `ENDS`.
+      highest: The largest share at `MIDDLE` and `ENDS`.
     """
 
     noise_factor: float
@@ -128,7 +133,8 @@ class ClaimPower:
     Attributes:
       unfit: Why the canaries say nothing about the claim; None if they do.
       faults: Power by the actual noise; one entry if the config adds no noise.
-      parts: The power of tests of the parts, for a claim that relies on sampling; else None.
+      parts: The power of tests of the claim's parts, noise and sampling, for a claim that relies on
+        sampling; else None.
       accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
       canaries_needed: Number of canaries with ENOUGH_POWER at `ideal_epsilon` (of included ones if
         tested by the parts): the config's number if it is enough; None if no number tried is
@@ -192,7 +198,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     tests = ClaimTests(_scored(run, statistics, seen), confidence, chosen.methods)
     simulation = simulate(claim, tests, seen)
     if simulation is None:
-        raise InputError(f"audit.claimed_epsilon: no power is simulated of {run.task.name}")
+        raise InputError(f"audit.claimed_epsilon: no power can be simulated for {run.task.name}")
     ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     simulated = simulation.audit
@@ -228,7 +234,7 @@ def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
 
 
 def _parts(config: Config, claim: Claim, seen: Seen) -> PartsPower | None:
-    """The power of tests of the claim's parts; None if it has none."""
+    """The power of tests of the claim's parts; None if the verdict does not test parts."""
     audit = config.audit
     is_asked = audit.verdict_statistic in ("all", OWN_ROUNDS.name)
     if seen.background is None or not is_asked or OWN_ROUNDS not in predicted_statistics(config):
@@ -239,7 +245,7 @@ def _parts(config: Config, claim: Claim, seen: Seen) -> PartsPower | None:
 
 
 def _with_parts(fault: FaultPower, parts: PartsPower) -> FaultPower:
-    """The larger of the powers of scores and of parts."""
+    """The power by scores, or by parts where that is larger."""
     share = round(parts.at(fault.noise_factor), 4)
     shares = (fault.contradicted, fault.lowest, fault.highest)
     return FaultPower(fault.noise_factor, *(max(share, each) for each in shares))
@@ -274,8 +280,8 @@ class NeededCanaries:
     """The number of canaries needed to detect a violation of a claimed curve.
 
     Attributes:
-      noise_factor: The noise over the least for which the claim is true; None if the violation is
-        FACTOR times the claimed epsilon.
+      noise_factor: The noise of the violation, over the least noise for which the claim is true;
+        None if the violation is FACTOR times the claimed epsilon.
       canaries: The number with which 80 % of audits contradict the claim; None if no number tried
         is enough.
     """
@@ -330,7 +336,7 @@ class CurvePower:
 
 
 def curve_power(run: PlannedRun) -> CurvePower | None:
-    """The detectable violation of a claimed curve or of the configured noise; None for a point."""
+    """The detectable violation of a claimed curve or of configured noise; None if not tested."""
     audit, statistics = run.config.audit, predicted_statistics(run.config)
     claim = claim_to_test(audit, run.release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:

@@ -47,7 +47,7 @@ class PlannedRun(RunDesign):
         """The input of the statistics' null distributions.
 
         Every family gets the null of `gaussian` canaries: a plan assumes dense vectors, for which
-        that of random-sign canaries is within a few percent of it.
+        random-sign canaries have the same null within a few percent.
         """
         uploads = self.schedule.canary_attendance.sampling.most_drawn
         shift = upload_shift(self.noise, uploads)

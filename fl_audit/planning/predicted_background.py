@@ -4,13 +4,14 @@ In units of the round's clip norm S, the noised sum of round t is
 
     sum of its m canaries + real sum of norm r + z N(0, I)
 
-in d dimensions; its squared length is m + r^2 + d z^2 on average. From this, `verdict.exposure`
-gives the scores of canaries, as from measured norms (Andrew et al. 2023, section 3).
+in d dimensions, and the square of its norm is m + r^2 + d z^2 on average. From this norm,
+`verdict.exposure` gives the scores of canaries, as it does from measured norms (Andrew et al. 2023,
+section 3).
 
-Real updates are unknown before training. The sum of n real updates at the clip norm has a length
-from sqrt(n) clip norms (orthogonal updates) to n (parallel updates). It is shorter if updates are
-shorter than the clip norm, and an adaptive clip norm follows the norms of updates. All unknowns are
-simulated at the ends of their range, so that a plan's interval covers them.
+Real updates are unknown before training. The sum of n real updates at the clip norm has a norm from
+sqrt(n) clip norms (orthogonal updates) to n (parallel updates). It is smaller if updates are
+shorter than the clip norm, and an adaptive clip norm follows the norms of updates. All these
+`Unknowns` are simulated at the ends of their ranges, so that a plan's interval covers them.
 """
 
 import dataclasses
@@ -48,8 +49,9 @@ class Unknowns:
       alignment: Cosine between any two real updates of a round, in [0, 1].
       drift: Cosine between the real sums of any two rounds, in [0, 1]; also the squared cosine
         between a round's real sum and its part common to all rounds.
-      first_norm: Median norm of a real update in the first round, over the config's clip norm.
-      last_norm: The same in the last round; the logarithm is linear in between.
+      first_norm: Median norm of a real update in the first round, over the first clip norm.
+      last_norm: The same in the last round, also over the first clip norm; the logarithm is linear
+        in between.
     """
 
     alignment: float
@@ -59,7 +61,7 @@ class Unknowns:
 
 
 MIDDLE = Unknowns(alignment=0.1, drift=0.1, first_norm=1.0, last_norm=1.0)
-"""The point for the tables' medians: nearly orthogonal updates, as in small models."""
+"""The assumptions of a plan's medians: nearly orthogonal updates, as in small models."""
 
 _DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
 """Ends of (alignment, drift); without (0, 1), as orthogonal updates hardly drift."""
@@ -70,7 +72,7 @@ ENDS = tuple(
     Unknowns(alignment, drift, first, last)
     for (alignment, drift), (first, last) in itertools.product(_DIRECTIONS, _NORMS)
 )
-"""The ends of the range, which a plan's intervals cover."""
+"""The ends of the ranges; a plan's intervals cover them all."""
 
 
 # The path of the clip norm, and of the norm of the sum of real updates.
@@ -124,7 +126,7 @@ def simulate_clip_path(
 
 
 def _norm_of_sum(lengths: FloatArray, scale: float, alignment: float) -> FloatArray:
-    """Norm of the sum of `scale` copies of vectors, any two of which have the same cosine."""
+    """Norm of a sum of vectors, `scale` of each length; any two have cosine `alignment`."""
     of_squares = scale * np.sum(lengths**2, axis=1)
     square_of_sum = (scale * np.sum(lengths, axis=1)) ** 2
     return np.asarray(np.sqrt((1 - alignment) * of_squares + alignment * square_of_sum))
@@ -152,7 +154,7 @@ def _moved(
         noise = rule.count_stddev * random.standard_normal(len(clip_norm))
         share = 0.5 + (unclipped - cohort / 2 + noise) / rule.denominator
     error = np.clip(share, 0.0, 1.0) - rule.target_quantile
-    with np.errstate(over="ignore"):  # an overflow is also beyond the farthest
+    with np.errstate(over="ignore"):  # an overflow is above the largest norm too
         moved = clip_norm * np.exp(-rule.learning_rate * error)
     return np.asarray(np.clip(moved, 1 / _FARTHEST, _FARTHEST))
 
@@ -195,7 +197,7 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
 
 
 def predicted_products(run: PlannedRun, unknowns: Unknowns, background: Background) -> FloatArray:
-    """The inner products of the directions of aggregates, (rounds, rounds), rounds as released.
+    """The inner products of the directions of released aggregates, of shape (rounds, rounds).
 
     Two aggregates share their common canaries and the common part of real updates.
     """

@@ -38,7 +38,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """The median in the middle of the unknowns, and the ends over their whole range."""
+    """The median of simulated runs at `MIDDLE`, and the ends over `MIDDLE` and `ENDS`."""
 
     median: float
     lower: float
@@ -51,9 +51,10 @@ def _rank(trials: int) -> int:
 
 
 def coverage(trials: int) -> float:
-    """Probability that a new value is between the ends of `ends_of`: 1 - 2 r / (T + 1).
+    """Probability that a new value is between the ends from `ends_of`: 1 - 2 r / (T + 1).
 
-    The new value is equally likely to have each of the T + 1 ranks, by symmetry.
+    Here T is the number of trials, and r the rank of the ends. By symmetry, the new value has each
+    of the T + 1 ranks with the same probability.
 
     >>> coverage(39), round(coverage(19), 3)
     (0.95, 0.9)
@@ -62,19 +63,19 @@ def coverage(trials: int) -> float:
 
 
 def ends_of(values: FloatArray) -> tuple[float, float]:
-    """The r-th smallest and the r-th largest of simulated values."""
+    """The r-th smallest and the r-th largest of simulated values, with r by `_rank`."""
     rank = _rank(len(values))
     ordered = np.sort(values)
     return float(ordered[rank - 1]), float(ordered[-rank])
 
 
 def median_of(values: FloatArray) -> float:
-    """The median; the lower middle one of an even number of values, as they may be infinite."""
+    """The median; of an even number of values the lower middle one, as values may be infinite."""
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
 def interval_over(middle: FloatArray, samples: Sequence[FloatArray]) -> Interval:
-    """The median of `middle`, with ends that hold for it and for each of `samples`."""
+    """The median of `middle`, with the outermost ends of `middle` and all `samples`."""
     ends = [ends_of(values) for values in (middle, *samples)]
     lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
     return Interval(median_of(middle), lower, upper)
@@ -89,7 +90,7 @@ _OF_CORRELATED = frozenset((OWN_ROUNDS.name,))
 """The statistics simulated under correlated noise."""
 
 FIT = "gaussian_fit"
-"""The paper's estimate; it is fast, so it is computed at every end of the range."""
+"""The estimate of Andrew et al. (2023); it is fast, so it is computed at each of `ENDS`."""
 
 _QUICK = "threshold_valid"
 
@@ -108,7 +109,7 @@ def predicted_methods() -> tuple[str, ...]:
 
 
 def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
-    """The statistics of a config whose distribution is simulated."""
+    """The config's statistics whose scores can be simulated; raises InputError without any."""
     known = _OF_ROUNDS | (_OF_MODELS if isinstance(config.server, ServerSgd) else set())
     if MECHANISMS.kind_of(config.mechanism).noise_distribution in (TREE, MATRIX):
         known = _OF_CORRELATED
@@ -118,7 +119,7 @@ def predicted_statistics(config: Config) -> tuple[Statistic, ...]:
     predicted = tuple(statistic for statistic in logged if statistic.name in known)
     if not predicted:
         raise InputError(
-            f"audit.threat_models: a plan covers {', '.join(sorted(known))} with this server, got "
+            f"audit.threat_models: a plan covers {', '.join(sorted(known))} for this config, got "
             + ", ".join(statistic.name for statistic in logged)
         )
     return predicted
@@ -181,12 +182,12 @@ class StatisticPrediction:
 
 
 def sample_middle(run: PlannedRun, trials: int, statistics: Sequence[Statistic]) -> Samples:
-    """The epsilons of some statistics by all methods, in the middle of the unknowns."""
+    """The epsilons of some statistics by all methods, in runs simulated at `MIDDLE`."""
     return sample(run, MIDDLE, trials, list(itertools.product(statistics, predicted_methods())))
 
 
 def strongest(run: PlannedRun, trials: int) -> Statistic:
-    """The statistic with the largest median bound, by the fastest method."""
+    """The statistic with the largest median bound at `MIDDLE`, by the fastest valid method."""
     statistics = predicted_statistics(run.config)
     bounds = sample(run, MIDDLE, trials, [(s, _QUICK) for s in statistics])
     medians = {name: median_of(values) for (name, _), values in bounds.items()}
@@ -196,10 +197,10 @@ def strongest(run: PlannedRun, trials: int) -> Statistic:
 def predict(
     run: PlannedRun, trials: int, middle: Samples, statistics: Sequence[Statistic]
 ) -> tuple[StatisticPrediction, ...]:
-    """Predicts estimates and bounds over the whole range of the unknowns.
+    """Predicts estimates and bounds, with intervals over `MIDDLE` and `ENDS`.
 
-    The paper's estimate is computed at every end of the range. Others are slower, and are computed
-    for each statistic where that estimate is lowest and where it is highest.
+    The method `FIT` is computed at all ENDS. Others are slower, and are computed for each statistic
+    at two of them, where the median by `FIT` is lowest and where it is highest.
     """
     fits = [(s, FIT) for s in statistics]
     ends = {
@@ -232,7 +233,7 @@ def predict(
 def _extremes(
     ends: Mapping[Unknowns, Samples], statistics: Sequence[Statistic]
 ) -> dict[Unknowns, list[Statistic]]:
-    """Ends of the range, with the statistics whose estimate is lowest or highest there."""
+    """Some of `ENDS`, with the statistics whose median by `FIT` is lowest or highest there."""
     chosen: dict[Unknowns, list[Statistic]] = {}
     for statistic in statistics:
         medians = {
@@ -283,7 +284,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Variant:
-    """The prediction with one key of the config changed, in the middle of the unknowns.
+    """The prediction at `MIDDLE` with one key of the config changed.
 
     Attributes:
       refused: Why the changed config cannot be run; None if it can.

@@ -197,7 +197,7 @@ _NOISE = {
     0.5: ("half of it", "with half the noise"),
     0.0: ("none", "without noise"),
 }
-"""The actual noise, over the configured one, in a table and in a sentence."""
+"""Words for the actual noise over the configured one: in a table and in a sentence."""
 
 
 def _power(plan: Plan) -> list[str]:
@@ -399,7 +399,7 @@ def bound_lines(plan: Plan) -> list[str]:
 
 
 def _mean_over(run: PlannedRun) -> str:
-    """Of which unlike canaries an estimate is a mean; empty if canaries are alike."""
+    """Words on the unlike canaries over which an estimate is a mean; empty if they are alike."""
     included = np.flatnonzero(run.included)
     arms = [run.arms[canary] for canary in included] if run.arms else []
     over = unlike_canaries(arms, [run.own_rounds.of_canary[canary] for canary in included])

@@ -59,13 +59,13 @@ class ReportedArms:
 
     comparison: ArmComparison
     delta: float  # the delta at which shifts are converted to epsilons
-    # by arm: accounting gives each included canary a largest shift, and this is their mean; empty
-    # if accounting does not cover the run
+    # by arm, the mean over included canaries of the largest shift that accounting allows; empty if
+    # accounting does not cover the run
     allowed: Mapping[str, float]
     epsilons: Mapping[str, float]  # the epsilon of each arm's shift; 0 for a negative one
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
-    # the rounds of a canary in words, and the detection by attacker, if rounds are about equal
+    # a canary's rounds in words, and the detection by attacker; empty if rounds differ between arms
     rounds: str = field(default="", metadata=WRITTEN_IF_SET)
     attackers: tuple[PatternAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
@@ -124,7 +124,7 @@ class _Scored:
         bounds: AttackerBounds | None,
         level: Level,
     ) -> Detection | None:
-        """The detection of one arm's canaries, marked by `is_of`, with a statistic."""
+        """The detection of an arm's canaries, marked by `is_of`; None without scores."""
         statistic, delta, confidence = STATISTICS.get(name), *level
         if statistic is None or name not in self.scores:
             return None
@@ -141,7 +141,7 @@ class _Scored:
         return Detection(arm, upper, lower, *mean_auc([result.roc]))
 
     def bounds(self, arm: str, rounds: Sequence[IndexArray], delta: float) -> AttackerBounds | None:
-        """The upper bounds for a canary of an arm; None if the release is not known."""
+        """The upper bounds for a canary of an arm; None without a release, or if delta is 0."""
         release = self.release
         if release is None or delta == 0:
             return None
@@ -163,7 +163,7 @@ def _as_patterns(
     scored: _Scored,
     level: Level,
 ) -> tuple[str, tuple[PatternAttacker, ...]]:
-    """The rounds of a canary in words, and the attackers; empty if arms differ in rounds."""
+    """A canary's rounds in words, and the attackers; both empty if rounds differ between arms."""
     is_of = [arms == name for name in names]
     own = [[rounds[canary] for canary in np.flatnonzero(members)] for members in is_of]
     means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
@@ -197,8 +197,8 @@ def arms_of_log(
 ) -> ReportedArms | None:
     """The arms of a log or of scores; None without own-round scores of two arms.
 
-    The release gives upper bounds; None if it is not known, or canaries' rounds have another
-    distribution than that of their arm.
+    Upper bounds come from `release`. It is None if it is not known, or if canaries' rounds do not
+    have the distribution named by their arm.
     """
     own = scores.get(STATISTIC)
     if own is None or facts.dim is None:
@@ -228,9 +228,9 @@ def _epsilons(comparison: ArmComparison, delta: float) -> dict[str, float]:
 def _left_out(
     arms: Sequence[str], rounds: Sequence[IndexArray | None], scores: ScoreFile
 ) -> tuple[str, ...]:
-    """The arms with fewer than `LEAST_CANARIES` expected participating included canaries.
+    """The arms in which fewer than `LEAST_CANARIES` included canaries are expected to participate.
 
-    The participating share is estimated from all canaries of the arm, also excluded ones.
+    The share that participates is estimated from all canaries of the arm, also excluded ones.
     """
     of_arm = np.array(arms)
     participates = np.array([own is None or len(own) > 0 for own in rounds])
@@ -259,7 +259,7 @@ def _compared(
 
 
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
-    """The largest shift of each canary given the noise, of shape (num_canaries,), if known."""
+    """Each canary's largest shift under Gaussian noise, of shape (num_canaries,); else None."""
     z = release.noise.noise_multiplier
     if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):
         return None
@@ -290,7 +290,7 @@ def difference_name(difference: ArmDifference) -> str:
 
 
 def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
-    """The shift that accounting allows an arm, or its difference of two arms."""
+    """The shift that accounting allows an arm, or the difference between those of two arms."""
     if not arms.allowed:
         return "not known"
     if isinstance(found, ArmShift):
@@ -317,17 +317,21 @@ def arms_words(arms: ReportedArms) -> str:
     words = (
         f"Canaries were assigned to {number} arms at random. The shift is the mean of included "
         f"canaries’ {STATISTIC} scores in standard deviations of the null distribution; the "
-        f"{100 * arms.comparison.confidence:g} % intervals hold for all arms at once, and for all "
-        f"differences at once. {number} separate runs, each with one arm’s canaries, would "
-        "give the same precision, if runs did not differ otherwise"
+        f"{100 * arms.comparison.confidence:g} % intervals of shifts hold for all arms at once, "
+        f"those of differences for all differences at once. {number} separate runs, each with one "
+        "arm’s canaries, would give the same precision if they were otherwise alike"
     )
     if arms.left_out:
         words = (
-            f"Left out, as few of their canaries participate: {', '.join(arms.left_out)}. {words}"
+            f"Left out, because too few of their canaries participate: {', '.join(arms.left_out)}. "
+            f"{words}"
         )
     if arms.seconds is None:
         return f"{words}."
-    return f"{words}: {duration(number * arms.seconds)} of training, not {duration(arms.seconds)}."
+    return (
+        f"{words}: {duration(number * arms.seconds)} of training instead of "
+        f"{duration(arms.seconds)}."
+    )
 
 
 def arm_lines(arms: ReportedArms | None) -> list[str]:
@@ -338,7 +342,7 @@ def arm_lines(arms: ReportedArms | None) -> list[str]:
         difference_name(difference): difference for difference in arms.comparison.differences
     }
     return [
-        "arms                shift of included canaries (accounting)",
+        "arms                shift of included canaries (allowed by accounting)",
         *(
             f"  {name:<36}  {significant(shift.mu)}, {interval_words(shift)} "
             f"({allowed_words(arms, shift)})"

@@ -25,14 +25,14 @@ from fl_audit.report.posterior import plot_epsilon, plot_joint, plot_rates
 
 @dataclass(frozen=True, eq=False)
 class AttackedMember:
-    """A point or client chosen by SelectWorst.
+    """A point or client chosen by SelectWorst (membership/lira.py).
 
     Attributes:
       index: Index among the task's points (clients' points first, then held-out ones) or clients.
       facts: Further facts by name: a point's label, a client's name and number of examples.
       features: A point's inputs, of any shape; None for a client.
-      accuracy: LiRA's accuracy on held-back shadow models.
-      separation: Distance between the two distributions of its margin, in standard deviations.
+      accuracy: LiRA's accuracy on held-out shadow models.
+      separation: Distance between the two distributions of the margin, in standard deviations.
     """
 
     index: int
@@ -48,7 +48,7 @@ class AccountedBound:
 
     epsilon: float  # infinite without a bound
     noise_multiplier: float | None  # noise over clip norm; None without any mechanism
-    by: str  # the accountant and mechanism, in words that begin a sentence
+    by: str  # what accounting is about, such as "DP-SGD"
     neighbours: str  # the neighbouring relation, in words
 
 
@@ -242,7 +242,7 @@ def _plot_density(axes: Axes, report: AttackReport) -> None:
 
 
 def _picture(member: AttackedMember) -> Markup | None:
-    """Draws a point whose inputs are a picture (`_pixels`); None for others."""
+    """The drawing of a point whose inputs are a picture (`_pixels`); None for other members."""
     pixels = None if member.features is None else _pixels(member.features)
     if pixels is None:
         return None

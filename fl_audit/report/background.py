@@ -52,7 +52,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
 
 
 def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatArray | None:
-    """The norms of the sums over canaries' rounds, from scores; None if scores use more rounds."""
+    """The norms of sums over canaries' rounds, from scores; None without scores of these rounds."""
     own = run.scores.get(OWN_ROUNDS.name)
     if own is None or len(own.score) != len(run.included):
         return None
@@ -105,17 +105,18 @@ def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> B
 
 
 _ERRORS = 3.0
-"""A common part of rounds is reduced by this many standard errors."""
+"""`surely_common` is this many standard errors below the estimated common part of rounds."""
 
 
 def _with_common(
     found: Background, rows: Iterable[NumberedRow], sum_lengths: FloatArray | None
 ) -> Background:
-    """The background with the mean correlation of aggregates between rounds.
+    """The background with what aggregates of different rounds have in common.
 
-    It is estimated from the norms of the sums over canaries' rounds, or else from excluded
-    canaries, whose vectors are independent of all rounds: the sum of an excluded canary's cosines
-    with T aggregates has variance (T + sum of the cosines of ordered pairs of rounds) / dim.
+    This mean correlation is estimated from the norms of the sums over canaries' rounds, or else
+    from excluded canaries, whose vectors are independent of all rounds: the sum of an excluded
+    canary's cosines with T aggregates has variance (T + sum of the cosines of ordered pairs of
+    rounds) / dim.
     """
     rounds, excluded = set(found.rounds.tolist()), ~found.included
     number, total = len(rounds), np.zeros(int(excluded.sum()))
@@ -149,14 +150,17 @@ def _server_weights(run: FinishedRun, rounds: IndexArray) -> FloatArray | None:
 
 
 def _as_canaries(release: Release) -> Release:
-    """The release; clients without stated participation participate like canaries."""
+    """The release; if it does not state clients' participation, they participate like canaries."""
     if not isinstance(release.client.sampling, UnknownRounds):
         return release
     return dataclasses.replace(release, client=release.canary)
 
 
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
-    """A client's stated rounds, else a canary's most; a squared sensitivity if correlated."""
+    """The number of rounds of a client if stated, else the largest number of a canary.
+
+    Under correlated noise it is instead the largest squared sensitivity of a canary.
+    """
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds
     most = found.most_rounds
@@ -172,14 +176,14 @@ def _client_sensitivity(log: SeenLog, found: Background) -> float:
 
 
 def _weights(found: Background) -> RoundWeights:
-    """The weights of directions in canaries' scores, for `own_rounds`."""
+    """The weights of aggregates' directions in canaries' `own_rounds` scores."""
     if found.correlation is None:
         return found.presences
     return found.presences.whitened(found.correlation, found.rounds, found.aggregate_lengths)
 
 
 def _scale(found: Background) -> FloatArray:
-    """The background's weights over those of scores, by canary, of shape (num_canaries,)."""
+    """By canary, the background's weights over those in its score, of shape (num_canaries,)."""
     if found.correlation is None:
         return np.ones(len(found.presences.set_of))
     largest = np.abs(found.own_weights * found.aggregate_lengths).max(axis=1)

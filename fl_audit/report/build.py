@@ -232,7 +232,7 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
 
 
 def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
-    """A run's canaries scored by `own_rounds`; None if not scored or not requested."""
+    """A run's canaries scored by `own_rounds`; None if unscored, unrequested or no background."""
     asked = run.config.audit.verdict_statistic
     is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
     if background is None or not is_asked:
@@ -241,7 +241,7 @@ def _sampled_canaries(run: FinishedRun, background: Background | None) -> Sample
 
 
 def _scope_of(run: FinishedRun) -> Scope:
-    """The scope of the canaries; a claim tested by uploads alone is about uploads."""
+    """The scope of the canaries; it covers uploads if all tested statistics see single uploads."""
     tested = chosen_tests(run.config, run.record.release.client.participations).statistics
     return scope_of_run(
         run.record,
@@ -283,7 +283,7 @@ class EstimateRequest:
     delta: float  # the delta of differential privacy, in [0, 1)
     confidence: float = 0.95  # confidence of every bound, in (0, 1)
     methods: Sequence[str] | None = None  # names of methods; None for all that the scores allow
-    claim: Claim | CurveClaim | None = None  # None tests configured or logged noise
+    claim: Claim | CurveClaim | None = None  # None: configured or logged noise is tested
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -293,7 +293,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """The threat model of a statistic; empty if unknown, or with keys that `audit` lacks."""
+    """A statistic's threat model; empty if unknown, or if it has keys and is not in `audit`."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):
@@ -438,7 +438,7 @@ def _claim_verdict(
     others: Sequence[ScoredStatistic] = (),
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
-    """The verdict by the chosen methods that hold for any mechanism; None without a claim."""
+    """The verdict on the request's claim, else on configured or logged noise; None without any."""
     claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None
@@ -476,7 +476,7 @@ def _sampled_canaries_of(
 def _configured(
     folder: AuditedFolder | None, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The folder's configured or logged noise, as an unstated claim."""
+    """The folder's configured or logged noise as an unstated claim, if it can be tested."""
     if folder is not None and folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = None if folder is None else _run_of(folder)
@@ -527,7 +527,7 @@ def _background(folder: AuditedFolder) -> Background | None:
 
 
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:
-    """The folder's run; None for a log, or if only scores of the run were kept."""
+    """The folder's run; None for a log or for scores alone."""
     if folder.log is not None:
         return None
     try:

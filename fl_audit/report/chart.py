@@ -80,7 +80,7 @@ _NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
 def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -> Markup:
-    """One figure as an `<svg>` element, whose internal references derive from its unique name."""
+    """One figure as an `<svg>` element; `name` is unique on the page and makes its ids unique."""
     with matplotlib.rc_context():
         matplotlib.rcParams.update(_STYLE)
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -109,7 +109,7 @@ def has_range(scores: CanaryScores) -> bool:
 def score_histogram(
     name: str, scores: CanaryScores, null: Gaussian | None, counted: str = "canaries"
 ) -> Markup:
-    """The histogram of a statistic's scores, of finite range; without `null`, it is fitted."""
+    """The histogram of scores of finite range; without `null`, one is fitted to excluded scores."""
     edges = _edges(scores)
     null_distribution, included_fit = null or _fitted(scores.excluded), _fitted(scores.included)
 
@@ -203,7 +203,7 @@ _DECADES = 5
 _LEAST = 1e-9
 
 _STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
-"""The labelled multiples of powers of ten on an axis of at most so many powers."""
+"""The multiples of powers of ten to label, by how many powers an axis spans at most."""
 
 _FIRST_POWER = 1e6
 """At or above this, an axis writes numbers as powers of ten."""
@@ -228,7 +228,7 @@ class LogAxis:
         return cls(min(max(0.85 * min(known), high / 10**_DECADES), high / 10), high)
 
     def place(self, epsilon: float) -> float:
-        """The place of an epsilon: from 0 to 1 on the axis, 0 left of it, infinity right.
+        """The place of an epsilon: from 0 to 1 on the axis; 0 is left of it, and infinity right.
 
         >>> axis = LogAxis(0.1, 10.0)
         >>> [axis.place(epsilon) for epsilon in (0.0, 0.01, 1.0, 10.0, math.inf)]
@@ -280,7 +280,7 @@ class EpsilonBars:
     """The bounds and estimates by attacker or setting, from top to bottom.
 
     Attributes:
-      by: What a bar is of, in words.
+      by: What the bars compare, in words, such as "attacker".
       answers: The title and the numbers of each bar.
       claimed: The claimed epsilon, if any.
     """
@@ -369,7 +369,7 @@ def _values(answer: Headline) -> list[float]:
 def _write_numbers(
     axes: Axes, title: str, answer: Headline, ends: tuple[float, float, float], y: float
 ) -> None:
-    """The title of a bar, and its numbers with their right ends at shares of the width."""
+    """Writes a bar's title, and its numbers with their right ends at `ends`, as shares of width."""
     least, fit, most = answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound
     texts = (
         (0.0, INK, title),
@@ -390,7 +390,7 @@ def _write_numbers(
 
 
 def _draw_bar(axes: Axes, axis: LogAxis, answer: Headline, y: float) -> None:
-    """The gap between the bounds, their marks, and the estimate with its interval."""
+    """Draws the range between the bounds, their marks, and the estimate with its interval."""
     least, most = answer.lower_bound_epsilon(), answer.most()
     start, end = axis.place(least or 0.0), axis.place(most)
     is_broken, is_open = (least or 0.0) > most, math.isinf(most)

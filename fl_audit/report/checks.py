@@ -52,7 +52,7 @@ def _norm(check: Check) -> str:
 
 
 def _at(words: str) -> Callable[[Check], str]:
-    """Describes the worst ratio, with its variable and round."""
+    """A function that describes the worst ratio, with its variable and round."""
 
     def words_of(check: Check) -> str:
         noise = check.detectable_ratio
@@ -188,7 +188,7 @@ def _log_checks(log: SeenLog) -> Checks:
 
 
 def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
-    """The input of checks from a log without aggregates, by their norms; None without norms."""
+    """Checks' input from norms of aggregates; None without norms or under correlated noise."""
     lengths = logged_lengths(log.folder, np.zeros(0)).of_aggregate[: len(stated)]
     if not np.isfinite(lengths).any() or log.folder.noise_correlation.exists():
         return None
@@ -266,7 +266,7 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
 
 
 def _not_kept(run: FinishedRun) -> str | None:
-    """Why some aggregates of a run with a checkable mechanism are not checked."""
+    """Why some aggregates of a run with a checkable mechanism are not checked; else None."""
     if run.aggregates is None:
         return None
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
@@ -275,7 +275,7 @@ def _not_kept(run: FinishedRun) -> str | None:
 
 
 def _of_first_round(check: Check) -> Check:
-    """A check of a replay, of a run's first round."""
+    """A replay's check, as a check of the run's first round."""
     meaning = f"{check.meaning[0].upper()}{check.meaning[1:]}."
     return dataclasses.replace(check, name=f"{_REPLAY}{check.name}", meaning=meaning, round=1)
 
@@ -321,7 +321,7 @@ def checks_words(checks: Checks) -> str:
 
 
 def finding_words(check: Check) -> str:
-    """The worst result, with its round and variable."""
+    """A check's worst result in words, with its round and variable."""
     if check.measured is not None:
         return check.measured
     if check.num_tests == 0:
@@ -391,7 +391,7 @@ CANARY_STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "n
 
 
 def canary_check_words(canary_check: CanaryCheck) -> str:
-    """The canary check in a few words, with any fault and gap."""
+    """The canary check in a few words, with any fault and any unscored included canaries."""
     words = CANARY_STATES[canary_check.state]
     if canary_check.state != "arrived":
         return f"{words}: {canary_check.reason}"

@@ -53,7 +53,7 @@ class AuditedFolder:
 
 @dataclass(frozen=True)
 class FolderFacts:
-    """A folder's facts on its audit other than scores.
+    """Facts about a folder's audit, other than scores.
 
     Attributes:
       audit: The config's table [audit]; the default one without a config.
@@ -111,7 +111,7 @@ def folder_statistics(
     null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
-    """Reads a folder's score files, or scores its log; None takes the folder's value."""
+    """Reads a folder's score files, or scores its log; None takes the folder's own value."""
     path = folder.path
     scored = _scores_of(folder)
     for option, given, recorded in (
@@ -182,7 +182,7 @@ def folder_unlike(folder: AuditedFolder) -> str | None:
 
 
 def check_statistic(path: Path, name: str | None) -> None:
-    """Refuses, before a log is scored, a statistic with neither a score file nor an attacker."""
+    """Refuses, before a log is scored, a statistic that neither files nor logs can give."""
     if name is not None:
         is_log = LogFolder(path).pool.exists()
         of_log = statistics_of_logs() if is_log else ()

@@ -70,6 +70,8 @@ class Headline:
       lower_bound: A lower bound that is valid at its confidence.
       estimated: The estimate of the epsilon that the attack attains.
       sees: The attacker's view, in words that follow "the attacker has".
+      hidden: The upper bound for a client whose rounds are secret, in words, if `upper_bound` is
+        for known rounds.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with so many.
       estimate_is_over: The unlike canaries over which the estimate is a mean; None if alike.
@@ -176,7 +178,7 @@ class Headline:
         )
 
     def _estimate(self) -> tuple[str, str]:
-        """The estimate and its interval, truncated at an upper bound inside the interval."""
+        """The estimate and its interval, both capped at an upper bound inside the interval."""
         estimate = self.estimated
         if estimate is None or estimate.lower is None or estimate.upper is None:
             return "none", f", because {ESTIMATE} does not apply to these scores"
@@ -206,11 +208,11 @@ class Headline:
         return estimate is not None and estimate < least <= self.most()
 
     def estimate_within(self) -> float | None:
-        """The estimate, truncated at an upper bound within its interval.
+        """The estimate, capped at an upper bound that is above the lower end of its interval.
 
-        An excess over the upper bound may then be chance, with a mechanism as configured. None
-        without an estimate, and if the lower bound exceeds its interval: canaries' shifts then
-        differ so much that fitting one shift to all does not estimate epsilon.
+        An excess over such an upper bound may be chance, with a mechanism as configured. None
+        without an estimate, and if the lower bound is above the estimate's interval: canaries'
+        shifts then differ so much that fitting one shift to all does not estimate epsilon.
         """
         estimate = self.estimated
         if estimate is None or (
@@ -224,7 +226,7 @@ class Headline:
         return min(estimate.epsilon, self.upper_bound)
 
     def interval_within(self) -> tuple[float, float] | None:
-        """The estimate's interval, truncated at an upper bound inside it; None without one."""
+        """The estimate's interval, capped at an upper bound inside it; None if none is reported."""
         fit = self.estimated
         if fit is None or fit.lower is None or fit.upper is None or self.estimate_within() is None:
             return None
@@ -315,7 +317,7 @@ def _to_client(against: Guarantees, report: Report) -> str:
 
 
 def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
-    """The guarantees without and with knowledge of who was sampled, if they differ."""
+    """Upper bounds without and with knowledge of who was sampled, if a client's differ."""
     hidden = report.attackers.get(Attacker.DOES_NOT_KNOW_ROUNDS)
     known = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if hidden is None or known is None:
@@ -325,7 +327,7 @@ def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
 
 
 def _by_attacker(against: Guarantees, report: Report) -> str:
-    """The guarantee to a client against a weaker or stronger attacker, if it differs."""
+    """A client's upper bound against a weaker or stronger attacker, in words, if it differs."""
     uploads = report.attackers.get(Attacker.SEES_UPLOADS)
     sums = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if against == uploads and sums is not None:
@@ -337,7 +339,7 @@ def _by_attacker(against: Guarantees, report: Report) -> str:
 
 
 def _hidden(against: Guarantees, report: Report) -> str:
-    """The guarantee to a client with secret rounds, if `against` is for known rounds."""
+    """A client's upper bound with secret rounds, if `against` is for known rounds; else empty."""
     both = _against_both(report)
     if both is None or against != both[1]:
         return ""
@@ -391,7 +393,7 @@ def leading(
 def _hidden_from(
     statistics: Mapping[str, StatisticReport], is_sampled: bool
 ) -> Mapping[str, StatisticReport]:
-    """Statistics of attackers who do not know the sampled cohort, if any exist."""
+    """If sampled, the statistics of attackers who do not know the cohort, if any; else all."""
     known = {
         name: statistic
         for name, statistic in statistics.items()

@@ -1,7 +1,7 @@
 """A report as JUnit XML, for CI systems: the claim, the canary check and mechanism checks as tests.
 
 SARIF would not fit: it is about locations in source code. GitLab, Jenkins and Azure Pipelines
-display JUnit XML, and GitHub does with an action.
+display JUnit XML, and so does GitHub with an action.
 """
 
 from collections import Counter
@@ -30,8 +30,8 @@ class Case:
 def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
     """The claim, the canary check, and each mechanism check.
 
-    `required` are the values of --require: with "consistent" a claim that is not consistent fails,
-    with "checks" so does a check that could not be made.
+    `required` are the values of --require: with "consistent" a claim that is not consistent fails;
+    with "checks" a check that could not be made fails.
     """
     yield _claim(report, required)
     if report.canary_check is not None:

@@ -71,11 +71,12 @@ class StatisticReport(AuditResult):
       threat_model: Name of the threat model; empty for unknown statistics.
       null: Null distribution of published estimators: "closed_form" or "empirical".
       bounds_null: Null distribution of the bounds that hold for any mechanism or for Gaussian ones:
-        "closed_form" if known exactly or by a bound on its tail, which an estimate's detail
+        "closed_form" if known exactly, or by a bound on its tail that an estimate's detail
         `null_law` names; else "empirical".
-      null_check: None if the null distribution has no closed form.
+      null_check: None if the null distribution has no closed form, or with fewer than two excluded
+        scores.
       found: True positive rates at the false positive rates of published attacks, with thresholds
-        from the null distribution; empty if it is not known by design.
+        from the null distribution; empty if the design does not determine this distribution.
       knows: Rank of the attacker's knowledge; only for a run with plugins, which a reader may not
         have installed.
       turned_round: The lower bound on epsilon of the negated scores, if included canaries score
@@ -161,7 +162,7 @@ class GaussianEfficiency:
 
     Attributes:
       lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
-      reachable: The median of the largest such bound within reach.
+      reachable: The median of the largest bound within reach that holds for Gaussian mechanisms.
     """
 
     lower_bound: float | None = field(metadata=json_key("proven"))
@@ -182,8 +183,8 @@ class Efficiency:
         infinite; None if unknown.
       upper_bound_by: The accountant of the upper bound.
       knows_rounds: Whether the attacker knows the rounds of a canary.
-      gaussian: The same for bounds that assume a Gaussian mechanism; None if the attacker's view is
-        not Gaussian.
+      gaussian: The efficiency of bounds that assume a Gaussian mechanism; None if the attacker's
+        view is not Gaussian.
       sees_uploads: True if the attacker sees single uploads, else None.
     """
 
@@ -223,7 +224,7 @@ class Report:
 
     Attributes:
       statistics: Estimates by statistic, in the order of display.
-      threat_models: Attackers' views by name, weakest first.
+      threat_models: Attackers' views by name, in the order of display.
       verdict: The verdict on the claim; None without a claim.
       canary_check: Result of the canary check; None for a file of scores.
       checks: Mechanism checks; None for scores alone.
@@ -402,7 +403,7 @@ def _scores_to_json(report: Report) -> dict[str, Any]:
 
 
 def _stated_to_json(report: Report) -> dict[str, Any]:
-    """Accounting of the noise stated by a log, under the keys of a run's."""
+    """Accounting of the noise stated by a log, under the same keys as for a run."""
     if not report.is_stated_by_log or report.analytical is None:
         return {}
     analytical = fields_to_json(report.analytical) | {

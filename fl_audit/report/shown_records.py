@@ -2,7 +2,7 @@
 
 A privacy curve bounds the true positive rate of any attacker at a given false positive rate, such
 as 0.1 %. The attack's rate at the same false positive rate, from the known null distribution or
-from excluded canaries, exceeds that bound only by chance.
+from excluded canaries, exceeds that bound only by chance if the mechanism is correct.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """Estimates on each statistic, checks of their assumptions, and the audit's efficiency.
 
-Efficiency compares the largest lower bound with that of the best threshold and with the upper
-bound from accounting.
+Efficiency compares the largest lower bound with the bound that the best threshold would reach, and
+with the upper bound from accounting.
 """
 
 import dataclasses

@@ -116,7 +116,7 @@ def _looks(verdict: Verdict) -> str:
 
 
 def _as_curve(curve: AsCurve) -> str:
-    """Verdict if the claim had been a Gaussian curve."""
+    """Whether the Gaussian curve through the claim would be contradicted, in words."""
     outcome = "would be contradicted" if curve.is_contradicted else "would not be contradicted"
     return (
         f"the Gaussian curve through the claim, μ ≤ {significant(curve.mu)}, {outcome} "

@@ -1,10 +1,10 @@
 """The attackers of a run during training, including those on canaries that hold examples.
 
-Scores on examples follow Steinke et al. 2023, Algorithm 3. Each is a function of the release, of
-the canary's examples and of the seed, for included and excluded canaries alike. So, given the
+Scores on examples follow Steinke et al. 2023, Algorithm 3. Each score is a function of the release,
+of the canary's examples and of the seed, for included and excluded canaries alike. So, given the
 release, only the coins have to be guessed, as one-run bounds require. If the run leaks nothing, the
-scores of included and excluded canaries are exchangeable, because coins are alike and independent
-of examples; the empirical null needs this.
+scores of included and excluded canaries are exchangeable, because all coins have one probability
+and are independent of examples; the empirical null needs this.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ from fl_audit.tasks.learning_task import Examples
 
 _MOST_OF_A_KIND = 128
 _MOST_NUMBERS = 1 << 26
-"""The largest size of all stand-ins' updates together, 256 MB."""
+"""The largest number of entries of all stand-ins' updates together: 256 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ register_attacker(UpdateAttacker)
 def attack_context(
     run: PreparedRun, engine: Engine, folder: RunFolder, completed: int
 ) -> TrainingContext:
-    """The context of a run's attackers; after completed rounds their logs are opened."""
+    """The context of a run's attackers, whose logs continue after `completed` rounds."""
     return TrainingContext(
         canaries=engine.scored_canaries(run),
         num_canaries=len(run.included),

@@ -54,7 +54,7 @@ def check_new(path: Path) -> RunFolder:
 
 
 def entries(path: Path) -> list[Path]:
-    """The contents of a folder, without temporary files of a killed process."""
+    """The contents of a folder, without its lock and temporary files of a killed process."""
     left = {path / LOCK_NAME, *unfinished_files(path)}
     return [entry for entry in path.iterdir() if entry not in left]
 
@@ -113,8 +113,8 @@ def secret_of(folder: RunFolder, config: Config) -> int:
 def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None = None) -> None:
     """Raises InputError unless config and code still determine the run's canaries and rounds.
 
-    In a run without a checkpoint the file may be missing, and is then written. `secret` is None if
-    the seed draws the schedule.
+    In a run without a checkpoint the file of canaries may be missing, and is then written. `secret`
+    is None if the seed draws the schedule.
     """
     if not folder.canaries.exists() and not folder.checkpoint.exists():
         _write_schedule(folder, canaries_csv, secret)  # the process was killed before it did
@@ -127,8 +127,8 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None
         earlier = read_foreign(folder.canaries).decode("utf-8")
     if earlier != canaries_csv:
         raise InputError(
-            f"{folder.canaries}: has other canaries or rounds than this version of fl-audit gives "
-            "the config; start the run anew, or resume it with the version that began it"
+            f"{folder.canaries}: has other canaries or rounds than this version of fl-audit draws "
+            "for the config; start the run anew, or resume it with the version that began it"
         )
 
 
@@ -172,7 +172,7 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
 
 
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
-    """The files of a checkpoint, besides the logs, that later checkpoints replace.
+    """The files that belong to a checkpoint besides logs, and that later checkpoints replace.
 
     `rounds` are those still to be trained.
     """

@@ -1,7 +1,7 @@
 """The loop over the rounds of a run: train, score, test, log, checkpoint.
 
-It stops at a checkpoint after SIGTERM or Ctrl-C and, if configured, as soon as the rounds so far
-contradict the claim.
+The loop stops at a checkpoint after SIGTERM or Ctrl-C, and, if configured, as soon as the rounds so
+far contradict the claim.
 """
 
 import contextlib
@@ -162,7 +162,7 @@ class LiveAudit:
 
     @property
     def _claim_epsilon(self) -> float:
-        """The lower bound of the claim's test if it contradicts the claim; else 0."""
+        """The lower bound that contradicts the claim (for a curve, its own epsilon); else 0."""
         if self._test is None or self._claim is None:
             return 0.0
         confidence = shared_confidence(self._audit)
@@ -176,7 +176,7 @@ class LiveAudit:
 
 
 class SharedCosines:
-    """The cosines in the attackers' shared log; None for every round without a log."""
+    """Reads cosines from the attackers' shared log; gives None for every round without a log."""
 
     def __init__(self, context: TrainingContext) -> None:
         has_log = context.run_folder.round_cosines.exists()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class StartedRun:
     """A run at its start or when it is resumed.
 
-    `completed_rounds` is above 0 if an interrupted run is resumed.
+    `completed_rounds` is above 0 if the run continues after a checkpoint.
     """
 
     folder: RunFolder
@@ -93,8 +93,8 @@ class FinishedRound:
 
     Attributes:
       metrics: The metrics of the round.
-      cosines: The cosines of canaries with its aggregate; None if no attacker computes them, or if
-        participation is secret.
+      cosines: The cosines of canaries with the round's aggregate; None if no attacker computes
+        them, or if participation is secret.
       contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
       is_secret: Whether participation in the round is secret.
     """
@@ -107,8 +107,8 @@ class FinishedRound:
     def numbers(self) -> dict[str, float]:
         """The round's numbers by name, for an experiment tracker.
 
-        For secret rounds only numbers that follow from the release: participants' unnoised losses,
-        their number and their time would reveal who they are.
+        Secret rounds give only numbers that follow from the release: the unnoised losses of
+        participants, their number and their time would reveal who they are.
         """
         named = dataclasses.asdict(self.metrics)
         known = {
@@ -291,7 +291,7 @@ class CanaryLines(RoundObserver):
         )
 
     def round_finished(self, finished: FinishedRound) -> None:
-        """Raises CanariesLostError if they are lost, unless the config wants a warning."""
+        """Raises CanariesLostError if canaries are lost, unless the config wants a warning."""
         self._rows.append(finished.metrics)
         self._watch.see(len(self._rows), finished.metrics.round, self._canary_check)
 
@@ -323,9 +323,9 @@ class CanaryLines(RoundObserver):
 
 
 class TryLister(RoundObserver):
-    """Lists a run in the file of its commitment's runs, and warns if it is not the first.
+    """Adds a run to the list of runs under its commitment, and warns if it is not the first.
 
-    The run is listed once its chain of rounds has begun.
+    It is listed once its chain of rounds has begun.
     """
 
     def __init__(self, commitment: Path) -> None:

@@ -110,7 +110,7 @@ def replay_first_round(run: PreparedRun, engine: Engine, folder: RunFolder) -> N
         warn(f"replay of round 1: {finding}")
     if not wrong:
         answered = [finding for finding in findings if finding.is_conclusive]
-        hint(f"replay of round 1: held, {len(answered)} of {len(findings)} questions answered")
+        hint(f"replay of round 1: no fault; {len(answered)} of {len(findings)} questions answered")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _write_results(
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes models, score files and concentrations of compared vectors, then the record."""
+    """Writes models, scores, facts of compared vectors, the chain's last line, then the record."""
     canaries = run.config.canaries
     statistics = statistics_of(canaries, run.config.audit)
     write_model(folder.model, done.model)
@@ -186,7 +186,7 @@ def _record(run: PreparedRun, folder: RunFolder, done: _Done) -> RunRecord:
 
 
 def observers_of_every(run: PreparedRun, engine: Engine) -> tuple[RoundObserver, ...]:
-    """The observers of every run; metrics.csv is first, because the others read its row."""
+    """The observers of every run; metrics.csv is first, as others read it when the run starts."""
     display = ProgressDisplay(engine.first_round)
     lines = (FaultLines(run), VerdictLine(), CanaryLines(run))
     return MetricsCsv(), TensorBoard(), display, *lines

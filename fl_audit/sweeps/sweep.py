@@ -1,8 +1,9 @@
 """Many runs of one config, in parallel on Ray, from the grid to the comparison.
 
 `read_grid` reads a sweep's file into runs; a run's folder shows its state. Ray tasks on this
-machine perform the unfinished runs, several at a time, eight per process. sweep.json is updated
-whenever a run ends, and the page that compares the runs is written last.
+machine perform the unfinished runs, several at a time. A process performs up to eight runs in turn,
+but only one with a GPU or with a user's code. sweep.json is updated whenever a run ends, and the
+page that compares the runs is written last.
 """
 
 import copy
@@ -92,7 +93,7 @@ def read_grid(path: Path) -> tuple[SweepRun, ...]:
     if times > 1:
         raise InputError(
             f"{path}: {times} runs would be named {name!r}; no value or name may come twice, "
-            "and long values need [[variant]] tables with names"
+            "and values that differ only in signs need [[variant]] tables with names"
         )
     return runs
 
@@ -212,7 +213,7 @@ class RunState:
 
 
 def state_on_disk(run: SweepRun, out: Path) -> RunState:
-    """The state of a run in the sweep's folder `out`, matched by its resolved config."""
+    """The state of a run, found by name in `out`; InputError if the folder has another config."""
     folder = RunFolder(out / "runs" / run.name)
     if folder.config.exists() or folder.report_json.exists():
         check_same_config(folder, run.config)
@@ -475,7 +476,7 @@ def _compare(states: Sequence[RunState], out: Path) -> None:
 class RunTime:
     """The time of a run on this machine."""
 
-    start_seconds: float  # seconds before the second round; 0 if only rounds were timed
+    start_seconds: float  # before the rounds; 0 if only rounds were timed
     round_seconds: float
     source: str  # the basis of the measurement, in words
 
@@ -504,11 +505,12 @@ def calibrated(config: Config, name: str, seconds: float) -> RunTime:
 
     measured = calibrate(config, seconds)
     source = f"{count(measured.rounds_timed, 'round')} of {name}, trained now"
-    return RunTime(measured.start_seconds, measured.round_seconds, source)
+    before = max(0.0, measured.start_seconds - measured.round_seconds)  # without round 1
+    return RunTime(before, measured.round_seconds, source)
 
 
 def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTime) -> str:
-    """One line: the time of the remaining runs one after another, if each takes `time`."""
+    """A line on the time of the remaining runs, one after another, if each takes `time`."""
     left = [
         run.config.participation.rounds
         for run, state in zip(runs, states, strict=True)
@@ -516,7 +518,7 @@ def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTi
     ]
     rounds = [number for number in left if number is not None]
     if not rounds:
-        return "hours: not known, as the runs' logs set their rounds"
+        return "hours: not known, because the number of rounds depends on the runs' logs"
     seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
-    measured = f"{significant(time.round_seconds, 2)} s a round, as {time.source} took"
+    measured = f"{significant(time.round_seconds, 2)} s a round, measured on {time.source}"
     return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"

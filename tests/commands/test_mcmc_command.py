@@ -88,7 +88,7 @@ def test_a_page_of_the_grid_has_densities_and_one_of_chains_how_they_mixed(
         printed = capsys.readouterr()
         json.loads(printed.out)
         assert f"page: {out}" in printed.err
-        pages[name] = re.findall(r"<h3>(.+?)</h3><svg", out.read_text(encoding="utf-8"))
+        pages[name] = re.findall(r"<h3>(.+?)</h3>\s*<svg", out.read_text(encoding="utf-8"))
     densities = ["ε", "Error rates", "Strength", "ε and strength"]
     assert pages["grid"] == densities
     assert pages["fixed"] == densities[:2]

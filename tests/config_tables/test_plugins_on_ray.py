@@ -11,7 +11,7 @@ import pytest
 from fl_audit.formats.score_file import read_score_file
 from tests.config_tables.plugins_page import write_page
 
-pytest.importorskip("ray")
+pytest.importorskip("ray.util")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
 
 

@@ -19,7 +19,8 @@ _QUICK_TO_SEE_LOSSES = {
 @pytest.fixture(scope="module")
 def cluster():
     """A head without CPUs; tests add nodes and take them away."""
-    ray = pytest.importorskip("ray")
+    pytest.importorskip("ray.util")  # `ray` alone may be the folder of tests of this name
+    import ray
     from ray.cluster_utils import Cluster
 
     folder = tempfile.mkdtemp(prefix="fl-", dir="/tmp")  # names of sockets have to be short

@@ -85,8 +85,8 @@ def test_coins_change_nobodys_arm_or_rounds(kind):
         ("late:0", "late:NUMBER needs a whole number from 1 on, got 'late:0'"),
         ("late:x", "late:NUMBER needs a whole number"),
         ("b_min_sep:4", "must be 'b_min_sep:NUMBER/MEAN', got 'b_min_sep:4'"),
-        ("b_min_sep:4/0", "b_min_sep:NUMBER needs a whole number"),
-        ("late:3/5", "late:NUMBER needs a whole number"),
+        ("b_min_sep:4/0", "b_min_sep:NUMBER/MEAN needs whole numbers from 1 on"),
+        ("late:3/5", "late:ROUNDS/PARTS needs whole .* no more parts than rounds, got"),
     ],
 )
 def test_an_arm_that_is_none_is_said(arm, message):
@@ -99,7 +99,7 @@ def test_an_arm_that_is_none_is_said(arm, message):
 def test_arms_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match=r"canaries\.arms: 'late:31' asks for more .* 30 rounds"):
         made(arms=("once", "late:31"))
-    with pytest.raises(InputError, match=r"'b_min_sep:4/8' asks for 8 .* 30 rounds have 7"):
+    with pytest.raises(InputError, match=r"'b_min_sep:4/8' asks for 8 .* 30 rounds allow 7"):
         made(arms=("once", "b_min_sep:4/8"))
     for arms in (("once",), ("once", "once")):
         with pytest.raises(ValueError, match="at least two different arms"):

@@ -78,7 +78,7 @@ def test_what_cannot_be_attacked_is_refused_before_anything_is_written(config, t
     out = tmp_path / "out"
     for override, message in [
         ("attack.num_clients=7", "attack.num_clients: must be at most 6"),
-        ("task.num_clients=3", "needs at least 4 of them"),
+        ("task.num_clients=3", "an attack on clients needs at least 4"),
     ]:
         assert main(["attack", str(config), "--set", override, "--out", str(out)]) == 2
         assert message in capsys.readouterr().err

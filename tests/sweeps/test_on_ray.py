@@ -12,7 +12,7 @@ import pytest
 
 from tests.started_programs import HEARS_CTRL_C, left_of, wait_for
 
-pytest.importorskip("ray")
+pytest.importorskip("ray.util")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
 
 TWO_AND_ONE = """

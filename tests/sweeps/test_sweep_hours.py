@@ -21,8 +21,8 @@ def sweep(grid, tmp_path):
 
 def test_each_run_counts_its_start_and_its_rounds(sweep):
     path, _, states = sweep
-    line = hours_line(read_grid(path), states, RunTime(600.0, 1800.0, "they"))
-    assert line == "hours: about 6 h 30 min for 3 runs in turn; 1,800 s a round, as they took"
+    line = hours_line(read_grid(path), states, RunTime(600.0, 1800.0, "2 runs"))
+    assert line == "hours: about 6 h 30 min for 3 runs in turn; 1,800 s a round, measured on 2 runs"
 
 
 def test_finished_runs_tell_the_time_of_the_rest(sweep, monkeypatch):
@@ -48,7 +48,9 @@ def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypa
     monkeypatch.setattr(planning_hours, "calibrate", calibrate)
     assert main(["sweep", str(path), "--out", str(out), "--dry-run", "--calibrate", "5"]) == 0
     assert asked == [(1, 5.0)]
-    told = "min for 3 runs in turn; 20 s a round, as 7 rounds of seed_1, trained now took"
+    told = (
+        "about 6 min for 3 runs in turn; 20 s a round, measured on 7 rounds of seed_1, trained now"
+    )
     assert told in capsys.readouterr().out
     assert not out.exists()
 

@@ -279,11 +279,11 @@ def test_the_claim_of_a_config(audit, kind):
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"claimed_epsilon": 1.0, "claimed_mu": 1.0}, "claimed_epsilon and claimed_mu are two"),
-        ({"claim": "none", "claimed_rho": 1.0}, "claimed_rho and claim are two"),
+        ({"claimed_epsilon": 1.0, "claimed_mu": 1.0}, "claimed_epsilon and claimed_mu exclude"),
+        ({"claim": "none", "claimed_rho": 1.0}, "claimed_rho and claim exclude"),
         ({"claimed_profile": ((1.0, 2.0),)}, "point 1: needs an epsilon"),
         ({"verdict_statistic": "max"}, "needs a claim"),
-        ({"claimed_mu": 1.0, "verdict_method": "one_run_valid"}, "tests claimed_epsilon"),
+        ({"claimed_mu": 1.0, "verdict_method": "one_run_valid"}, "needs claimed_epsilon"),
         ({"claim": "configured", "confidence": 0.3}, "at least 0.5"),
         ({"claim": "none", "stop_when_contradicted": True}, "needs"),
     ],

@@ -150,7 +150,7 @@ def _trained_cells():
 def test_a_trained_run(other, tmp_path, capsys, cell):
     mechanism, pattern, source, engine = cell
     if engine == "ray":
-        pytest.importorskip("ray")
+        pytest.importorskip("ray.util")
     text = f'runtime = "{engine}"\n{DIGITS}kind = "{mechanism}"\n{MECHANISM[mechanism]}'
     models = ["final", "all_iterates", "known_rounds"] if source else list(MODELS)
     if mechanism == "client_gaussian" and engine in ("jax", "local"):

@@ -89,7 +89,7 @@ class BallsInBinsSampling(SecretSampling):
                 return None
 
     def least(self, release: Release, delta: float) -> float:
-        """Leaves out the rounds of an incomplete last cycle."""
+        """The lower bound without the rounds of an incomplete last cycle."""
         turns = max(self.rounds // self.bins, 1)
         z = release.noise.noise_multiplier / math.sqrt(turns)
         bins = min(self.bins, self.rounds)

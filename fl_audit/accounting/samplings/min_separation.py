@@ -51,7 +51,7 @@ class MinSeparationSampling(CoinSampling):
         return self.probability / (1 + (self.separation - 1) * self.probability)
 
     def log_ratio(self, logs: FloatArray) -> FloatArray:
-        """A forward pass: `resting[i]` are those who rest for i + 1 more rounds."""
+        """A forward pass: `ready` is for members that may join, `resting[i]` after i + 1 rounds."""
         rest, log_p = self.separation - 1, math.log(self.probability)
         started = -math.log1p(rest * self.probability)
         ready = np.full(logs.shape[1], started)
@@ -112,7 +112,7 @@ def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
     for index in range(rounds):
         ready[index + 1] += (1 - p) * ready[index]
         if index < rest:
-            ready[index + 1, 0] += p * started  # joined in the last `rest` rounds before the first
+            ready[index + 1, 0] += p * started  # joined in one of `rest` rounds before the first
         if index + 1 + rest <= rounds:
             ready[index + 1 + rest, 1:] += p * ready[index, :-1]
     resting = np.zeros(most + 1)

@@ -60,7 +60,8 @@ class ConfusionCounts:
       true_negatives: Number of non-members guessed to be non-members.
 
     Raises:
-      InputError: A count is negative or no integer, or there are no members or no non-members.
+      InputError: A count is negative, above 10^12 or no integer, or there are no members or no
+        non-members.
 
     >>> counts = ConfusionCounts(35, 65, 25, 75)
     >>> counts.members, counts.non_members
@@ -201,8 +202,8 @@ def corner_density(
 ) -> FloatArray:
     """Minus the derivative of `corner_mass` with respect to epsilon, at least 0.
 
-    Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so its part
-    is the integral of f_Y(y) f_X(t) t; the contributions at c cancel. This is the boundary integral
+    Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so it adds
+    the integral of f_Y(y) f_X(t) t; the contributions at c cancel. This is the boundary integral
     of Zanella-Béguelin et al. (2022), equations 7 to 12.
     """
     wings = _Wings.between(x, y, delta, epsilon)
@@ -447,9 +448,9 @@ def interval_of_rates(
 
     Footnote 1 warns that for (TP, FP, TN, FN) = (90, 0, 100, 10), delta = 1e-5 and 90 %
     Clopper-Pearson intervals of the rates the minimum is 1.736, at (FNR+, 0), and not the 3.124
-    at (FNR+, FPR+). It is 3.124: at FPR = 0 the term log((1 - delta - FNR) / FPR) is infinite, and
-    no finite epsilon allows these rates (section 2.4). The footnote drops that term and keeps
-    log((1 - delta - 0) / FNR+) = 1.736.
+    at (FNR+, FPR+). But 3.124 is right: at FPR = 0 the term log((1 - delta - FNR) / FPR) is
+    infinite, and no finite epsilon allows these rates (section 2.4). The footnote drops that term
+    and keeps log((1 - delta - 0) / FNR+) = 1.736.
 
     A lower bound on a rate is one minus the `upper_bound` on its complement.
     """

@@ -187,8 +187,8 @@ def largest_rejected(
     `chance` is the p-value at delta = 0, which grows with epsilon and is at most `p_value`. The
     result is 700, beyond which e^epsilon overflows, if everything up to there is rejected.
 
-    A test that rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they
-    imply it (Steinke et al. 2023, Lemma 4.7). So every epsilon with a p-value below alpha is a
+    A test that rejects (epsilon, delta)-DP may reject all smaller epsilons too, since these imply
+    the larger (Steinke et al. 2023, Lemma 4.7). So every epsilon with a p-value below alpha is a
     valid bound, even if the p-value grows again towards epsilon = 0, as terms in delta do. The
     search goes down from the point where the chance at delta = 0 reaches alpha; 1e-9 is subtracted,
     to err on the valid side.

@@ -1,7 +1,7 @@
 """Guesses at inclusion from the largest and the smallest scores, and the published bound.
 
-`one_run` selects the best numbers of guesses on the data, as its authors do, and is therefore
-invalid after selection; `one_run_valid` (valid_guesses.py) corrects for the choice.
+`one_run` selects the best numbers of guesses on the data, as its authors do, and its bound is
+therefore not valid; `one_run_valid` (valid_guesses.py) corrects for the choice.
 """
 
 from dataclasses import dataclass

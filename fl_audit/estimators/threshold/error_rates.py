@@ -188,8 +188,8 @@ def _log_choices(n: int, before: range, after: range) -> FloatArray:
 
 
 _EXACT_UP_TO = 120
-"""The number of ranks at either end; those between get a tenth of the level and would take most
-time.
+"""The number of ranks at either end that are computed exactly; those between get a tenth of the
+level and would take most time.
 """
 
 _DECAY = 0.25

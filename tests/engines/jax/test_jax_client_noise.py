@@ -58,4 +58,4 @@ def test_every_run_draws_noise_of_its_own(run, engine, whole):
 
 def test_a_replay_says_why_it_is_not_made(run, engine):
     (finding,) = engine.replay(run)
-    assert "clients draw noise by keys" in str(finding)
+    assert "clients draw noise from keys" in str(finding)

@@ -109,7 +109,7 @@ def test_shares_of_noise_are_not_for_actors_in_jax(run):
 
 
 def on_ray(run, **cluster):
-    pytest.importorskip("ray")
+    pytest.importorskip("ray.util")
     ray = RayCluster(engine="jax", **cluster)
     engine = make_runtime(with_keys(run, runtime="ray", ray=ray), worker_log=None)
     assert isinstance(engine, JaxOnRay)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.started_programs import wait_for
 
-pytest.importorskip("ray")
+pytest.importorskip("ray.util")
 pytestmark = pytest.mark.slow
 
 NOBODY = 65_534

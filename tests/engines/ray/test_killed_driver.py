@@ -11,7 +11,7 @@ import pytest
 from fl_audit.verification import verify_folder
 from tests.started_programs import HEARS_CTRL_C, left_of, processes_of, wait_for
 
-pytest.importorskip("ray")
+pytest.importorskip("ray.util")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
 
 CONFIG = """

@@ -13,7 +13,7 @@ from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.canary_process import flatten_weights, model_weights, run_round
 from fl_audit.errors import InputError
 
-pytest.importorskip("ray")
+pytest.importorskip("ray.util")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
 
 SAME = 1e-6
