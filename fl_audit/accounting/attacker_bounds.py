@@ -166,12 +166,12 @@ class SeenRounds:
 
 @dataclass(frozen=True)
 class SeenSeparatedRounds(SeenRounds):
-    """Gaussian releases in known rounds of `MinSeparationSampling`; `share` is its probability."""
+    """Gaussian releases in known rounds of `MinSeparationSampling` with probability `share`."""
 
     separation: int
 
     def _masses(self) -> FloatArray:
-        """The probabilities of each number of rounds; `chances` is indexed by remaining rest."""
+        """The probabilities of each number of rounds; `chances` has a row per remaining rest."""
         p, rest = self.share, self.separation - 1
         chances = np.zeros((self.separation, self.rounds + 1))
         chances[:, 0] = p / (1 + rest * p)
@@ -204,7 +204,7 @@ class AttackerBounds:
 
     Attributes:
       knowing_rounds: Against an attacker who knows the party's rounds.
-      not_knowing_rounds: Against an attacker who does not.
+      not_knowing_rounds: Against an attacker who does not know them.
       seeing_uploads: Against an attacker who sees single uploads; None unless their noise is
         `CLIENT_GAUSSIAN`.
     """

@@ -1,7 +1,7 @@
 """Rényi divergences of Gaussian noise on Poisson samples, and the epsilon that divergences give.
 
-They are computed here, so that they do not depend on the version of dp-accounting: from 0.4.4 on,
-its series for fractional orders lost the signs of its terms, and overstated epsilon by up to 80 %.
+Divergences are computed here, so as not to depend on the version of dp-accounting: from 0.4.4 on,
+its series for fractional orders lost the signs of terms, and overstated epsilon by up to 80 %.
 """
 
 import math

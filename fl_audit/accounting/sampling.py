@@ -95,7 +95,7 @@ class Sampling:
 
     @property
     def share(self) -> float | None:
-        """The probability of each round, if rounds are independent; else None."""
+        """The probability of each round (`is_share_exact`) if rounds are independent; else None."""
         return None
 
     @property

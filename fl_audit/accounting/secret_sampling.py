@@ -117,7 +117,7 @@ def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution 
 def one_of_blocks_pair(
     noise_multiplier: float, blocks: Blocks, delta: float
 ) -> RatioDistribution | None:
-    """The pair for one secret round of each block; None if none is drawn or out of range."""
+    """The pair for one secret round of each block; None without random ones or out of range."""
     number = sum(count for _, count in blocks)
     is_hidden = any(length > 1 for length, _ in blocks)
     if not is_hidden or math.sqrt(number) / noise_multiplier > LARGEST_SHIFT:

@@ -6,10 +6,10 @@ Every run reads the data. Two bounds are known for the one model that is release
   release compose to one Gaussian release, whose mu^2 is the sum of the runs' mu^2 (Dong, Roth & Su
   2019, arXiv:1905.02383, corollary 3.3); other runs are composed by Renyi DP.
 - **Private selection** (Liu & Talwar 2019, arXiv:1811.07971; Papernot & Steinke 2022,
-  arXiv:2110.03620) is far smaller, and holds if only the best run's model is released and if the
-  number of runs is drawn at random, independently of the data, and kept secret. With
-  a geometric number of runs, theorem 2 of Papernot & Steinke (eta = 1) gives for every pair of
-  orders lambda, lambda-hat
+  arXiv:2110.03620) is far smaller for many runs, and holds if only the best run's model is released
+  and if the number of runs is drawn at random, independently of the data, and kept secret. With a
+  geometric number of runs, theorem 2 of Papernot & Steinke (eta = 1) gives for every pair of orders
+  lambda, lambda-hat
 
       rho'(lambda) <= rho(lambda) + 2 (1 - 1 / lambda-hat) rho(lambda-hat)
                       + 2 log(1 / gamma) / lambda-hat + log(E K) / (lambda - 1),
@@ -48,7 +48,7 @@ class SelectionPrice:
       composed: Epsilon by composition of all runs, which always holds; infinite if a run has no
         noise, None if unknown.
       if_drawn: Epsilon of the released model by private selection, had the number of runs been
-        geometric with this mean; None if unknown.
+        geometric with mean `num_runs`; infinite if a run has no noise, None if unknown.
       unknown: Why neither is known, in words; None otherwise.
     """
 

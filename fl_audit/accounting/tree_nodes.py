@@ -27,7 +27,7 @@ _LARGEST_PRECISION = 4096
 class Trees:
     """The trees of a run, one after the other.
 
-    Each has `restart_every` rounds, the last one perhaps fewer; None for one tree.
+    Each has `restart_every` rounds, the last one perhaps fewer; there is one tree if it is None.
     """
 
     num_rounds: int
@@ -148,8 +148,9 @@ def _noise_of_sums(size: int) -> FloatArray:
 def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
     """The squared sensitivity, in squared clip norms, of all nodes to each party.
 
-    Entry i of `members` and `rounds`, from 0, of shape (participations,), is one participation; no
-    party is twice in one round. The result has shape (largest member + 1,), 0 without a round.
+    Entry i of `members` and `rounds`, both of shape (participations,) and counted from 0, is one
+    participation; no party is twice in one round. The result has shape (largest member + 1,), with
+    0 for members without a round.
     """
     tree, leaf = np.divmod(rounds, trees.period)
     size = np.minimum(trees.period, trees.num_rounds - tree * trees.period)

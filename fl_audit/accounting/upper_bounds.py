@@ -1,4 +1,4 @@
-"""All upper bounds of a release: both parties, against every attacker who sees the rounds.
+"""All upper bounds of a release: for both parties, against every kind of attacker.
 
 >>> from fl_audit.accounting import Denominator, FixedRounds, Noise, Party, Release
 >>> release = Release(

@@ -118,8 +118,7 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
     """A canary's norm over the noise's standard deviation, for each scored round with canaries.
 
     None if such a round lacks noise or a norm, if no such round exists, or if the canaries' rounds
-    are not stated. Under correlated noise, the standard deviation is of the independent noise or,
-    if aggregates were measured, of whitened ones.
+    are not stated. Under correlated noise, the standard deviation is of the independent noise.
     """
     own = log.listed.own_rounds
     if own is None:
@@ -152,15 +151,10 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
 def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray, FloatArray]:
     """A client's norm and the noise's standard deviation in some rounds; NaN where not stated."""
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
-    aggregates, stated = log.cosines.measured_aggregates(), read_mechanism(log.folder)
-    if aggregates is None:  # the log has only their norms or cosines
-        known = np.zeros(0) if stated is None else stated[:, 0]
-        padded = np.append(known, np.full(int(indices.max(initial=0)) + 1, np.nan))
-        return clients, padded[indices]
-    numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
-    stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
-    stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
-    return clients, stddevs
+    stated = read_mechanism(log.folder)
+    known = np.zeros(0) if stated is None else stated[:, 0]
+    padded = np.append(known, np.full(int(indices.max(initial=0)) + 1, np.nan))
+    return clients, padded[indices]
 
 
 _UNKNOWN = Party(UnknownRounds())

@@ -382,7 +382,7 @@ class RoundScorer:
 
         Raises:
           InputError: The round is out of range; an upload has another size or dtype or is not
-            finite; or a canary has no upload in that round. Nothing is written then.
+            finite; or a canary has no upload in that round. No upload is written then.
         """
         self._check_number(round_number)
         vectors, chain = {}, self._chain

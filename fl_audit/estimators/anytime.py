@@ -35,11 +35,11 @@ distribution, and the factor's mean is at most 1. Multiply canary by canary.
 If delta is 0 and canaries' vectors are independent, under any dependence of the scores: the
 canaries of a round have not participated in the history H, so H has the same distribution with and
 without them; the round is epsilon-DP given H. Expand the product of 1 + f_i as the sum over sets G
-of the products of f_i over G. Leaving out the canaries of G changes each mean by at most e^epsilon
-per canary (group privacy), and then their vectors are independent of the release and of each other:
-the mean of the product over G is at most that of e^epsilon a_i, with a_i = E f_i(N). So the mean of
-the product of 1 + f_i given H is at most the product of 1 + e^epsilon a_i. This uses f >= 0, f
-fixed before the round, and no canary twice.
+of the products of f_i over G. Leaving out the canaries of G changes each mean by a factor of at
+most e^epsilon per canary (group privacy), and then their vectors are independent of the release and
+of each other: the mean of the product over G is at most the product of e^epsilon a_i over G, with
+a_i = E f_i(N). So the mean of the product of 1 + f_i given H is at most the product of 1 +
+e^epsilon a_i. This uses f >= 0, f fixed before the round, and no canary twice.
 """
 
 import math
@@ -181,7 +181,7 @@ LARGEST_TESTED = float(_GRID[-1])
 _LEAST_LOG_TAIL = -1e7
 _LARGEST_LOG_TAIL = -1e-300
 _ROUNDING = 1e-9
-"""Subtracted from every deviate, relative to 1 or to its size: covers rounding."""
+"""Subtracted from every deviate, times its size if that is above 1, to cover rounding."""
 
 
 def deviates(log_tails: npt.ArrayLike) -> FloatArray:

@@ -14,7 +14,7 @@ that is fixed before scores are seen. Then
 if (1) holds for each canary given the scores of those before it, as it does for scores that are
 independent given inclusion. Proof: by induction. Given the previous scores, g(z) of the last canary
 is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
-lower the probability on the left, which is then one for one canary fewer, at s - g(Z*). QED
+lower the probability on the left, which is then that for one canary fewer, at s - g(Z*). QED
 
 The right side is computed exactly: g has values on a grid, so the sum has finitely many values, and
 the distribution of n of them is the n-th power of a polynomial.

@@ -109,8 +109,8 @@ class LossTransform:
 
     1. normalise: subtract the smallest loss of members and non-members together and divide by the
     range;
-    2. add 1;
-    3. p = exp(-that), in [e^-2, e^-1];
+    2. add 1, which gives x;
+    3. p = exp(-x), in [e^-2, e^-1];
     4. phi = log(p) - log(1 - p), in [-1.855, -0.541].
 
     The smaller the loss, the larger phi. The scale depends only on the extremes of both samples.
@@ -245,9 +245,9 @@ def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
 class _Clipped:
     """A distribution whose tail probabilities are moved into [rate, 1 - rate].
 
-    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is the one
+    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is that
     over the thresholds with both rates inside. Take a threshold whose FNR is below `rate` (the
-    other three cases are analogous), and the higher threshold whose FNR is `rate`; its FPR is no
+    other three cases are analogous), and the higher threshold whose FNR is `rate`, with an FPR no
     larger. With clipped rates, the first two ratios are no smaller there, and at the first
     threshold (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate -
     delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far apart,

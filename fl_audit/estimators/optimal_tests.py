@@ -41,9 +41,9 @@ def reachable_epsilon(
     has Clopper and Pearson's limit at the median number of detected included canaries. The opposite
     guess is tried too.
 
-    Counts are integers, so the limit is rounded down. A threshold at a rank of the included scores,
-    as in `threshold_valid`, avoids this: such a rank, fixed beforehand, gives up to 5 % more (150
-    included canaries, shifts of 1 and 2, delta 1e-3), so that a bound may exceed this one.
+    The median is an integer count. A threshold at a rank of the included scores, as in
+    `threshold_valid`, avoids this rounding: such a rank, fixed beforehand, gives up to 5 % more
+    (150 included canaries, shifts of 1 and 2, delta 1e-3), so that a bound may exceed this one.
     """
     check_delta(delta)
     check_confidence(confidence)

@@ -56,7 +56,7 @@ def epsilon_of_rates(
     the first two conditions.)
 
     Args:
-      false_negative_rates: Rates in [0, 1], of any shape; broadcast with the others.
+      false_negative_rates: Rates in [0, 1], of any shape; broadcast with the false positive rates.
       false_positive_rates: Rates in [0, 1].
       delta: The delta of differential privacy, in [0, 1).
 

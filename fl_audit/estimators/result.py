@@ -53,10 +53,10 @@ class Estimate:
       assumes: The assumptions under which the value is valid, in words.
       guarantee: What the value does and does not guarantee, in words.
       source: Paper, section and equation of the estimator.
-      lower: Lower end of a bound or interval; None for a point estimate.
+      lower: A lower bound, or the lower end of an interval; None for a point estimate.
       upper: Upper end of an interval; else None.
       valid_for: Mechanisms for which a lower bound holds at its confidence, although thresholds
-        were chosen on the same data; None if it does not claim this.
+        were chosen on the same data; None if the estimate does not claim this.
       details: The method's intermediate numbers (threshold, counts, ...).
 
     Raises:

@@ -316,10 +316,11 @@ def _shown_by_bounds(attacker: PatternAttacker) -> str:
             labels = ", ".join(f"“{label}”" for label in limits)
             least = lower_bound_text(more.lower_bound)
             most = upper_bound_text(max(limits.values()))
-            shown.append(f"“{more.label}” (ε ≥ {least}) more than {labels} (ε ≤ {most})")
+            shown.append(f"“{more.label}” (ε ≥ {least}) leaks more than {labels} (ε ≤ {most})")
     if not shown:
         return ""
-    return f"To an attacker {attacker.words}, bounds on ε show it too: {'; '.join(shown)}."
+    by = "by bounds on ε, so for the most exposed canary"
+    return f"To an attacker {attacker.words}, {by}: {'; '.join(shown)}."
 
 
 @dataclass(frozen=True)

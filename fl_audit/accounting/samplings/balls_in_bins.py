@@ -32,7 +32,7 @@ class BallsInBinsSampling(SecretSampling):
 
     Attributes:
       bins: The number of groups, at least 1; a member draws one of them uniformly and
-        independently. Also the distance between a group's rounds.
+        independently. It is also the distance between a group's rounds.
       rounds: The number of rounds of training.
     """
 

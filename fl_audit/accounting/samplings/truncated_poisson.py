@@ -89,7 +89,7 @@ _SURE = 1 - 1e-9
 
 
 def coins_of_a_cut(sampling: TruncatedPoissonSampling) -> tuple[tuple[float, float], ...] | None:
-    """The coins of a round given the other members, with their probabilities; None if one is 1."""
+    """The coins of a round by other members, with probabilities; None if one exceeds `_SURE`."""
     q, largest = sampling.probability, min(sampling.largest, sampling.members)
     others = np.exp(log_binomial_masses(sampling.members - 1, q))
     numbers = np.arange(largest, sampling.members)

@@ -24,8 +24,8 @@ class ChallengeCounts:
       fp: False positives X, int64 of shape (n,): models trained on D that the attack classified as
         trained on D and z.
       n0: Numbers N0 of models trained on D, at least 0, int64 of shape (n,).
-      fn: False negatives Y, int64 of shape (n,): models trained on D and z that it classified as
-        trained on D.
+      fn: False negatives Y, int64 of shape (n,): models trained on D and z that the attack
+        classified as trained on D.
       n1: Numbers N1 of models trained on D and z, at least 0, int64 of shape (n,).
 
     Raises:

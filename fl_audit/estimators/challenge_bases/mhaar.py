@@ -5,13 +5,13 @@ chain is epsilon, s, one pair of error rates per base and, in the correlated mod
 move of the parameters is accepted by likelihoods averaged over each base's pair and K - 1 auxiliary
 ones; then each base picks one of its K pairs.
 
-It differs from the printed algorithm in its moves, not in the sampled distribution. Auxiliary pairs
-come from a proposal based on the counts, not uniformly from the unit square (`CountModel`). Given
-the K pairs, epsilon and s move several times before each base picks its pair: each of these moves
-leaves the joint distribution of the parameters and the picks unchanged. Their normal step, in log
-epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves the paper leaves to
-a supplement, move given the picked pairs. Several chains run at once, so that their agreement can
-be measured.
+The chain differs from the printed one in its moves, not in the sampled distribution. Auxiliary
+pairs come from a proposal based on the counts, not uniformly from the unit square (`CountModel`).
+Given the K pairs, epsilon and s move several times before each base picks its pair: each of these
+moves leaves the joint distribution of the parameters and the picks unchanged. The normal step of
+these moves, in log epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves
+the paper leaves to a supplement, move given the picked pairs. Several chains run at once, so that
+their agreement can be measured.
 """
 
 import math

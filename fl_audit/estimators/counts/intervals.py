@@ -3,9 +3,9 @@
 Zanella-Béguelin et al. (2022), sections 2.5 to 3.2: the two rates' Clopper-Pearson or Jeffreys
 intervals, and the posterior of epsilon itself. `intervals` gives all three.
 
-The posterior is the mass outside privacy regions, by quadrature in one dimension. The complement of
-the region R(epsilon, delta) has two corners of the unit square of error rates (x, y): one with
-small rates, below the lines x + e^epsilon y = 1 - delta and y + e^epsilon x = 1 - delta, and its
+The posterior follows from masses outside privacy regions, by quadrature in one dimension. Outside
+the region R(epsilon, delta) are two corners of the unit square of error rates (x, y): one with
+small rates, below the line x + e^epsilon y = 1 - delta or y + e^epsilon x = 1 - delta, and its
 mirror image, the same corner for 1 - x and 1 - y. The two lines cross at x = y = c = (1 - delta) /
 (1 + e^epsilon). Beyond c the corner is a thin wing along each axis, so that its mass is
 

@@ -1,7 +1,8 @@
 """Correct guesses in one training run: Steinke, Nasr & Jagielski (2023), arXiv:2305.08846.
 
 Each of m canaries is included by an independent fair coin. The auditor guesses for r of them and
-is right v times. Under (epsilon, delta)-DP, v is hardly more than Binomial(r, e^eps / (1 + e^eps)).
+is right v times. Under (epsilon, delta)-DP, v is stochastically at most Binomial(r, e^epsilon / (1
++ e^epsilon)), up to a term in delta.
 
 The bound of Corollary 5.4 is `epsilon_lower_bound`. `sharp_epsilon_lower_bound` replaces it: it has
 the exact worst case of v or more correct guesses out of r under (epsilon, delta)-DP.
@@ -12,7 +13,7 @@ it is too small, so Corollary 5.4 as printed is not a theorem: for m = r = 2, v 
 delta = 0.1 it says 0.957, and a mechanism with these parameters reaches 0.962 (in the tests). No
 such case was found with f(v) below 0.87, so the corollary's bounds on epsilon at the usual
 confidences are valid. The gap is in Proposition 5.7: the number F of failures depends on the coins,
-as does the number of correct guesses, but its proof ignores that.
+as does the number of correct guesses, but the proof ignores that.
 
 The proof here needs no failures. Let c in {0, 1}^r mark the correct guesses, let f(c) be the
 indicator of an increasing event, p = e^epsilon / (1 + e^epsilon), and E f the chance of the event

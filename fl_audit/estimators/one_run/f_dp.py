@@ -61,7 +61,7 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
 
 _ROUNDING = 1e-9
-"""The relative margin by which (2) has to exceed r / m; a million steps lose less by rounding."""
+"""The relative margin by which a_i + b_i must exceed r / m; rounding in a million steps is less."""
 
 
 def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:

@@ -267,7 +267,7 @@ class _TestedPlan:
 
 
 def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _TestedPlan:
-    """The event of a plan, given its guesses; all plans together fail at the level."""
+    """The event of a plan, given its guesses; `level` is the failure probability of all plans."""
     order, totals = plan.order, plan.totals()
     alpha = order.share * level
     levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
