@@ -353,7 +353,8 @@ class PatternTable:
 
     @property
     def limited(self) -> str:
-        return " ".join([*self.limits, "More below."]) if self.limits else ""
+        """The limits, with a hint at the warnings or faults that follow the table."""
+        return " ".join([*self.limits, *(["More below."] if len(self.limits) > 1 else [])])
 
     @property
     def notes(self) -> list[str]:
