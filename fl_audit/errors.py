@@ -69,7 +69,7 @@ _TERMS = {
     "show": ("prints the report of a run", "report print summary view"),
     "run": ("trains and audits", "train start"),
 }
-"""For names in fl_audit: the field's term, and search words."""
+"""By name in fl_audit: what it means, and the words by which it is also found."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -65,14 +65,14 @@ class ScoredStrategy:
 
         Args:
           strategy: The outermost strategy of the server, a `flwr.serverapp.strategy.Strategy`.
-          scorer: The scorer of its rounds.
+          scorer: The scorer of the strategy's rounds.
           canary_length: The largest norm of one client in the movement of the model, as a function
             of the number of replies without error, even if canaries are shorter; for a mean of
             clipped updates `lambda replies: clip_norm / replies`. It is the expected norm of the
             canary check, which also needs the `canary_rounds` of the scorer; without the check no
             verdict is consistent (docs/canary_check.md).
-          model: The arrays of the clients' model, NumPy's, in its order; their types determine the
-            audited ones (as in `canary_arrays`). None for the types of the initial arrays.
+          model: The clients' model as NumPy arrays, in the model's order; their types determine
+            which are audited (as in `canary_arrays`). None for the types of the initial arrays.
           rounds_before: The number of rounds trained before this start, because Flower counts from
             1 again: `max(scorer.scored_rounds, default=0)` if every round was scored.
           noise: The standard deviation of the noise on each coordinate of the model's movement, and
@@ -176,8 +176,8 @@ class ScoredStrategy:
             return {}
         clip = self.strategy.clipping_norm
         stddev = self.strategy.noise_multiplier * clip / self.strategy.num_sampled_clients
-        # A mean of clipped updates, with any weights, is at most as long as one of them; other
-        # inner strategies may return a longer vector.
+        # A mean of clipped updates, with any weights, is no longer than the clip norm; other inner
+        # strategies may return a longer vector.
         is_mean = type(self.strategy.strategy).__name__ == "FedAvg"
         return {"noise_stddev": stddev, "norm_bound": clip if is_mean else None}
 
@@ -191,9 +191,9 @@ def canary_arrays(
 ) -> list[Any]:
     """The answer of a canary client: the round's model, moved along the canary's vector.
 
-    Arrays of floating-point numbers move, of any size, and keep their type. Others, such as the
-    number of batches of a normalisation layer (int64), do not move: the pool's `dim` is the number
-    of values in those that move.
+    Arrays of floating-point numbers move, of any precision, and keep their type. Others, such as
+    the number of batches of a normalisation layer (int64), do not: the pool's `dim` is the number
+    of values in the arrays that move.
 
     Args:
       weights: The arrays of the round's model.
@@ -205,7 +205,8 @@ def canary_arrays(
         from the second round on the types of `weights` are wrong.
 
     Raises:
-      InputError: The pool's `dim` is another number, or a moved number leaves its type's range.
+      InputError: The pool's `dim` is not the number of values that move, or a moved value leaves
+        the range of its type.
     """
     types = weights if model is None else model
     if len(types) != len(weights):

@@ -1,7 +1,7 @@
 r"""Rewords parsers' errors for users.
 
-Each function takes a message of one library (msgspec, tomllib, csv, argparse) and keeps its
-location.
+Each function takes a message of one library (msgspec, tomllib, csv, PyArrow, argparse) and keeps
+the location that it names.
 """
 
 import csv

@@ -8,7 +8,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 _COMPUTED_DIGITS = decimal.Context(prec=9)
-"""Exact digits of a bound; floating-point noise beyond is rounded away first."""
+"""The digits of a bound that count as exact; errors of floating point are rounded away first."""
 
 
 def significant(value: float, digits: int = 3, rounding: str = decimal.ROUND_HALF_EVEN) -> str:

@@ -80,7 +80,7 @@ class ScoredAggregator(ModelAggregator):
           norm_bound: The largest norm of the aggregate without noise: the largest number of sites
             and canaries in a round, times clip norm over denominator.
           count: The number of canaries; coins include about half.
-          repeats: The number of rounds of each canary; `num_rounds` if a site is in all of them.
+          repeats: The number of rounds of each canary; `num_rounds` if each site is in all rounds.
           lost_canaries: Whether canaries that do not reach the aggregate cause a warning ("warn")
             or end the training ("error").
 
@@ -122,7 +122,7 @@ class ScoredAggregator(ModelAggregator):
         self.aggregator.accept_model(model)
 
     def aggregate_model(self) -> Any:
-        """Adds the round's canaries and scores the aggregate; a round without sites has none."""
+        """Adds the round's canaries and scores the aggregate, unless the round has no sites."""
         answer = self._answer
         if answer is None or self._is_over:
             return self.aggregator.aggregate_model()

@@ -29,7 +29,7 @@ from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 
 _TIMES_CLIP_NORM = 100.0
-"""The norm of a canary's gradient before it is clipped."""
+"""The norm of a canary's gradient before it is clipped, in clip norms."""
 
 
 class CanaryGradients:
@@ -70,7 +70,7 @@ class CanaryGradients:
           sample_rate: The probability that Opacus samples an example in a step,
             `data_loader.sample_rate`. Canaries are sampled likewise, and
             `PrivacyEngine.get_epsilon` is a claim about them. With None each canary has `repeats`
-            steps known to the attacker, and the claim is that of the noise without amplification by
+            steps known to the attacker, and the claim is about the noise without amplification by
             sampling.
           repeats: The number of steps of a canary without `sample_rate`.
           count: The number of canaries; coins include about half.

@@ -37,7 +37,7 @@ except ModuleNotFoundError:  # for tests: pfl needs a separate environment
     TrainingProcessCallback = type("TrainingProcessCallback", (), {})
 
 _TIMES_CLIP_NORM = 100.0
-"""The norm of a canary's statistics before they are clipped."""
+"""The norm of a canary's statistics before they are clipped, in clip norms."""
 
 
 class CanaryUsers(Postprocessor, TrainingProcessCallback):
@@ -76,8 +76,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
           seed: The seed of canaries, coins and iterations; every audit needs a new one.
           sample_rate: The accountant's `sampling_probability` of a user. Canaries are Poisson
             sampled with it, and the accountant's epsilon is a claim about them. With None each
-            canary has `repeats` iterations known to the attacker, and the claim is that of the
-            noise without amplification.
+            canary has `repeats` iterations known to the attacker, and the claim is about the noise
+            without amplification by sampling.
           repeats: The number of iterations of a canary without `sample_rate`.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md).
@@ -180,7 +180,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         return self._audit.errors_logged(what, self.folder)
 
     def _opened(self, stats: Any) -> RoundScorer:
-        """The scorer of the audit; `stats` give its dimension."""
+        """The scorer of the audit, opened at first use with the dimension of `stats`."""
         if self._scorer is None:
             seed, count = self._numbers
             dim = sum(part.size for part in _arrays(stats))

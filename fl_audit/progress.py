@@ -1,8 +1,8 @@
 """Output on standard error during work: progress, warnings and hints.
 
-A progress bar on a terminal, and a line per tenth of the work elsewhere; warnings; hints on a
-terminal; and, after `LONGEST_SILENCE` without other output, the current step and its duration.
-`set_verbosity` selects among them and sets the logging of libraries: TensorFlow Federated,
+Shown are a progress bar on a terminal, or a line per tenth of the work elsewhere; warnings; hints
+on a terminal; and, after `LONGEST_SILENCE` without other output, the current step and its duration.
+`set_verbosity` selects among these and sets the logging of libraries: TensorFlow Federated,
 TensorFlow Privacy and dp_accounting log with absl, TensorFlow with its own logger and in C++. One
 option sets all (`fl-audit COMMAND --verbosity LEVEL`).
 """
@@ -64,7 +64,7 @@ LONGEST_SILENCE = math.inf if os.environ.get("FL_AUDIT_HEARTBEAT") == "off" else
 """
 
 _SILENT_SHARE = 0.1
-"""Least silence, as a share of a step's time, which keeps logs of long runs short."""
+"""The least silence, as a share of the time since a step began or ended; keeps long logs short."""
 
 
 @dataclass(eq=False)
@@ -73,8 +73,8 @@ class _Work:
 
     Attributes:
       words: Describes the step and its progress.
-      counter: Its progress bar on a terminal, if any.
-      begun: Start in seconds of the monotonic clock.
+      counter: The step's progress bar on a terminal, if any.
+      begun: The start of the step, in seconds of the monotonic clock.
     """
 
     words: Callable[[], str]
@@ -83,7 +83,7 @@ class _Work:
 
 
 class _Pulse:
-    """Heartbeat thread: repeats the current step while idle; it ends with the work."""
+    """A thread that prints the current step while nothing else is printed; ends with the work."""
 
     def __init__(self) -> None:
         self._works: list[_Work] = []

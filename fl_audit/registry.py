@@ -1,4 +1,4 @@
-"""One registry for everything that can be extended: records by name, in the order of reports.
+"""One registry for everything that can be extended: records by name, in the order of registration.
 
 Records are estimator methods, noise distributions, statistics, threat models, runtimes, and the
 kinds of a config's tables (`fl_audit.config_tables`). A new one, here or in another package, is one

@@ -29,7 +29,7 @@ _THREADS = "--xla_cpu_multi_thread_eigen"
 
 
 def set_jax_defaults() -> None:
-    """Makes each core a device unless XLA_FLAGS does; call it before JAX's first operation."""
+    """Makes each core a device, unless XLA_FLAGS states devices; call it before JAX's first use."""
     flags = os.environ.get("XLA_FLAGS", "")
     if _DEVICES not in flags:
         flags += f" {_DEVICES}={num_cores()}"

@@ -50,7 +50,7 @@ def assert_private(
     seed: int = 0,
     **readers: Any,
 ) -> Replay:
-    """Asserts that a round keeps a mechanism's promise, for any client that is left out.
+    """Asserts that a round keeps a mechanism's promise, by a replay of the round.
 
     A correct round fails each random test with probability below 1e-6; with the same seed the
     outcome is always the same.

@@ -30,7 +30,8 @@ class TextTable:
         """The lines of the table.
 
         If its columns need more than `width` characters, there are several tables below each other,
-        separated by an empty line. Columns that share a title stay together. None gives one table.
+        separated by an empty line. Columns that share a title stay together. With None there is one
+        table.
         """
         first = max(map(len, [*self._cells(0), *self.above[:1]]))
         tables = self._packed(first, width)

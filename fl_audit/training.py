@@ -1,6 +1,6 @@
 """Audits of a custom TFF process.
 
-A sketch, of which docs/any_process.md has the complete program::
+A sketch; docs/any_process.md has the complete program::
 
     process = build_audited_fed_avg(model_fn, optimizer, model_aggregator=private_sum)
     pool = CanaryPool(seed=81423, count=200, dim=canary_dim(process))

@@ -70,7 +70,7 @@ def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
 
 
 def _table(record: AccountRecord) -> TextTable:
-    """Columns are attackers and parties."""
+    """The table of bounds, with a column for each attacker and party."""
     columns: list[Bounds] = []
     head, above = ["ε, tightest marked *"], [""]
     for attacker, (client, canary) in _distinct(record).items():

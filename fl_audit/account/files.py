@@ -25,7 +25,7 @@ def source_of_path(
     Args:
       path: A config, or a folder.
       overrides: Changes of a config's keys, as `section.key=value`.
-      delta: The delta, required for a log; None for that of the config or the run.
+      delta: The delta, required for a log; None for the delta of the config or the run.
       epsilon: The target epsilon, for which noise is calculated; None for the noise of the config.
     """
     if not path.is_dir():

@@ -106,7 +106,7 @@ def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _neighbours(release: Release, distribution: NoiseDistribution) -> str:
-    """The samplings' shared relation, in words, if their secrecy counts; else zero-out."""
+    """The relation, in words, that both samplings share, if secret samples count; else zero-out."""
     relations = {party.sampling.neighbours for party in (release.client, release.canary)}
     return relations.pop() if distribution.counts_drawing and len(relations) == 1 else ZERO_OUT
 
@@ -183,8 +183,8 @@ _LARGE_EXCESS = 50.0
 def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float]) -> float:
     """The smallest noise multiplier whose analytical epsilon is at most a target, to 1e-4.
 
-    It is rounded up to six digits, and the rounded value itself meets the target. `epsilon_of` must
-    not increase.
+    It is rounded up to six digits, and the rounded value itself meets the target. `epsilon_of` is
+    the epsilon of a noise multiplier, and must not increase with it.
 
     >>> round(noise_multiplier_for(0.5, lambda z: 1 / z), 3)
     2.0

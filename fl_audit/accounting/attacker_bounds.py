@@ -1,10 +1,10 @@
 """Upper bounds against attackers who know the participation schedule, or do not.
 
 Both attackers see the noised aggregate of every round; an attacker who sees less, such as the final
-model alone, learns no more. Where clients add the noise, a third attacker sees single uploads. An
-attacker who knows the rounds faces the composition of these rounds. An attacker who knows only the
-distribution of the rounds has to find the party among all rounds. Where no better bound is known
-for the second attacker, that of the first applies to both.
+model alone, learns no more. Where each client adds all of the noise, a third attacker sees single
+uploads. An attacker who knows the rounds faces the composition of these rounds. An attacker who
+knows only the distribution of the rounds has to find the party among all rounds; where no better
+bound is known against this attacker, the bound for known rounds applies.
 
 The largest lower bound that an audit can show with its number of canaries follows from the pair of
 distributions that the attacker has to distinguish.
@@ -61,7 +61,7 @@ _TESTS = 4_000
 """The number of candidate thresholds."""
 
 _UNLIKELY = 1e-25
-"""Numbers of rounds with a smaller probability, far below any delta, count as the largest one."""
+"""Numbers of rounds less likely than this, far below any delta, count as the largest number."""
 
 _NO_SHIFT = 1e-9
 """Replaces a shift of 0 in a denominator."""
@@ -166,12 +166,12 @@ class SeenRounds:
 
 @dataclass(frozen=True)
 class SeenSeparatedRounds(SeenRounds):
-    """Gaussian releases in known rounds of `MinSeparationSampling`; `share` is its probability."""
+    """Gaussian releases in known rounds of `MinSeparationSampling` with probability `share`."""
 
     separation: int
 
     def _masses(self) -> FloatArray:
-        """The probabilities of each number of rounds; `chances` is indexed by remaining rest."""
+        """The probabilities of each number of rounds; `chances` has a row per remaining rest."""
         p, rest = self.share, self.separation - 1
         chances = np.zeros((self.separation, self.rounds + 1))
         chances[:, 0] = p / (1 + rest * p)
@@ -204,8 +204,9 @@ class AttackerBounds:
 
     Attributes:
       knowing_rounds: Against an attacker who knows the party's rounds.
-      not_knowing_rounds: Against an attacker who does not.
-      seeing_uploads: Against an attacker who sees single uploads; None if these carry no noise.
+      not_knowing_rounds: Against an attacker who does not know them.
+      seeing_uploads: Against an attacker who sees single uploads; None unless their noise is
+        `CLIENT_GAUSSIAN`.
     """
 
     knowing_rounds: AttackerBound
@@ -213,7 +214,7 @@ class AttackerBounds:
     seeing_uploads: AttackerBound | None = None
 
     def against(self, knows_rounds: bool) -> AttackerBound:
-        """The bound against one of the first two attackers."""
+        """The bound against the attacker who knows the rounds, or who does not."""
         return self.knowing_rounds if knows_rounds else self.not_knowing_rounds
 
 
@@ -261,8 +262,8 @@ def _client_noise_bounds(release: Release, party: Party, delta: float) -> Attack
 def upload_shift(noise: Noise, uploads: int | None) -> float | None:
     """The shift of all of a canary's uploads together, in standard deviations of the noise.
 
-    `uploads` is the largest number of a canary's uploads. None if uploads carry no noise, or their
-    number is unbounded.
+    `uploads` is the largest number of a canary's uploads, None if unbounded. The result is None
+    then, and for no noise or noise that is not `CLIENT_GAUSSIAN`.
     """
     z = noise.noise_multiplier
     if noise.distribution != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
@@ -378,7 +379,7 @@ class ReachableBound:
 def reachable_bound(
     bound: AttackerBound, num_included: int, delta: float, confidence: float
 ) -> ReachableBound | None:
-    """The lower bound of an ideal auditor against the dominating pair.
+    """The lower bounds that an ideal auditor reaches on the dominating pair.
 
     Args:
       bound: The upper bound against the attacker.
@@ -412,8 +413,8 @@ def canaries_to_prove(
       confidence: The confidence of the bounds, in (0, 1).
 
     Returns:
-      The number, to 1 %; None if the upper bound is unknown, 0 or infinite, or if 100 million
-      canaries are not enough.
+      The number, to 1 %; None without a pair, if the upper bound is unknown, 0 or infinite, or if
+      100 million canaries are not enough.
     """
     limit = bound.guarantee.epsilon
     if limit is None or not 0 < limit < math.inf or bound.pair is None:

@@ -1,9 +1,9 @@
 """The epsilon of Gaussian noise, by each accountant that applies.
 
-Poisson sampling is accounted for as Rényi DP, and by privacy loss distributions. Samples of fixed
-size are accounted for as Rényi DP, and exactly against an attacker who sees them.
-Without sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly;
-the noised nodes of tree aggregation are such releases.
+Poisson sampling is accounted for by Rényi DP and by privacy loss distributions. Samples of fixed
+size are accounted for by Rényi DP and, against an attacker who sees them, exactly. Without
+sampling, any number of releases is one Gaussian mechanism, whose epsilon is known exactly; the
+noised nodes of tree aggregation are such releases.
 
 dp-accounting takes a second to import and is imported inside functions.
 """
@@ -85,7 +85,7 @@ def account_gaussian(
     Args:
       noise_multiplier: The noise multiplier of one release; 0 for no noise.
       squared_sensitivity: The sum over releases of the squared distance, in clip norms, by which a
-        client moves them: the number of its releases if it moves each by one.
+        client moves each one; the number of its releases if it moves each by one clip norm.
       delta: The delta of the guarantee, in (0, 1).
     """
     shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf

@@ -20,10 +20,9 @@ of differential privacy are means under Q of a convex function of R:
 So spreading mass of R without moving its mean (which gives an R' larger in the convex order) can
 only raise both: the pair of R' dominates (P, Q). Every rounding here is such a spread. A value
 between two points of the grid goes to both, in the proportion that keeps the mean; a value below
-the grid goes to 0 and to the lowest point, one above it to the highest point and to infinity. The
-convex order is kept by weighted sums and by products of independent ratios, as a sum or a product
-is convex in each one while the others are fixed, so that it also holds for sums and products of
-rounded distributions.
+the grid goes to 0 and to the lowest point, one above it to the highest point and to infinity.
+Weighted sums and products of independent ratios keep the convex order, as they are convex in each
+ratio while the others are fixed. So sums and products of rounded ratios dominate, too.
 
 All masses are positive and are only added and multiplied, without a Fourier transform, so that
 each keeps its relative precision however small it is.
@@ -42,16 +41,16 @@ from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _ROUNDING = 1e-9
-"""Allowance for rounding, relative to delta and in epsilon; 1e-11 as measured."""
+"""Allowance for rounding, relative to delta and in epsilon; rounding is 1e-11 as measured."""
 
 _TESTS = 4_000
 """The largest number of candidate thresholds."""
 
 _LARGEST_LOG = 700.0
-"""The log of the largest factor; every point of a grid is below it."""
+"""The log of the largest factor e^epsilon; the log of every grid point is smaller."""
 
 _NEGLIGIBLE = 40.0
-"""The log ratio beyond which the smaller of two summands, 4e-18 of the larger, is rounding."""
+"""The log ratio of two summands beyond which the smaller, 4e-18 of the larger, is lost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +110,7 @@ class RatioDistribution:
         return least + _ROUNDING if least else 0.0
 
     def trimmed(self, tail: float) -> "RatioDistribution":
-        """Truncates the lower Q-tail and upper P-tail, of at most `tail`, pessimistically."""
+        """Cuts the lower Q-tail and the upper P-tail, at most `tail` each; the result dominates."""
         low = int(np.searchsorted(np.cumsum(self.masses), tail, side="right"))
         top = int(np.searchsorted(np.cumsum(self.p_masses[::-1]), tail, side="right"))
         high = len(self.masses) - 1 - top
@@ -145,7 +144,7 @@ class RatioDistribution:
 
 
 def product(first: RatioDistribution, second: RatioDistribution) -> RatioDistribution:
-    """The distribution of the product of two independent ratios on one grid, without rounding."""
+    """The distribution of the product of two independent ratios with one step, without rounding."""
     return RatioDistribution(
         first.step,
         first.first + second.first,
@@ -161,8 +160,8 @@ def weighted_sum(
     """The distribution of weight R_1 + (1 - weight) R_2 of independent ratios, rounded to the grid.
 
     The sum of e^x and e^y with x >= y is e^(x + log(1 + e^(y - x))), so that its rounding depends
-    on the difference x - y alone. The weighted points of both have to be on one grid, as sums of
-    different numbers of copies of one distribution are.
+    on the difference x - y alone. The weighted points of both have to be on one grid, as they are
+    if both are means over copies of one distribution, weighted by their numbers of copies.
     """
     step, low = first.step, first.first + math.log(weight)
     lag = round((second.first + math.log1p(-weight) - low) / step)
@@ -192,10 +191,10 @@ def _add_pairs(
     *,
     from_difference: int,
 ) -> None:
-    """Adds the masses of all sums in which one summand is the larger one.
+    """Adds to `summed` the masses of all sums whose summand from `larger` is the larger one.
 
     `summed` starts at the first point of `larger`. Point j of `smaller` has the value of point j -
-    lag of `larger`. `from_difference` is the least difference, in points.
+    lag of `larger`. `from_difference` is the least difference of the summands, in points.
     """
     negligible = max(math.ceil(_NEGLIGIBLE / step), from_difference)
     least = max(from_difference, lag - len(smaller) + 1)
@@ -230,8 +229,8 @@ Beyond it, where epsilon is above 300, a float cannot hold the probabilities."""
 _POINTS = 3_000
 """The number of points of one round's grid.
 
-Against twice as many, epsilon is at most 1 % larger for T up to 2,000 where it is above 0.01, and
-0.01 % for T up to 10."""
+Compared with twice as many points, epsilon is at most 1 % larger for up to 2,000 rounds where it is
+above 0.01, and at most 0.01 % larger for up to 10 rounds."""
 
 _TAIL = 1e-6
 """The approximate share of delta that all truncations of tails may cost together."""
@@ -243,7 +242,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioDistribution:
     """The ratio if a canary is in one uniformly drawn round of each block.
 
-    sqrt(blocks) / noise_multiplier is at most `LARGEST_SHIFT`; `delta` sets where tails are cut.
+    The square root of the number of blocks is at most `LARGEST_SHIFT` times the noise multiplier;
+    `delta` sets where tails are cut.
     """
     number = sum(count for _, count in blocks)
     tail, shift = _TAIL * delta / number, 1 / noise_multiplier
@@ -264,8 +264,9 @@ def sampled_rounds(
 ) -> RatioDistribution:
     """The ratio if a canary is in each round by an independent coin.
 
-    A round's ratio is 1 - q + q W (Abadi et al. 2016, arXiv:1607.00133, lemma 3). The noise
-    multiplier is at least 1 / `LARGEST_SHIFT`; `delta` sets where tails are cut.
+    A round's ratio is 1 - q + q W, with W its ratio without sampling (Abadi et al. 2016,
+    arXiv:1607.00133, lemma 3). The noise multiplier is at least 1 / `LARGEST_SHIFT`; `delta` sets
+    where tails are cut.
     """
     return mixed_rounds(noise_multiplier, ((probability, 1.0),), rounds, delta)
 
@@ -337,7 +338,7 @@ def gaussian_ratio(shift: float, step: float, tail: float) -> RatioDistribution:
 
     Under N(0, 1) the log ratio is shift z - shift^2 / 2. The mass of each cell is shared between
     its ends by Gauss-Legendre quadrature, whose error is far below the rounding of floats. `tail`
-    is the Q-mass below the grid, and the P-mass above it.
+    is the Q-mass below the grid; the P-mass above it is at most as large.
     """
     reach = float(-special.ndtri(tail))
     low = -shift * reach - shift**2 / 2

@@ -6,12 +6,11 @@ attacker whose statistic is the sum over rounds of
     g(x_t) = log(1 - q + q exp(x_t / sigma - 1 / (2 sigma^2))),
 
 rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
-1) in rounds of the party, N(0, 1) in others. Under Poisson sampling with probability q it is the
-log of the likelihood ratio, and nearly so for other samplings with the same mean. The distribution
-of the sum depends only on the number of the party's rounds. Rounding is part of the statistic, so
-that its distribution is exact: it follows from the Gaussian mass of each cell and from powers of
-its Fourier transform. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum
-contradicts.
+1) in rounds of the party, N(0, 1) in others. Under Poisson sampling with probability q the sum is
+the log of the likelihood ratio, and nearly so for other samplings with the same mean. The sum's
+distribution depends only on the number of the party's rounds. It is exact, as rounding is part of
+the statistic: it follows from the Gaussian mass of each cell, by powers of Fourier transforms. No
+mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum contradicts.
 
 >>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
 >>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)
@@ -30,10 +29,10 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.distributions import supremum
 
 _TAIL = 1e-16
-"""At most this probability is below the grid of sums, and above it."""
+"""The largest probability below the grid of sums, and above it."""
 
 _REACH = 8.5
-"""One round's release is clipped at this many standard deviations."""
+"""One round's release is clipped this many standard deviations beyond its two means."""
 
 _CELLS = 2**16
 """The number of cells of the grid of sums."""
@@ -52,7 +51,7 @@ _LARGEST_LOG = 600.0
 
 
 BY_COINS = (1.0,)
-"""The coin of Poisson sampling, for which the statistic is optimal."""
+"""For Poisson sampling: its own coin alone, with which the statistic is optimal."""
 
 
 def least_epsilon(
@@ -64,8 +63,8 @@ def least_epsilon(
 ) -> float:
     """A lower bound on epsilon at delta under a secret schedule; 0 if this attacker learns nothing.
 
-    `numbers` are the probabilities of 0, 1, 2 ... rounds out of `rounds`, float64 of shape (most +
-    1,); `coins` are multiples of the mean share of rounds.
+    `numbers` are the probabilities that the party is in 0, 1, 2 ... of the `rounds`, float64 of
+    shape (largest number + 1,); `coins` are multiples of the mean share of rounds.
     """
     share = float(numbers @ np.arange(len(numbers))) / rounds
     if share == 0:
@@ -84,11 +83,11 @@ def least_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class _Chances:
-    """Tilted probabilities from a Fourier transform, and the factors that undo the tilt.
+    """Tilted probabilities of sums from a Fourier transform, and factors that undo the tilt.
 
     Attributes:
       masses: The tilted probabilities, float64 of shape (cells,).
-      log_factors: The log of the factor of each, of the same shape.
+      log_factors: The logs of these factors, of the same shape.
       error: The largest Euclidean norm of the rounding errors of all masses.
     """
 
@@ -150,7 +149,7 @@ class _Statistic:
         return float(ends[0]), float(ends[1])
 
     def _inverse(self, value: FloatArray) -> FloatArray:
-        """The x at which g is `value`; minus infinity below its range."""
+        """The x at which g is `value`; minus infinity for values below the range of g."""
         with np.errstate(divide="ignore"):
             log_ratio = np.log(np.maximum(np.expm1(value) + self.coin, 0.0) / self.coin)
         return np.asarray((log_ratio + self.shift**2 / 2) / self.shift)
@@ -196,7 +195,7 @@ class _Sums:
         return low - slack, high + slack
 
     def _over_rounds(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
-        """Upper bounds on log moments of the sum, from those of a round."""
+        """Upper bounds on log moments of the sum, from a round's without and with the party."""
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 
     def chances(self, numbers: FloatArray, tilt: int) -> _Chances:

@@ -2,8 +2,8 @@
 
 Accountants give upper bounds. A claim below an upper bound may still be true; a claim below the
 lower bound is false. Rounds that an attacker knows are one Gaussian mechanism, whose epsilon is
-exact (Dong, Roth & Su 2019, arXiv:1905.02383, corollary 3.3). For secret rounds, the lower bound
-is that of one attacker (least_epsilon.py), who is optimal under Poisson sampling.
+exact (Dong, Roth & Su 2019, arXiv:1905.02383, corollary 3.3). For secret rounds, one attacker gives
+the lower bound (least_epsilon.py); no other is better under Poisson sampling.
 
 >>> from fl_audit.accounting import Denominator, FixedRounds, Noise, PoissonSampling
 >>> sampled, seven = Party(PoissonSampling(0.05)), Party(FixedRounds(7))
@@ -57,8 +57,8 @@ def exact_shift(release: Release, party: Party) -> float | None:
       party: One of its parties.
 
     Returns:
-      The mu, infinite without noise; None if rounds are random, if noise is not Gaussian, or if
-      only an upper bound on mu is known.
+      The mu, infinite without noise; None if the number of rounds is 0, random or unknown, if noise
+      is not Gaussian, if zeroing is adaptive, or if only an upper bound on mu is known.
     """
     z = release.noise.noise_multiplier
     most, distribution = party.participations, noise_distribution_named(release.noise.distribution)

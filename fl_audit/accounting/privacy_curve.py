@@ -4,12 +4,12 @@
 attacker sees, `full_guarantee` computes
 
 - mu of Gaussian differential privacy (Dong, Roth & Su 2019, arXiv:1905.02383, definition 2.6);
-- rho of zero-concentrated differential privacy (Bun & Steinke 2016, arXiv:1605.02635, definition
+- rho of zero-concentrated differential privacy (Bun & Steinke 2016, arXiv:1605.02065, definition
   1.1), which Google publishes for its language models;
 - the privacy profile: epsilon at several deltas (Balle, Barthe & Gaboardi 2018, arXiv:1807.01647);
-- the true positive rate of an attacker who guesses who participated, by false positive rate. The
-  curve of an (epsilon, delta) alone is that of Kairouz, Oh & Viswanath 2015, arXiv:1311.0776,
-  theorem 2.1.
+- the true positive rate of an attacker who guesses who participated, by false positive rate. For an
+  (epsilon, delta) alone, Kairouz, Oh & Viswanath 2015 (arXiv:1311.0776, theorem 2.1) give this
+  curve.
 
 Rounds without sampling are one Gaussian release: mu is their shift sqrt(rounds) / z, and rho is
 mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. With random rounds, the attacker
@@ -21,9 +21,9 @@ the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bu
 Steinke 2018, "Composable and versatile privacy via truncated CDP", section 1).
 
 That limit lies far beyond any delta of interest. `approximate_mu` is the smallest mu whose profile
-plus a tenth of delta is above that of the pair at every epsilon. Gomez et al. 2025 ("Gaussian DP
-for reporting differential privacy guarantees in machine learning", arXiv:2503.10945) show that such
-a mu describes sampled Gaussian rounds almost completely.
+plus a tenth of delta is at least the pair's profile at every epsilon. Gomez et al. 2025 ("Gaussian
+DP for reporting differential privacy guarantees in machine learning", arXiv:2503.10945) show that
+such a mu describes sampled Gaussian rounds almost completely.
 
 >>> from fl_audit.accounting.attacker_bounds import attacker_bounds
 >>> from fl_audit.accounting import Denominator, FixedRounds, Noise, Party, Release
@@ -61,7 +61,7 @@ from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.roc.summary import REPORTED_RATES
 
 _FACTORS = (10.0, 1.0, 0.1, 0.01, 0.001)
-"""The deltas of a profile, as multiples of the run's; `hidden_rounds` resolves these."""
+"""The deltas of a profile, as multiples of the run's delta; `hidden_rounds` is accurate at each."""
 
 _TAIL = 0.1
 """The tail of `approximate_mu`, as a share of delta."""
@@ -74,7 +74,7 @@ _LARGEST_EPSILON = 1e6
 """At this epsilon, delta is the mass of outcomes that one of the two distributions excludes."""
 
 _GRID, _PARTS = 2_000, 40
-"""The numbers of epsilons at which two profiles are compared, and of batches of these."""
+"""The number of epsilons at which two profiles are compared, and the number of their batches."""
 
 _SMALLEST_MU = 1e-9
 """Replaces a mu of 0 in a denominator."""
@@ -109,9 +109,9 @@ class FullGuarantee:
       mu: The smallest mu of Gaussian differential privacy.
       rho: The smallest rho of zero-concentrated differential privacy.
       unknown: Why mu and rho are None, in words; None otherwise.
-      approximate_mu: The smallest mu whose profile plus `tail` is above that of the guarantee, for
-        random rounds; None otherwise.
-      tail: The tail of `approximate_mu`.
+      approximate_mu: For random rounds, the smallest mu whose profile plus `tail` is at least that
+        of the dominating pair; None for other rounds, without a pair, or if no mu is large enough.
+      tail: The delta added to the profile of `approximate_mu`; None without that.
       profile: The least epsilon at a few deltas, the largest delta first.
       advantage: The largest TPR - FPR of any attacker. A guess about a client who participates by a
         fair coin is right with probability at most (1 + advantage) / 2.
@@ -203,7 +203,7 @@ def _profile(
 
 
 def _decimal(delta: float) -> float:
-    """Removes the rounding of a multiplication."""
+    """Removes the rounding error of a multiplication."""
     return float(f"{delta:.12g}")
 
 
@@ -223,10 +223,11 @@ def largest_tpr(
     """The largest true positive rate of any test at a false positive rate.
 
     A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, where delta(x) is the
-    hockey-stick divergence of order e^x from Q to P. At -x it follows from delta'(x), that from P
-    to Q: delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x gives the exact
-    trade-off curve of the pair. The right side is convex in e^x, so that one search finds it;
-    wherever the search ends, the bound holds. Points of the profile give further bounds.
+    hockey-stick divergence of order e^x from Q to P. At -x it follows from delta'(x), the
+    divergence from P to Q: delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x
+    gives the exact trade-off curve of the pair. The right side is convex in e^x, so that one search
+    finds the best x; the bound holds for any other x, too. Points of the profile give further
+    bounds.
     """
     rates = [1.0]
     for point in profile:
@@ -254,7 +255,7 @@ def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
 
 
 def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -> float:
-    """The largest TPR - FPR: the pair's delta at 0, or where a point's two lines cross."""
+    """The largest TPR - FPR: the least of the pair's delta at 0 and where a point's lines cross."""
     slopes = [(math.tanh(point.epsilon / 2), point.delta) for point in profile]
     by_points = [slope + delta * (1 - slope) for slope, delta in slopes]
     by_pair = [] if pair is None else [float(np.min(pair.deltas(0.0)))]
@@ -268,9 +269,9 @@ def approximate_gdp(pair: DominatingPair, tail: float) -> float | None:
     """The smallest mu with delta(epsilon) <= delta_mu(epsilon) + tail at every epsilon >= 0.
 
     Here delta is the larger of the pair's two directions, and delta_mu the profile of mu-GDP.
-    Between two epsilons of a grid both profiles fall: the pair's profile at the lower end is
-    compared with that of mu at the upper end, so that mu is never too small, and at most 0.3 % too
-    large as measured. None if no finite mu exists.
+    Between two epsilons of a grid both profiles fall. So the pair's profile at the lower end is
+    compared with that of mu at the upper end: mu is never too small and, as measured, at most 0.3 %
+    too large. None if no finite mu exists.
     """
     reach = epsilon_of(pair, tail)
     if math.isinf(reach):

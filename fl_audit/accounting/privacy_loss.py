@@ -1,13 +1,15 @@
 """Epsilon of Gaussian rounds on Poisson samples, by privacy loss distributions.
 
-A round is N(0, z^2) without a client, and (1 - q) N(0, z^2) + q N(1, z^2) with it. Its loss is
-rounded to a grid, so that delta is exact at the grid's epsilons and too large between (Doroshenko
-et al. 2022, arXiv:2207.04380, algorithm 1), and composed by a Fourier transform.
+A round is N(0, z^2) without a client, and (1 - q) N(0, z^2) + q N(1, z^2) with it. The mass of each
+loss is split between its two neighbours on a grid, so that a round's delta is exact at the grid's
+epsilons and overstated between them (Doroshenko et al. 2022, arXiv:2207.04380, algorithm 1). Losses
+are composed by a Fourier transform.
 
-A transform rounds to about 1e-16 of all mass, in which deltas below 1e-10 drown. So a loss x is
-first weighted by e^(tilt x), with the tilt of the best Chernoff bound on delta: most of the
-weighted mass is at the losses near epsilon that delta depends on, and rounding is relative to
-these. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the same saddle point.)
+A transform has rounding errors of about 1e-16 of all mass, which spoil deltas below 1e-10. So the
+mass of a loss x is first multiplied by e^(tilt x), with the tilt of the best Chernoff bound on
+delta: most of the weighted mass is then at losses near epsilon, on which delta depends, and
+rounding errors are relative to it. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the same
+saddle point.)
 """
 
 import bisect
@@ -21,29 +23,29 @@ from fl_audit.array_types import FloatArray
 _GRID = 2**19
 """The approximate number of grid points of the composed loss.
 
-It gave an epsilon within 0.003 % of that of a grid twice as fine, as measured.
+Measured against twice as many points, epsilon differs by at most 0.003 %.
 """
 
 _LOG_TAIL = -50.0
 """The log of one round's mass beyond the grid, on each side."""
 
 _LARGEST_LOSS = 700.0
-"""The largest loss of a round in nats: e to its power is a float."""
+"""The largest loss of a round, in nats; e^700 is a float."""
 
 _OUTSIDE = 1e-15
-"""The weighted mass of all rounds beyond what is computed."""
+"""The weighted mass of the composed loss outside the computed range."""
 
 _LOG_NEGLIGIBLE = -60.0
-"""The log of a weight that rounding drowns in any number of rounds."""
+"""The log of a share of the weighted mass that is below rounding in any number of rounds."""
 
 _COARSE = 4_000
-"""The number of losses from which the tilt is found."""
+"""The largest number of losses from which the tilt is found."""
 
 _TILTS, _NUM_TILTS = (1e-6, 1.0), 65
-"""The range of the tilt, times the grid's interval, and how many are tried."""
+"""The smallest and largest tilt tried, as multiples of 1 / interval, and the number of tilts."""
 
 _BLOCK = 512
-"""The number of losses in a block."""
+"""The number of losses in a block of `_smallest_epsilon`."""
 
 
 def log_gaussian_deltas(shifts: FloatArray, epsilon: float | FloatArray) -> FloatArray:
@@ -61,10 +63,10 @@ def log_gaussian_deltas(shifts: FloatArray, epsilon: float | FloatArray) -> Floa
 
 
 def composed_epsilon(q: float, z: float, rounds: int, delta: float) -> float | None:
-    """Epsilon of rounds with probability q and noise multiplier z, the client removed or added.
+    """Epsilon of rounds with probability q and noise multiplier z, for a client removed or added.
 
-    Losses are rounded up; only the rounding of floats can understate epsilon. None if a round's
-    loss exceeds `_LARGEST_LOSS`.
+    The grid can only overstate epsilon; the rounding of floats can understate it. None if a round's
+    loss without sampling exceeds `_LARGEST_LOSS` at the tail probability e^`_LOG_TAIL`.
     """
     reach = -float(special.ndtri_exp(_LOG_TAIL))
     ends = np.array([-1.0, 1.0]) * (1 / (2 * z * z) + reach / z)
@@ -82,22 +84,22 @@ def composed_epsilon(q: float, z: float, rounds: int, delta: float) -> float | N
 
 
 def loss_width(q: float, z: float, rounds: int) -> float:
-    """The approximate width of all but 1e-15 of the composed privacy loss, in nats."""
+    """The approximate width, in nats, of a range with all but 1e-15 of the composed loss's mass."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     weights /= weights.sum()
     outputs = np.concatenate([z * nodes, 1 + z * nodes])
     masses = np.concatenate([(1 - q) * weights, q * weights])
     losses = np.logaddexp(math.log1p(-q), math.log(q) + (2 * outputs - 1) / (2 * z**2))
     variance = float(masses @ (losses - masses @ losses) ** 2)
-    # By Chernoff's bound 2 sqrt(2 log 2e15) = 17 standard deviations of a sum that is about
-    # Gaussian, and some ranges of a single loss if it is not.
+    # By Chernoff's bound, 2 sqrt(2 log 2e15) = 17 standard deviations suffice for a sum that is
+    # about Gaussian. Four ranges of a single loss are added for other sums.
     return 4 * float(np.ptp(losses)) + 17 * math.sqrt(rounds * variance)
 
 
 def _deltas(q: float, z: float, losses: FloatArray, *, is_added: bool) -> FloatArray:
-    """The smallest deltas of one round, at epsilons.
+    """The smallest delta of one round at each loss as epsilon.
 
-    They are multiples of a Gaussian release's deltas at other epsilons (Steinke 2022,
+    At epsilon x it is a multiple of a Gaussian release's delta at another epsilon (Steinke 2022,
     arXiv:2210.00597, theorem 29): q delta(log(1 + (e^x - 1) / q)) if the client is removed, and
     r delta(log(q e^x / r)) with r = 1 - (1 - q) e^x if it is added.
     """
@@ -116,9 +118,10 @@ def _deltas(q: float, z: float, losses: FloatArray, *, is_added: bool) -> FloatA
 def _epsilon(
     losses: FloatArray, deltas: FloatArray, rounds: int, delta: float, *, at_least: float
 ) -> float:
-    """Epsilon of rounds with given deltas at losses, or `at_least` if that is larger."""
+    """Epsilon of rounds that each have these deltas at these losses, or `at_least` if larger."""
     interval = float(losses[1] - losses[0])
-    # Delta is linear in e^epsilon between two losses, where it falls by the mass above.
+    # Between two losses, delta is linear in e^epsilon; it falls at the rate of the mass that larger
+    # losses have in the neighbouring run.
     falls = -np.diff(deltas)
     masses = np.append(1 - deltas[0], falls / -math.expm1(-interval))
     masses[:-1] -= falls / math.expm1(interval)
@@ -126,7 +129,7 @@ def _epsilon(
     tilt = _tilt(losses, masses, rounds, delta)
     with np.errstate(divide="ignore"):
         log_mean = float(_log_sum(np.log(masses) + tilt * losses))
-        # Small losses of next to no weight are raised to the smallest other one.
+        # Small losses of negligible weight are raised to the smallest loss that counts.
         is_counted = np.log(np.cumsum(masses)) + tilt * losses - log_mean > _LOG_NEGLIGIBLE
         lowest = int(np.argmax(is_counted))
         masses = np.append(masses[: lowest + 1].sum(), masses[lowest + 1 :])
@@ -146,10 +149,10 @@ def _epsilon(
 
 
 def _smallest_epsilon(losses: FloatArray, masses: FloatArray, delta: float) -> float:
-    """The smallest epsilon, at least the first loss, whose delta is at most the given one.
+    """The smallest epsilon, from the first loss on, with at most the given delta.
 
-    Delta is what the masses of larger losses have beyond e^epsilon times their masses in the
-    neighbouring run. Sums over blocks of losses find the block, then the loss in it.
+    Delta is the mass of larger losses minus e^epsilon times their mass in the neighbouring run.
+    Sums over blocks of losses show which block holds epsilon; the loss is then found within it.
     """
     starts = np.arange(0, len(losses), _BLOCK)
     within = np.repeat(losses[starts], _BLOCK)[: len(losses)]
@@ -168,7 +171,10 @@ def _smallest_epsilon(losses: FloatArray, masses: FloatArray, delta: float) -> f
 
 
 def _first(losses: FloatArray, sums: FloatArray, others: FloatArray, delta: float) -> int:
-    """The index of the first loss that, as epsilon, leaves at most this delta."""
+    """The index of the first loss at which, as epsilon, delta is at most the given one.
+
+    `sums` are the masses; `others` are e^loss times the masses in the neighbouring run.
+    """
 
     def is_private(index: int) -> bool:
         other = np.exp(losses[index] - losses[index:]) @ others[index:]
@@ -178,7 +184,7 @@ def _first(losses: FloatArray, sums: FloatArray, others: FloatArray, delta: floa
 
 
 def _tilt(losses: FloatArray, masses: FloatArray, rounds: int, delta: float) -> float:
-    """The order of Chernoff's bound on delta that gives the smallest epsilon, approximately."""
+    """The tilt, approximately, whose Chernoff bound on delta gives the smallest epsilon."""
     starts = np.arange(0, len(losses), -(-len(losses) // _COARSE))
     log_masses = np.log(np.add.reduceat(masses, starts) + 1e-300)
     tilts = np.geomspace(*_TILTS, _NUM_TILTS) / (losses[1] - losses[0])
@@ -187,13 +193,16 @@ def _tilt(losses: FloatArray, masses: FloatArray, rounds: int, delta: float) -> 
 
 
 def _log_sum(logs: FloatArray) -> FloatArray:
-    """The logs of the sums over the last axis; SciPy's takes four times as long."""
+    """Log-sum-exp over the last axis; SciPy's function takes four times as long."""
     largest = logs.max(axis=-1, keepdims=True)
     return np.asarray(largest[..., 0] + np.log(np.exp(logs - largest).sum(axis=-1)))
 
 
 def _composed(masses: FloatArray, rounds: int) -> tuple[int, FloatArray]:
-    """The first sum of `rounds` points, and the masses from it on, but for `_OUTSIDE`."""
+    """The sum of `rounds` grid indices: the first value computed, and the masses from it on.
+
+    At most `_OUTSIDE` of the mass is outside the computed values.
+    """
     points = np.arange(len(masses))
     mean = float(points @ masses)
     centre = round(mean)

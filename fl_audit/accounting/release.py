@@ -9,7 +9,7 @@ A schedule and a mechanism make a `Release`, which states
 Norms are in clip norms throughout. The clip norm itself, which may change from round to round, is
 left out: privacy does not depend on it.
 
-Accountants compute from this description, as from the `DpEvent`s of dp-accounting:
+Accountants compute from this description, as dp-accounting's do from `DpEvent`s:
 
 >>> from fl_audit.accounting import FixedRounds, PoissonSampling, account
 >>> release = Release(
@@ -44,7 +44,7 @@ from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 
 ZeroingKind = Literal["none", "fixed", "adaptive"]
-"""Zeroing of updates above a norm; an adaptive norm depends on updates, without noise."""
+"""Zeroing of updates above a norm; an adaptive norm follows the updates, without noise."""
 
 Divisor = Literal["expected_cohort", "actual_cohort"]
 """Whether a sum is divided by the expected or the actual number of participants."""
@@ -58,11 +58,11 @@ class Party:
     """A real client or an included canary.
 
     Attributes:
-      sampling: How its rounds are drawn.
-      squared_sensitivity: Under correlated noise, the squared distance, in clip norms, by which its
-        rounds move the sums with independent noise: the nodes of all trees, or the strategy times
-        the rounds. Where participants add the noise, the sum over its rounds of one over the number
-        of participants. None if unknown, or if noise is independent between rounds.
+      sampling: How the party's rounds are drawn.
+      squared_sensitivity: Under correlated noise, the squared distance, in clip norms, by which the
+        party moves what has independent noise: the nodes of all trees, or the strategy matrix times
+        the rounds' sums. If each participant adds all of the noise, the sum over the party's rounds
+        of one over the number of participants. None if unknown, or for other noise.
     """
 
     sampling: Sampling
@@ -70,7 +70,7 @@ class Party:
 
     @property
     def participations(self) -> int | None:
-        """The largest number of its rounds; None if secret or unknown."""
+        """The largest number of the party's rounds; None if rounds are secret or unknown."""
         return self.sampling.most
 
 
@@ -93,12 +93,12 @@ class Noise:
 
     Attributes:
       distribution: The registered name of the noise distribution.
-      noise_multiplier: The effective noise multiplier of everything that the round releases; under
-        tree aggregation of one node, under a matrix of the independent noise before it is
+      noise_multiplier: The effective noise multiplier of everything that the round releases: under
+        tree aggregation, of one node; under a matrix, of the independent noise before it is
         correlated.
       sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, in
-        clip norms; on each node under tree aggregation, on an upload if every participant adds all
-        of it.
+        clip norms; under tree aggregation, on each node; on one upload if every participant adds
+        all of the noise.
       count_noise_stddev: The standard deviation, in clients, of the noise on the number of
         unclipped updates, which moves an adaptive clip norm; 0 if no number is released.
       grid: The grid of sums of integers; None if sums are of real numbers, or if the grid depends
@@ -141,8 +141,8 @@ class Release:
         server adds it.
 
     Raises:
-      ValueError: A number is out of range, or the effective noise multiplier is not that of its
-        parts.
+      ValueError: A number is out of range, or `noise_multiplier` does not follow from the noise on
+        sum and count.
     """
 
     rounds: int

@@ -1,7 +1,7 @@
 """Rényi divergences of Gaussian noise on Poisson samples, and the epsilon that divergences give.
 
-They are computed here, so that they do not depend on the version of dp-accounting: from 0.4.4 on,
-its series for fractional orders lost the signs of its terms, and overstated epsilon by up to 80 %.
+Divergences are computed here, so as not to depend on the version of dp-accounting: from 0.4.4 on,
+its series for fractional orders lost the signs of terms, and overstated epsilon by up to 80 %.
 """
 
 import math
@@ -19,8 +19,8 @@ RDP_ORDERS: tuple[float, ...] = (
 )
 """dp-accounting's default orders, and finer ones down to 1.01, the smallest that it accepts.
 
-At the noise multiplier 0.0644 of Andrew et al., the default orders, from 1.1 on, give epsilon
-100,000, these orders 1,150, and whole orders alone, from 2 on, 463,000.
+At the noise multiplier 0.0644 of Andrew et al., epsilon is 100,000 by the default orders (from 1.1
+on), 1,150 by these, and 463,000 by whole orders alone (from 2 on).
 """
 
 _ROUNDING = 1e-10
@@ -96,9 +96,10 @@ def _log_excess(q: float, z: float, order: float) -> float:
 def _panel_edges(q: float, z: float, order: float) -> npt.NDArray[np.float64]:
     """The ends of the panels of the quadrature, in each of which the integrand is smooth.
 
-    It has Gaussian peaks as wide as the noise: near 0 (a client is missing), near `order`, near 2
-    (where f(t) is a square), and at t = 1, where one regime turns into the other. At t = 0 and t =
-    1 it bends within z². With large noise the whole range from 0 to `order` counts.
+    The integrand has Gaussian peaks as wide as the noise: near 0 (a client is missing), near
+    `order`, near 2 (where f(t) is a square), and near t = 1, where the densities' two terms 1 - q
+    and q e^y are equal. At t = 0 and near t = 1 it bends within z². With large noise the whole
+    range from 0 to `order` counts.
     """
     turn = z * z * (math.log1p(-q) - math.log(q)) + 0.5
     lowest, highest = -10 * z, max(order, 2.0) + 10 * z
@@ -111,7 +112,7 @@ def _panel_edges(q: float, z: float, order: float) -> npt.NDArray[np.float64]:
 
 
 def _log_f(q: float, z: float, order: float, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The log of f(t) at outputs x, where t = q (e^y - 1) and y is their privacy loss."""
+    """The log of f(t) at outputs x, where t = q (e^y - 1) and y is the loss without sampling."""
     y = (2 * x - 1) / 2 / z / z
     log_ratio = np.logaddexp(math.log1p(-q), math.log(q) + y)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):

@@ -85,7 +85,7 @@ class Sampling:
 
     @property
     def most(self) -> int | None:
-        """The largest number of rounds; None if they are secret or unknown."""
+        """The largest number of rounds; None if rounds are secret or unknown."""
         return None
 
     @property
@@ -95,7 +95,7 @@ class Sampling:
 
     @property
     def share(self) -> float | None:
-        """The probability of each round, if rounds are independent; else None."""
+        """The probability of each round (`is_share_exact`) if rounds are independent; else None."""
         return None
 
     @property
@@ -142,13 +142,13 @@ class Sampling:
         """The largest squared sensitivity over all possible draws of a party's rounds.
 
         In squared clip norms; an upper bound if `correlation` has no exact value. None if all
-        rounds are possible, or if it depends on the members' rounds.
+        rounds are possible, or if the members' actual rounds have to be known.
         """
         return None
 
     @property
     def likelihood_steps(self) -> int:
-        """The time of `log_ratio` per round and member, in units of that of independent coins."""
+        """The time of `log_ratio` per round and member; 1 for independent coins."""
         return 1
 
     @property
@@ -174,7 +174,7 @@ def by_coin(logs: FloatArray, probability: float) -> FloatArray:
 
 
 def mean_of_groups(logs: FloatArray, groups: int) -> FloatArray:
-    """The log of the mean ratio of groups that take turns; one may have no round."""
+    """The log of the mean ratio over groups that take turns; a group may have no round."""
     sums = np.zeros((groups, logs.shape[1]))
     for start in range(0, len(logs), groups):
         turn = logs[start : start + groups]
@@ -228,7 +228,7 @@ class OneGroup(FixedRounds):
     """Any rounds of one of several groups that take turns.
 
     Attributes:
-      at_most: The largest number of rounds of a member: that of a group, or a cap below it.
+      at_most: The largest number of rounds of a member: all rounds of a group, or a smaller cap.
       separation: The number of groups, at least 1; also the distance between a group's rounds.
     """
 

@@ -108,7 +108,7 @@ def known_rounds_epsilons(
 
 
 def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution | None:
-    """The dominating pair of independent coins; None without coins or beyond `LARGEST_SHIFT`."""
+    """The dominating pair of these rounds; None without rounds or beyond `LARGEST_SHIFT`."""
     if rounds is None or 1 / rounds.noise_multiplier > LARGEST_SHIFT:
         return None
     return sampled_rounds(rounds.noise_multiplier, rounds.probability, rounds.rounds, delta)
@@ -117,7 +117,7 @@ def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution 
 def one_of_blocks_pair(
     noise_multiplier: float, blocks: Blocks, delta: float
 ) -> RatioDistribution | None:
-    """The dominating pair of one round of each block."""
+    """The pair for one secret round of each block; None without random ones or out of range."""
     number = sum(count for _, count in blocks)
     is_hidden = any(length > 1 for length, _ in blocks)
     if not is_hidden or math.sqrt(number) / noise_multiplier > LARGEST_SHIFT:

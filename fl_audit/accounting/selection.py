@@ -3,19 +3,19 @@
 Every run reads the data. Two bounds are known for the one model that is released.
 
 - **Composition** of all runs holds even if all are released. Runs that are each one Gaussian
-  release compose to one Gaussian release, whose mu^2 is the sum of theirs (Dong, Roth & Su 2019,
-  arXiv:1905.02383, corollary 3.3); others by Renyi DP.
+  release compose to one Gaussian release, whose mu^2 is the sum of the runs' mu^2 (Dong, Roth & Su
+  2019, arXiv:1905.02383, corollary 3.3); other runs are composed by Renyi DP.
 - **Private selection** (Liu & Talwar 2019, arXiv:1811.07971; Papernot & Steinke 2022,
-  arXiv:2110.03620) is far smaller, and holds if only the best run's model is released and if the
-  number of runs is drawn at random, independently of the data, and kept secret. With
-  a geometric number of runs, theorem 2 of Papernot & Steinke (eta = 1) gives for every pair of
-  orders lambda, lambda-hat
+  arXiv:2110.03620) is far smaller for many runs, and holds if only the best run's model is released
+  and if the number of runs is drawn at random, independently of the data, and kept secret. With a
+  geometric number of runs, theorem 2 of Papernot & Steinke (eta = 1) gives for every pair of orders
+  lambda, lambda-hat
 
       rho'(lambda) <= rho(lambda) + 2 (1 - 1 / lambda-hat) rho(lambda-hat)
                       + 2 log(1 / gamma) / lambda-hat + log(E K) / (lambda - 1),
 
-  with K the number of runs and 1 / gamma its mean. Each repetition draws its settings again from
-  the candidates, and all of these have the Renyi divergences rho. dp-accounting has this bound.
+  with K the number of runs and 1 / gamma its mean. Each run draws its settings anew from the
+  candidates, and rho bounds the Renyi divergences of every candidate. dp-accounting has this bound.
 
 A grid of settings, each run once, has a fixed number of runs. So the second bound does not hold for
 it, but shows what a random number of runs would have cost.
@@ -48,7 +48,7 @@ class SelectionPrice:
       composed: Epsilon by composition of all runs, which always holds; infinite if a run has no
         noise, None if unknown.
       if_drawn: Epsilon of the released model by private selection, had the number of runs been
-        geometric with this mean; None if unknown.
+        geometric with mean `num_runs`; infinite if a run has no noise, None if unknown.
       unknown: Why neither is known, in words; None otherwise.
     """
 

@@ -3,8 +3,8 @@
 Each of n participants scales its clipped update, rotates it, rounds it at random to integers and
 adds Skellam noise, the difference of two Poisson variables; n such shares are the noise of the sum
 (Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, algorithm 1). The sum is released modulo 2^bits,
-which reveals no more. Accounting allows for rounding, which lengthens an update by up to sqrt(d)
-steps of the grid, and for the missing noise of missing participants.
+which reveals no more. Accounting allows for rounding, which lengthens an update of d coordinates by
+up to sqrt(d) steps of the grid, and for the missing noise of missing participants.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ ORDERS = (*range(2, 257), *(2**power for power in range(9, 13)))
 def skellam_divergences(squared_norm: float, norm_1: float, variance: float) -> FloatArray:
     """Upper bounds on the Renyi divergences of one release (Agarwal et al., theorem 3.5).
 
-    The norms are the largest squared L2 norm and L1 norm of a party's integers; the variance is
-    that of the noise on each coordinate. For `ORDERS`, float64 of shape (orders,).
+    `squared_norm` and `norm_1` are the largest squared L2 norm and L1 norm of a party's integers,
+    and `variance` is the noise's on each coordinate. For `ORDERS`, float64 of shape (orders,).
     """
     orders = np.array(ORDERS, np.float64)
     second = ((2 * orders - 1) * squared_norm + 6 * norm_1) / (4 * variance**2)
@@ -37,8 +37,8 @@ def skellam_epsilon(
 ) -> float:
     """The epsilon of rounds that an attacker may know.
 
-    The L2 norm is at most (1 + inflation) times the clip norm, and the L1 norm at most its square,
-    as integers are at most their squares. `share` is the smallest share of the noise present in a
+    The L2 norm is at most (1 + inflation) times the clip norm, and the L1 norm at most the squared
+    L2 norm, as |k| <= k^2 for integers. `share` is the smallest share of the noise present in any
     round.
     """
     squared_norm = ((1 + grid.norm_inflation) * grid.cells) ** 2

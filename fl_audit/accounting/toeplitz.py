@@ -75,7 +75,7 @@ def inverse_column(column: FloatArray, num_rounds: int) -> FloatArray:
 def largest_error(column: FloatArray, num_rounds: int) -> float:
     """The variance of the noise on the sum of all rounds if z has standard deviation 1.
 
-    No earlier prefix sum has more.
+    The noise on earlier prefix sums has at most this variance.
     """
     return float(np.square(np.cumsum(inverse_column(column, num_rounds))).sum())
 
@@ -154,7 +154,7 @@ class Toeplitz:
 
         The aggregates' noise has covariance (C^T C)^-1 over rounds, so these are the weights of
         generalised least squares for the norm of an update that is the same in each presence.
-        `presences` are each party's numbers of participations, float64 of shape (parties,
+        `presences` are each party's numbers of participations by round, float64 of shape (parties,
         num_rounds).
         """
         return self.transposed_times(self.times(presences))
@@ -184,7 +184,8 @@ class Toeplitz:
         to 4,096 rounds, if C has no negative entry and no more than `length` + 1 bands: only rounds
         of adjacent blocks then count together, and the best choice is found block by block
         (Viterbi). Else an upper bound: for blocks further apart each round counts with its largest
-        entry among the other block's rounds. The last block may be shorter than `length`.
+        entry among the other block's rounds; beyond 4,096 rounds, a party's rounds may be adjacent.
+        The last block may be shorter than `length`.
         """
         blocks = -(-self.num_rounds // length)
         if self.num_rounds > LARGEST_GRAM:
@@ -214,7 +215,7 @@ class Toeplitz:
         """The largest squared sensitivity of any party with given rounds; 0 without any.
 
         Exact if C has no negative entry, else an upper bound. Entry i of `members` and `rounds`,
-        from 0, of shape (participations,), is one participation.
+        both of shape (participations,) and counted from 0, is one participation.
         """
         order = np.lexsort((rounds, members))
         starts = np.flatnonzero(np.diff(members[order], prepend=-1))

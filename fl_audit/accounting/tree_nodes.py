@@ -27,7 +27,7 @@ _LARGEST_PRECISION = 4096
 class Trees:
     """The trees of a run, one after the other.
 
-    Each has `restart_every` rounds, the last one perhaps fewer; None for one tree.
+    Each has `restart_every` rounds, the last one perhaps fewer; there is one tree if it is None.
     """
 
     num_rounds: int
@@ -52,8 +52,8 @@ class Trees:
         The aggregates are the differences of released sums, whose noise has a covariance S over the
         rounds of a tree. With A the lower triangular matrix of ones, A^T S^-1 A times the presences
         are the weights of generalised least squares. Trees of over 4,096 rounds use the presences
-        unchanged. `presences` are numbers of participations, float64 of shape (parties,
-        num_rounds).
+        unchanged. `presences` are each party's numbers of participations by round, float64 of shape
+        (parties, num_rounds).
         """
         weights = presences.copy()
         for start in range(0, self.num_rounds, self.period):
@@ -75,7 +75,7 @@ class Trees:
         return max(best.values())
 
     def one_group(self, separation: int) -> int:
-        """Largest squared sensitivity to a member of one of `separation` rotating groups."""
+        """The largest squared sensitivity to a member of one of `separation` groups in turn."""
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
 
@@ -148,8 +148,9 @@ def _noise_of_sums(size: int) -> FloatArray:
 def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
     """The squared sensitivity, in squared clip norms, of all nodes to each party.
 
-    Entry i of `members` and `rounds`, from 0, of shape (participations,), is one participation; no
-    party is twice in one round. The result has shape (largest member + 1,), 0 without a round.
+    Entry i of `members` and `rounds`, both of shape (participations,) and counted from 0, is one
+    participation; no party is twice in one round. The result has shape (largest member + 1,), with
+    0 for members without a round.
     """
     tree, leaf = np.divmod(rounds, trees.period)
     size = np.minimum(trees.period, trees.num_rounds - tree * trees.period)
@@ -233,7 +234,7 @@ _Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
 
 @functools.lru_cache(maxsize=64)
 def _complete_node(height: int, most: int, separation: int) -> _Rounds:
-    """Table for up to `most` rounds in a 2^height node, with its square."""
+    """The table for up to `most` rounds in a node of 2^height, whose own square is included."""
     if height == 0:
         without = np.maximum(np.arange(separation) - 1, 0)
         with_it = np.full(separation, separation)
@@ -245,7 +246,7 @@ def _complete_node(height: int, most: int, separation: int) -> _Rounds:
 
 
 def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_node: bool) -> _Rounds:
-    """Table for up to `most` rounds in two neighbours, with their parent's square if asked."""
+    """The table for up to `most` rounds in two neighbours; `is_node` adds their parent's square."""
     joined = []
     for number in range(min(len(left) + len(right) - 2, most) + 1):
         splits = range(max(0, number - len(right) + 1), min(number, len(left) - 1) + 1)

@@ -1,4 +1,4 @@
-"""All upper bounds of a release: both parties, against every attacker who sees the rounds.
+"""All upper bounds of a release: for both parties, against every kind of attacker.
 
 >>> from fl_audit.accounting import Denominator, FixedRounds, Noise, Party, Release
 >>> release = Release(
@@ -41,7 +41,7 @@ class Attacker(enum.StrEnum):
 
     @property
     def heading(self) -> str:
-        """The same, heading a column."""
+        """A shorter form of `words`, for the head of a column."""
         return _ATTACKERS[self][1]
 
 
@@ -82,7 +82,7 @@ class UpperBounds:
 
     Attributes:
       accounting: Epsilon by accountant, with its assumptions and the neighbouring relation.
-      attackers: The bounds by attacker; SEES_UPLOADS is among them if uploads carry noise.
+      attackers: The bounds by attacker; SEES_UPLOADS only for `CLIENT_GAUSSIAN` noise on uploads.
       of_canary: The canary's bounds, with their dominating pairs.
     """
 

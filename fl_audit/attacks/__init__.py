@@ -16,7 +16,7 @@ clients anywhere get their vectors from the same `CanaryPool`:
 ['max', 'own_rounds', 'sum'] 2.4
 
 `fl-audit estimate FOLDER` then reports on the folder, whose format is in docs/logs.md. Threat
-models, statistics and attackers, those of other packages too, are registered in
+models, statistics and attackers, including other packages', are registered in
 `fl_audit.attacks.threat_models`. Null distributions are `fl_audit.estimators.Null`. Nothing here
 imports TensorFlow.
 """

@@ -161,14 +161,14 @@ ALL_ITERATES = ThreatModel(
 
 
 def window_of(audit: Audit) -> range:
-    """The rounds of the window, from 0; empty if the table has none. Its keys count from 1."""
+    """The rounds of the window, from 0 (the table counts from 1); empty if there is no window."""
     if audit.window_first_round is None or audit.window_last_round is None:
         return range(0)
     return range(audit.window_first_round - 1, audit.window_last_round)
 
 
 def _null(facts: RunFacts) -> Null:
-    """The closed form for a window of one round, which is one vector."""
+    """The closed form for a window of one round, which is one vector; otherwise empirical."""
     return ONE_VECTOR if len(window_of(facts.audit)) == 1 else EMPIRICAL
 
 

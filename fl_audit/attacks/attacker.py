@@ -60,13 +60,15 @@ class AttackContext:
       folder: The folder of a run that trains, for the attackers' state; otherwise None.
       completed: The number of rounds that the state in the folder includes.
       given_cosines: Logged cosines; None for a run that trains, which logs its own.
-      family: The canaries' family, as in `canaries.family`; None if they belong to none, and their
-        null distribution is unknown.
+      family: The canaries' family, as in `canaries.family`; None if they belong to none, so that
+        their null distribution is unknown.
       canary_rounds: The rounds of every canary; None if not known.
       seed: The seed of the run or of the pool.
-      correlation: The correlation of the noise over rounds; None if independent or not known.
+      correlation: The correlation of the noise over rounds; None if noise is independent, or its
+        correlation not known.
       aggregate_lengths: A function from rounds (from 0) to the norms of their aggregates, NaN where
-        not known, called after all were read; needed with `correlation` and no `folder`.
+        not known; called after all rounds were read, and needed with `correlation` if there is no
+        `folder`.
       given_uploads: Logged uploads, if any; None for a run that trains, which logs its own.
       release: The release of the run or log, as far as known.
     """
@@ -104,7 +106,7 @@ class AttackContext:
 
     @functools.cached_property
     def cosines_and_directions(self) -> RoundCosines:
-        """`round_cosines`; a run also logs the directions of aggregates, in one shared file."""
+        """As `round_cosines`; a run also logs the directions of aggregates, in one shared file."""
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
             path, kept = self.run_folder.round_directions, self.run_folder.kept_directions
@@ -172,7 +174,7 @@ class Attacker(abc.ABC):
     def flush(self) -> None:  # noqa: B027 - some have no state
         """Writes the attacker's state to the disk, right before each checkpoint is saved.
 
-        A crash in between leaves the previous checkpoint, so its state must be kept.
+        A crash in between leaves the previous checkpoint, so the state for that must be kept too.
         """
 
     @abc.abstractmethod

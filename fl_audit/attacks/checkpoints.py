@@ -48,7 +48,7 @@ class CheckpointAttacker(LargestAndSumAttacker):
     than n rounds. Memory is one model, and a second one while two are compared.
 
     The state on disk is the base class's, with differences instead of aggregates; if the run's
-    checkpoint is between two released models, it includes the earlier one.
+    checkpoint is between two released models, the state includes the earlier of these models.
     """
 
     statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)

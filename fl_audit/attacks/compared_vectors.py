@@ -25,8 +25,8 @@ _FORMAT_VERSION = 1
 _GROUPS_PER_OCTAVE = 4
 """The number of groups that vectors form per factor of two in their sums of cubes.
 
-All vectors of a group count with its largest sum, which costs up to 19 % of a remainder term that
-is itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
+All vectors of a group count with its largest sum, which adds up to 19 % to a remainder term that is
+itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
 
 
 class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,7 +102,10 @@ def one_vector(family: str | None, vector: FloatArray | Float32Array) -> Compare
 
 
 def any_one_of(rows: FloatArray) -> ComparedVectors | None:
-    """A vector at least as concentrated as each row (`ConcentrationLog`); None if one is zero."""
+    """A vector at least as concentrated as each row (`ConcentrationLog`).
+
+    None without rows, or if one is of a zero vector.
+    """
     if len(rows) == 0 or (rows[:, 1] == 0).any():
         return None
     if np.isnan(rows).any():

@@ -1,8 +1,8 @@
 """Directions of rounds, and their sums, which are compared with canaries, in little memory.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
-of v_t / |v_t|; this is |U| times the cosine of c with U. So its null distribution is that of a
-cosine with one vector, even if the v_t are similar. U takes the memory of one more model, in
+of v_t / |v_t|; this is |U| times the cosine of c with U. So the sum's null distribution is that of
+one cosine, times |U|, even if the v_t are similar. U takes the memory of one more model, in
 float64, and is saved with each checkpoint (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
@@ -10,9 +10,9 @@ over its own rounds. Given the directions, that is |U| times one cosine, so the 
 the sum is known once |U| is. The rounds differ by canary, so every direction is kept until the last
 round: whole if all of them fit into `_MOST_BYTES`, else as its image under one random linear map to
 `width` numbers. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
-Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves lengths and flattens every
+Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves norms and flattens every
 vector. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton
-2002). `own_sums` bounds |U| by the length of its image.
+2002). `own_sums` bounds |U| by the norm of the image of U.
 """
 
 import functools
@@ -44,7 +44,7 @@ LOGGED_SUM = "a sum of directions"
 """The name of a sum's file in error messages."""
 
 _PIECE = 1 << 15
-"""Coordinates per step: 256 kB, which fits into a cache."""
+"""The number of coordinates added at once: 256 kB, which fits into a cache."""
 
 
 def add_direction(total: FloatArray, vector: Float32Array) -> None:
@@ -82,7 +82,7 @@ class DirectionSum:
         self._count += 1
 
     def flush(self) -> None:
-        """Writes the sum for the next checkpoint, and keeps that of the last one."""
+        """Writes the sum for the next checkpoint, and keeps the previous checkpoint's."""
         current = {self._path(self._saved), self._path(self._count)}
         for path in self._folder.direction_sums(self._name):
             if path not in current:
@@ -97,7 +97,7 @@ class DirectionSum:
     def compared(self, family: str | None) -> ComparedVectors | None:
         """The vector of the sum of cosines, after the last round; None if directions cancel.
 
-        The last file is kept, so that this can be repeated.
+        The last sum's file is kept, so that this can be repeated.
         """
         for path in self._folder.direction_sums(self._name):
             if path != self._path(self._count):
@@ -124,7 +124,7 @@ _MOST_BYTES = 1 << 29
 
 
 def width_of(dim: int, num_rounds: int) -> int:
-    """The length of a kept direction: `dim` if whole directions fit, else that of an image.
+    """The number of entries of a kept direction: `dim` if whole directions fit, else fewer.
 
     >>> width_of(167_178, 100), width_of(4_050_748, 2048)
     (167178, 65535)
@@ -146,9 +146,9 @@ class Sketch:
             self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 
     def rotated(self, vector: Float32Array) -> Float32Array:
-        """A vector's rotated direction, of shape (`rotated_size(dim)`,); zeros for zero.
+        """A vector's rotated direction, of shape (`rotated_size(dim)`,); zeros for a zero vector.
 
-        The direction itself, of shape (dim,), if the map is the identity.
+        If the map is the identity, the direction itself, of shape (dim,).
         """
         norm = euclidean_norm(vector) or 1.0
         if self._buckets is None:
@@ -172,7 +172,7 @@ class RoundDirections:
     """The directions of a run's or a log's rounds, whole or sketched."""
 
     def __init__(self, log: DirectionLog, seed: int, dim: int, kept: Path | None = None) -> None:
-        """`kept_sums` writes its result to the file `kept`."""
+        """`kept_sums` writes its result to the file `kept`, if there is one."""
         self._log = log
         self._kept = kept
         self._is_exact = log.width == dim
@@ -224,7 +224,7 @@ class RoundDirections:
         self._log.flush()
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
-        """What is kept of rows `at`; None if the direction of one is unknown or undefined."""
+        """What is kept of the directions in rows `at`; None if one is unknown or undefined."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
             return None

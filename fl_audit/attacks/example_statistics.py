@@ -44,7 +44,10 @@ WHITE_BOX = Statistic(
 WHITE_BOX_MAX = Statistic(
     name="white_box_max",
     title="White box, largest",
-    meaning=("Largest of these inner products: the attacker looks for a canary that appears once."),
+    meaning=(
+        "Largest inner product, over all rounds, of what the canary would send, clipped, with the "
+        "noisy aggregate: the attacker looks for a canary that appears once."
+    ),
     threat_model="all_iterates",
     canaries="examples",
     needs=frozenset({"rounds"}),
@@ -67,8 +70,9 @@ WHITE_BOX_OWN = Statistic(
     name="white_box_own_rounds",
     title="White box, own rounds",
     meaning=(
-        "The same signals in the very rounds in which the canary participates, or would have "
-        "participated in were it included: their sum over its standard deviation."
+        "Signals of the likelihood ratio, summed over the rounds in which the canary participates, "
+        "or would if it were included, and divided by the sum’s standard deviation: the attacker "
+        "knows the schedule."
     ),
     threat_model="known_rounds",
     canaries="examples",

@@ -58,7 +58,7 @@ class AdapterAudit:
                 file.write(f"{line}\n")
 
     def audited_arrays(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
-        """The names of the floating-point arrays of the first model seen, the same in every round.
+        """The names of the first seen model's floating-point arrays, which all rounds use.
 
         Other arrays, such as a normalisation's count of batches, are not trained.
         """
@@ -95,7 +95,7 @@ def moved_along(
     moved_arrays = {}
     for name, old, part in zip(names, wide, unflatten(vector, wide), strict=True):
         moved = old + part
-        with np.errstate(over="ignore"):  # refused below
+        with np.errstate(over="ignore"):  # an overflow is refused below
             moved_arrays[name] = moved.astype(arrays[name].dtype)
         if (np.isinf(moved_arrays[name]) & np.isfinite(moved)).any():
             raise InputError(

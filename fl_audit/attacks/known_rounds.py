@@ -1,6 +1,6 @@
 """Threat model `known_rounds`: the attacker sees every round and knows the participation schedule.
 
-Accounting without amplification bounds this attacker. Its lower bound may exceed an epsilon that
+Accounting without amplification bounds this attacker, whose lower bound may exceed an epsilon that
 relies on secret sampling.
 
 Equal weights are optimal. In each of its rounds an included canary adds S_t / n of its vector to an
@@ -57,7 +57,7 @@ class CorrelatedRounds:
     lengths: Callable[[IndexArray], FloatArray]
 
     def weights(self, presences: RoundWeights, rounds: IndexArray) -> RoundWeights | None:
-        """The weights of scored rounds' directions; None if an aggregate's norm is not known."""
+        """The weights of scored rounds' directions; None if a norm is not known, or zero."""
         lengths = self.lengths(rounds)
         if not (lengths > 0).all():
             return None
@@ -65,7 +65,7 @@ class CorrelatedRounds:
 
 
 def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
-    """The lengths of a run's aggregates in some rounds, from its metrics.csv."""
+    """The norms of a run's aggregates in some rounds, from its metrics.csv."""
     try:
         return np.array([row.aggregate_norm for row in read_metrics(metrics)])[rounds]
     except IndexError as error:
@@ -108,10 +108,10 @@ class KnownRoundsAttacker(AggregateAttacker):
         If the norms of these sums are not known, summed cosines are divided by the root of the
         number of rounds, which is the norm if the directions are orthogonal.
 
-        Under noise that is correlated over rounds it is the cosine with a weighted sum of the
-        aggregates of all rounds. Its weights depend on what was released and on the canary's
-        rounds. Both are independent of an excluded canary's vector, so its cosine with the sum has
-        the null distribution of a cosine with one vector, for any weights.
+        Under noise that is correlated over rounds, the score is the cosine with a weighted sum of
+        the aggregates of all rounds. The weights depend on what was released and on the canary's
+        rounds. Both are independent of an excluded canary's vector, so that the vector's cosine
+        with the sum has the null distribution of a cosine with one vector, for any weights.
         """
         if self._correlated is not None:
             whitened = self._whitened(self._correlated)
@@ -127,7 +127,7 @@ class KnownRoundsAttacker(AggregateAttacker):
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
 
     def _whitened(self, correlated: CorrelatedRounds) -> FloatArray | None:
-        """The cosines with weighted sums; None if a sum has no known direction."""
+        """The cosines with weighted sums; None without rounds, norms or sums of directions."""
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None

@@ -13,15 +13,15 @@ the even mixture of Q and P, whose density against Q is (1 + e^L) / 2,
 
     Q(L >= x) = E [2 / (1 + e^L); L >= x],
 
-a mean of terms in [0, 2 / (1 + e^x)]. Their scale is that of the tail itself, so that some ten
+a mean of terms in [0, 2 / (1 + e^x)]. These are of the tail's own scale, so that some ten
 thousand samples give a tail of 1e-30 to a few percent. Each threshold has the upper bound of the
 empirical Bernstein inequality (Maurer & Pontil 2009, theorem 4); all hold at once except with
 probability `FAILURE`. Thresholds are quantiles of other samples. At every x, also
 beyond the last threshold, Q(L >= x) <= e^-x by Markov's inequality.
 
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
-if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2),
-which is largest against that of N(0, I) where |z|^2 = T + 2. That ratio, `sphere_factor`,
+if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2). Its
+ratio to the density of N(0, I) is largest where |z|^2 = T + 2. The largest ratio, `sphere_factor`,
 multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If it is large, another factor holds for
 x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is N(0, I). L
 is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and P(L(z) >=
@@ -42,7 +42,7 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.null import too_large_p_value
 
 FAILURE = 1e-6
-"""The probability that the bound on the tail fails anywhere."""
+"""The largest probability that the bound on the tail fails anywhere."""
 
 _OF_POSITIVE = math.log(3.178)
 """The log of a factor that holds for thresholds from 0 on in any dimension."""
@@ -63,8 +63,9 @@ class KnownPattern:
     """The attacker's knowledge of a canary's rounds.
 
     Attributes:
-      sampling: The distribution of those rounds, with `has_likelihood`.
-      shift: The shift m of its score in its own round, in standard deviations, above 0.
+      sampling: The distribution of the canary's rounds; its `has_likelihood` must be true.
+      shift: The shift m of the canary's score in its own round, in standard deviations, above 0.
+      rounds: The number of rounds of the training.
     """
 
     sampling: Sampling
@@ -76,7 +77,7 @@ class KnownPattern:
 
         Args:
           scores: Standardized scores z, float64 of shape (n, canaries).
-          seen: Their rounds from 0, int64 of shape (n,); other rounds carry no information.
+          seen: The rounds of the rows, from 0, int64 of shape (n,); others carry no information.
         """
         logs = np.zeros((self.rounds, scores.shape[1]))
         logs[seen] = self.shift * scores - self.shift**2 / 2
@@ -95,7 +96,8 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An upper bound on the tail of an excluded canary's log likelihood ratio.
 
     Attributes:
-      log_tails: The log of an upper bound on the tail at each threshold, falling.
+      thresholds: The scores at which the tail was simulated, ascending.
+      log_tails: The log of an upper bound on the tail at each threshold, never rising.
       log_factor: The log of a factor for that tail and for the tail by Markov's inequality.
     """
 
@@ -118,7 +120,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def makes_sense(self) -> bool:
-        """Whether thresholds ascend and tails fall."""
+        """Whether numbers are finite, thresholds ascend, and tails never rise."""
         at, tails = np.array(self.thresholds), np.array(self.log_tails)
         return (
             len(at) == len(tails) > 0
@@ -128,7 +130,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of too many large scores; small ones do not contradict this null."""
+        """The p-value of too many large scores; small ones do not contradict this null."""
         return too_large_p_value(excluded, self.log_tail_upper)
 
 
@@ -159,9 +161,9 @@ def sphere_factor(rounds: int, dim: int) -> float:
 
 
 def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> LikelihoodNull:
-    """The null of a pattern's log ratios in the `seen` rounds; it fails with probability `FAILURE`.
+    """The null of a pattern's log ratios in the `seen` rounds, simulated.
 
-    The simulation is independent of training and coins.
+    The bound fails with probability at most `FAILURE`, independently of training and coins.
     """
     random = np.random.default_rng([pattern.rounds, len(seen)])
     steps = pattern.rounds * pattern.sampling.likelihood_steps

@@ -38,11 +38,11 @@ from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.participation_files import SAMPLING_OF_LOG, Participation, read_participation
 
 _FALSE_DEPARTURE = 1e-6
-"""The probability of rejecting rounds that were sampled by the stated distribution."""
+"""The largest probability of rejecting rounds that were sampled as stated."""
 
 
 def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
-    """The stated sampling of clients, for accounting; None if the file leaves it open."""
+    """The stated sampling of clients, for accounting; None without sampling or a key it needs."""
     kind = SAMPLING_OF_LOG.get(participation.sampling)
     if kind is None:
         return None
@@ -51,7 +51,7 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
 
 
 def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
-    """The correlated noise that a log states; None if it is independent."""
+    """The correlated noise that a log states; None if it states none, or no round is scored."""
     if not folder.noise_correlation.exists():
         return None
     numbers = [index + 1 for index, _ in cosines.numbered_rows()]
@@ -66,7 +66,7 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
 def rounds_of_training(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> int:
-    """The number of rounds among which clients are sampled. Arguments count rounds from 0."""
+    """The number of rounds among which clients are sampled; rounds in arguments count from 0."""
     planned = [int(own.max()) + 1 for own in rounds if len(own)]
     seen = max([1, *planned, *(index + 1 for index in released[-1:])])
     return seen if participation.rounds is None else max(participation.rounds, seen)
@@ -75,11 +75,12 @@ def rounds_of_training(
 def are_sampled_alike(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> bool:
-    """Whether canaries are sampled like clients, as stated or as their rounds show.
+    """Whether canaries are sampled like clients, as stated or else as their rounds show.
 
-    Rounds that are sampled by that distribution are rejected with probability at most 1e-6: the
-    shares of canaries in each round, and with each number of rounds, are compared with Chernoff's
-    bound, which also holds if canaries' rounds are negatively associated.
+    True if the sampling of neither canaries nor clients is stated. Rounds that are sampled like
+    clients are rejected with probability at most 1e-6, by Chernoff's bound on the shares of
+    canaries in each round and with each number of rounds; the bound also holds if canaries' rounds
+    are negatively associated.
     """
     if participation.canaries is not None:
         return participation.canaries == "like_clients"
@@ -114,10 +115,10 @@ def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int
 
 
 def stated_shifts(log: SeenLog) -> FloatArray | None:
-    """The norm of a canary in an aggregate, in standard deviations of the stated noise.
+    """A canary's norm over the noise's standard deviation, for each scored round with canaries.
 
-    One for each scored round with canaries. None if one of these states no noise or norm, or
-    canaries' rounds are unknown. Correlated noise counts before it is correlated.
+    None if such a round lacks noise or a norm, if no such round exists, or if the canaries' rounds
+    are not stated. Under correlated noise, the standard deviation is of the independent noise.
     """
     own = log.listed.own_rounds
     if own is None:
@@ -132,10 +133,10 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
 
 
 def _noise_range(log: SeenLog) -> tuple[float, float]:
-    """The least and the largest noise multiplier of any scored round.
+    """The smallest and the largest noise multiplier of the scored rounds.
 
-    0 and infinity if a round does not state its noise. A round that does not state a client's norm
-    may have that of any other round.
+    0 and infinity if a round does not state its noise. For a round without a client's norm, the
+    largest and the smallest norm stated for other rounds are assumed.
     """
     indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
     clients, stddevs = _lengths_and_stddevs(log, indices)
@@ -148,17 +149,12 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
 
 
 def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """The length of a client and the noise's standard deviation by round; NaN where not stated."""
+    """A client's norm and the noise's standard deviation in some rounds; NaN where not stated."""
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
-    aggregates, stated = log.cosines.measured_aggregates(), read_mechanism(log.folder)
-    if aggregates is None:  # the log has their norms alone, or their cosines
-        known = np.zeros(0) if stated is None else stated[:, 0]
-        padded = np.append(known, np.full(int(indices.max(initial=0)) + 1, np.nan))
-        return clients, padded[indices]
-    numbers = aggregates.numbers or range(1, len(aggregates.stddev) + 1)
-    stddev_of = dict(zip(numbers, aggregates.stddev.tolist(), strict=True))
-    stddevs = np.array([stddev_of.get(number, np.nan) for number in (indices + 1).tolist()])
-    return clients, stddevs
+    stated = read_mechanism(log.folder)
+    known = np.zeros(0) if stated is None else stated[:, 0]
+    padded = np.append(known, np.full(int(indices.max(initial=0)) + 1, np.nan))
+    return clients, padded[indices]
 
 
 _UNKNOWN = Party(UnknownRounds())
@@ -169,14 +165,14 @@ class StatedRounds:
     """The release that a log states.
 
     Attributes:
-      release: The release, for canaries, and for clients if the log states how often they
-        participate, they weigh no more than a canary, and every round states its noise. Its noise
-        multiplier is the smallest of any round, or of any round with canaries if other rounds do
-        not state their noise.
-      most_noise: The largest noise multiplier of any scored round; infinite if a round does not
-        state it.
-      says_all_rounds: Whether the log states the sampling of clients or the correlation of noise;
-        otherwise only the noise of each single round is known.
+      release: The release for canaries; also for clients if the log states how often they
+        participate, states no weight above a canary's, and states the noise of every scored round.
+        The noise multiplier is the smallest of all scored rounds or, if some do not state their
+        noise, of those with canaries.
+      most_noise: The largest noise multiplier of the scored rounds; infinite if one does not state
+        its noise.
+      says_all_rounds: Whether the log says how rounds act together, by sampling of clients or by
+        correlated noise; otherwise it states only the noise of each single round.
     """
 
     release: Release
@@ -185,7 +181,11 @@ class StatedRounds:
 
 
 def stated_rounds(log: SeenLog) -> StatedRounds | None:
-    """The release that a log states; None without each round's noise and the rounds of canaries."""
+    """The release that a log states; None if it states too little (`why_nothing_stated`).
+
+    It must state the canaries' rounds and, for every scored round with canaries, of which there
+    must be one, the noise and the canaries' norm.
+    """
     own, shifts = log.listed.own_rounds, stated_shifts(log)
     if own is None or own.most == 0 or shifts is None:
         return None
@@ -217,7 +217,7 @@ def why_nothing_stated(log: SeenLog) -> str:
         return "the log does not state the canaries’ rounds"
     if log.listed.own_rounds.most == 0:
         return "no canary has a round"
-    return "the log does not state the noise of every round with canaries, and their length"
+    return "the log lacks the noise, or the canaries’ norm, in some round with canaries"
 
 
 def stated_uploads(log: SeenLog) -> Release | None:
@@ -238,7 +238,7 @@ def stated_uploads(log: SeenLog) -> Release | None:
 def _release(
     rounds: int, distribution: NoiseDistribution, noise: float, client: Party, canary: Party
 ) -> Release:
-    """A release whose noise multiplier is that of a canary in an aggregate."""
+    """A release with `noise` as multiple of a canary's norm in an aggregate."""
     alone = Denominator("expected_cohort", 1.0)
     return Release(
         rounds=rounds,
@@ -250,7 +250,7 @@ def _release(
 
 
 def _client_of(participation: Participation | None) -> Party:
-    """A client who is not sampled, with its logged number of rounds."""
+    """An unsampled client, with its logged number of rounds; unknown if heavier than a canary."""
     if (
         participation is None
         or participation.client_rounds is None
@@ -265,7 +265,7 @@ def _client_under(
 ) -> Party:
     """A client under correlated noise.
 
-    Without sampling its rounds may be any `client_rounds` that are at least `separation` apart.
+    Without sampling it may participate in any `client_rounds` rounds at least `separation` apart.
     """
     if participation is None or not _weigh_as_canaries(participation):
         return _UNKNOWN
@@ -303,9 +303,9 @@ def release_of(
 
 
 def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: float) -> Release:
-    """The release of rounds with correlated noise, to an attacker who knows the canaries' rounds.
+    """The release under correlated noise, for an attacker who knows the canaries' rounds.
 
-    `noise_multiplier` is that of the independent noise that is correlated.
+    `noise_multiplier` is of the independent noise, before it is correlated.
     """
     num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
     over_all = correlation.until(num_rounds)

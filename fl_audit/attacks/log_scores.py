@@ -40,7 +40,7 @@ class ScoredLog:
 def score_log(log: SeenLog) -> ScoredLog:
     """Scores every canary of a log, by every statistic that the log allows; writes nothing.
 
-    Memory grows neither with the number of rounds nor with that of canaries times dim.
+    Memory grows neither with the number of rounds nor with the number of canaries times dim.
     """
     folder = log.folder
     initial, final = (
@@ -60,7 +60,7 @@ def score_log(log: SeenLog) -> ScoredLog:
 def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array | None) -> ScoredLog:
     """Scores every canary of a log under the threat models that need no keys.
 
-    Models are float32 of shape (dim,), None where not seen; canaries are named by their number.
+    Models are float32 of shape (dim,), None if not seen. Score files name canaries by number.
     """
     pool, own_rounds = log.pool, log.listed.own_rounds
     available: dict[Sight, bool] = {
@@ -122,7 +122,7 @@ def _pattern_stated(log: SeenLog) -> Release | None:
 
 
 def write_scores(folder: LogFolder, scored: ScoredLog, chain: ChainWriter) -> None:
-    """Replaces the scores of a folder; the line of the chain with their digests is written last."""
+    """Replaces the scores of a folder; their digests are added to the chain of the folder last."""
     chain.add(Scored(rounds=0, files={}))
     for name in STATISTICS:
         folder.scores(name).unlink(missing_ok=True)

@@ -46,7 +46,7 @@ from fl_audit.formats.text_files import reading, write_text
 
 
 _FALSE_REFUSAL = 1e-6
-"""The probability of refusing rounds that were sampled for all canaries alike."""
+"""The largest probability of refusing rounds that were sampled for all canaries alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +90,10 @@ def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
 def _check_independent_of_coins(
     path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
 ) -> None:
-    """Refuses a column of rounds that depends on the coins, such as empty ones for all excluded.
+    """Refuses rounds that depend on the coins, as if only included canaries had any.
 
-    If only included canaries had rounds, scores would differ without any leak. Having rounds is
-    independent of the coins if the rounds of every canary were sampled before.
+    If only included canaries had rounds, scores would differ without any leak. If all canaries'
+    rounds were drawn alike, whether a canary has any is independent of its coin.
     """
     has_rounds = np.array([len(own) > 0 for own in rounds])
     among_included = np.sum(included & has_rounds)
@@ -108,7 +108,7 @@ def _check_independent_of_coins(
 
 
 def hypergeometric_p_value(total: int, included: int, sampled: int, observed: int) -> float:
-    """The two-sided p-value of `observed` included ones among `sampled` of `total` canaries.
+    """The two-sided p-value of `observed` included canaries among `sampled` of `total` ones.
 
     The distribution is hypergeometric; scipy.stats has it too, and takes half a second to import.
 

@@ -160,7 +160,7 @@ def _collect(
 
 
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:
-    """The canary check of a log; None if it does not state the canaries' rounds."""
+    """The canary check of a log; None if it has no rounds, or states no rounds of canaries."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None
@@ -176,7 +176,7 @@ def log_canary_check(log: SeenLog) -> CanaryCheck | None:
 
 
 def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
-    """The stated norms; for aggregates the measured ones, where known."""
+    """The norms that a folder states; those of aggregates as `measured`, where that is known."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
     stated = LengthLog.opened("r", folder.round_lengths, "rounds").values()

@@ -102,8 +102,8 @@ class RoundWeights:
 class SumsInOwnRounds:
     """Every canary's scores in its own rounds, added up.
 
-    If none of a canary's rounds was scored, its score is that of the first scored round. Any round
-    would do: an excluded canary's vector is independent of it, so the score has the null
+    If none of a canary's rounds was scored, its score in the first scored round is taken. Any round
+    would do: an excluded canary's vector is independent of the aggregate, so the score has the null
     distribution.
 
     Attributes:

@@ -1,6 +1,6 @@
-"""Sums of directions over each canary's own rounds: their lengths, and the file that keeps them.
+"""Sums of directions over each canary's own rounds: their norms, and the file that keeps them.
 
-A bound on N = |U| from y, the squared length of U's image (`directions` defines the map). Let u be
+A bound on N = |U| from y, the squared norm of U's image (`directions` defines the map). Let u be
 the coordinates of the rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there,
 so that y is the sum of x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
 
@@ -25,9 +25,9 @@ so that y is the sum of x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For
 N is also at most the number of rounds. The map is drawn from the audit's seed alone, which training
 does not see, so it is independent of U.
 
-After training only two things are kept of the directions: their inner products, from which the
-length of any weighted sum follows, and the most concentrated sums. From these, own-round scores and
-their null distribution can be recomputed (`KeptSums`).
+After training only two things are kept of the directions: their inner products, from which the norm
+of any weighted sum follows, and the most concentrated sums. From these, own-round scores and their
+null distribution can be recomputed (`KeptSums`).
 """
 
 import math
@@ -44,17 +44,17 @@ from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.text_files import OWNER_ALONE, atomic_writer
 
 CANCELLED = 0.1
-"""Below this length a sum of directions that cancel is mostly rounding error."""
+"""Below this norm a sum of directions that cancel is mostly rounding error."""
 
 FAILURE = 1e-9
-"""The probability that any canary's length exceeds its bound; negligible next to 1 - confidence."""
+"""The probability that any canary's norm exceeds its bound; negligible next to 1 - confidence."""
 
 MOST_KEPT = 1 << 12
 """The largest number of rounds whose inner products are kept: 128 MB."""
 
 
 def rotated_size(dim: int) -> int:
-    """The length of a rotated direction: the least power of two that is at least `dim`.
+    """The number of entries of a rotated direction: the least power of two, at least `dim`.
 
     >>> rotated_size(4_050_748), rotated_size(4)
     (4194304, 4)
@@ -65,14 +65,16 @@ def rotated_size(dim: int) -> int:
 def largest_lengths(
     squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
 ) -> FloatArray:
-    """Upper bounds on the lengths of sums of directions; any fails with probability `FAILURE`.
+    """Upper bounds on the norms of sums of directions; any fails with probability at most 1e-9.
 
     Args:
-      squares: The squared lengths of the sums' images, float64 of shape (sums,).
+      squares: The squared norms of the sums' images, float64 of shape (sums,).
       fourth_norms: The sums of the rotated directions' 4-norms, times their absolute weights,
         float64 of shape (sums,).
       counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
         (sums,).
+      width: The number of entries of an image.
+      size: The number of entries of a rotated direction.
     """
     events = 2 * max(len(squares), 1) / FAILURE
     spread = 6 * math.log(events)
@@ -93,8 +95,8 @@ class OwnSums:
     """The sums of directions of every canary's own rounds.
 
     Attributes:
-      lengths: Their lengths, or upper bounds that all hold except with probability 1e-9, float64 of
-        shape (num_canaries,).
+      lengths: The norms of the sums, or upper bounds that all hold except with probability 1e-9,
+        float64 of shape (num_canaries,).
       are_exact: Whether `lengths` are exact, up to rounding.
       concentration: An upper bound on the sums of cubes and of fourth powers of each; None if not
         exact.
@@ -113,8 +115,9 @@ class KeptSums:
       products: The inner products of the directions or of their images, float64 of shape (n, n).
       fourth_norms: The 4-norms of the rotated directions, float64 of shape (n,).
       worst: The canaries' sums with the largest sums of cubes and of fourth powers, float64 of
-        shape (2, dim); of shape (0, dim) if images are shorter than directions.
-      width: The length of an image.
+        shape (2, dim); of shape (0, dim) if images have fewer entries than directions.
+      dim: The number of entries of a direction.
+      width: The number of entries of an image.
     """
 
     products: FloatArray
@@ -124,13 +127,13 @@ class KeptSums:
     width: int
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
-        """Itself, in the interface of `RoundDirections`; weights and rows have to be the same."""
+        """Itself, as `RoundDirections` has this method; for the weights and rows it was made of."""
         return self
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, in rows `at` of the log of directions.
 
-        The largest weight of each set is about 1. None if the directions of a canary's rounds
+        The largest weight of each set must be about 1. None if the directions of a canary's rounds
         cancel.
         """
         if len(at) != len(self.products):
@@ -154,7 +157,7 @@ class KeptSums:
 
     @property
     def exact_products(self) -> FloatArray | None:
-        """The inner products of the directions; None if only those of shorter images are known."""
+        """The inner products of the directions; None if only those of images are known."""
         return self.products if self.width == self.dim else None
 
     def _concentration(self) -> Concentration | None:
@@ -170,7 +173,7 @@ class KeptSums:
         """Writes the file atomically; nothing if there are more than `MOST_KEPT` directions."""
         if len(self.products) > MOST_KEPT:
             return
-        with atomic_writer(path, OWNER_ALONE) as file:  # canaries' rounds can be made of it
+        with atomic_writer(path, OWNER_ALONE) as file:  # it reveals canaries' rounds
             np.savez(
                 file,
                 products=self.products,

@@ -55,11 +55,11 @@ class RoundCosines(abc.ABC):
 
     @abc.abstractmethod
     def scored_round(self, index: int) -> ScoredRound | None:
-        """One round with the null of its aggregate; None if it is not scored."""
+        """A round's cosines and compared vector; None if it is not scored."""
 
     @abc.abstractmethod
     def total(self) -> ComparedVectors | None:
-        """The null of the sum over all rounds; None if it is not known."""
+        """The compared vector of the sum over all rounds; None if it is not known."""
 
     @abc.abstractmethod
     def _concentrations_of(self, rounds: range | None) -> FloatArray:
@@ -70,11 +70,14 @@ class RoundCosines(abc.ABC):
         """The indices of the scored rounds in the log of directions."""
 
     def any_one(self) -> ComparedVectors | None:
-        """The null of a cosine with any one scored aggregate; None if one is zero."""
+        """The compared vector of a cosine with any scored aggregate.
+
+        None without scored rounds, or if an aggregate is zero.
+        """
         return any_one_of(self._concentrations_of(None))
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        """The null of a largest cosine, after the last round; None if every aggregate is zero."""
+        """The compared vectors of a largest cosine, after training; None if all are zero."""
         return largest_cosine(self._concentrations_of(rounds))
 
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
@@ -162,7 +165,7 @@ class RoundLog(LoggedRounds):
             self.write_round(index, aggregate, self._cosines(aggregate))
 
     def forget_vector(self, index: int) -> None:
-        """Makes unknown what is logged of a round besides its cosines, before it is replaced."""
+        """Makes unknown what is logged of a round besides cosines, before the round is replaced."""
         if self._concentrations is not None:
             self._concentrations.write_round(index, unknown_rows(1)[0])
         if isinstance(self._directions, RoundDirections):

@@ -148,12 +148,13 @@ class RoundScorer:
         """Starts an audit in a new or empty folder, created atomically.
 
         Args:
-          folder: The folder to create; it needs 4 bytes per round and canary, and 8 per parameter.
+          folder: The folder to create; it needs 4 bytes per round and canary and 8 per parameter,
+            and more if canaries have several rounds or noise is correlated.
           pool: The canaries.
           num_rounds: The largest number of rounds; fewer may be scored.
           canary_rounds: The rounds of each canary, included or not, from 1, such as
-            `CanaryClients.rounds`; required for `own_rounds`. Those of an excluded canary are drawn
-            in the same way, as the rounds of its participation if it were included.
+            `CanaryClients.rounds`; required for `own_rounds`. An excluded canary's rounds are drawn
+            in the same way, as those in which it would participate if it were included.
           variable_sizes: The number of parameters in each variable of the model, in the order of
             the aggregate, for the checks of the mechanism; by default the sizes of the arrays in
             the first checked aggregate.
@@ -169,8 +170,8 @@ class RoundScorer:
             the noise of the count that moves it. By default no count is checked.
           lost_canaries: The action of `score_round`, once, if canaries do not reach the aggregates
             as they should: "warn" logs a warning (logger `fl_audit`), "error" raises
-            CanariesLostError, an InputError. It needs `canary_rounds`, and the expected norm of
-            each round (`canary_length`).
+            CanariesLostError, an InputError. To notice that, it needs `canary_rounds`, and the
+            expected norm in each round (`canary_length`).
 
         Raises:
           InputError: The folder is not empty, all coins are the same, or an argument is out of
@@ -243,7 +244,7 @@ class RoundScorer:
 
         It is opened at the first write, with the folder's lock, because to a reader a round in
         progress looks interrupted. Raises InputError if another process writes, or has written
-        since.
+        since the folder was opened here.
         """
         path = self.folder.chain
         lock = WriteLock.of(self.folder.path)
@@ -288,11 +289,11 @@ class RoundScorer:
             `canary_rounds`, the canary check measures at what share of this norm canaries reach
             the aggregate (docs/canary_check.md). None if not known.
           noise_stddev: The intended standard deviation of the noise on each coordinate of this
-            aggregate; under correlated noise, that of the independent noise before it is
-            correlated. With it the mechanism is checked as in a run (docs/checks.md); otherwise the
-            verdict *consistent* says that it was not. None if not known.
+            aggregate; under correlated noise, of the independent noise before it is correlated.
+            With it the mechanism is checked as in a run (docs/checks.md); otherwise the verdict
+            *consistent* says that the mechanism was not checked. None if not known.
           norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
-            over the denominator. None if not known.
+            over the denominator. None if not known; it is then not checked.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
@@ -381,7 +382,7 @@ class RoundScorer:
 
         Raises:
           InputError: The round is out of range; an upload has another size or dtype or is not
-            finite; or a canary has no upload in that round. Nothing is written then.
+            finite; or a canary has no upload in that round. No upload is written then.
         """
         self._check_number(round_number)
         vectors, chain = {}, self._chain
@@ -416,7 +417,7 @@ class RoundScorer:
         return [number for number in written if number != self._cut]
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        """One round, counted from 0, with the null of its aggregate; None if it is not scored."""
+        """A round's cosines and compared vector; None if it is not scored. Rounds count from 0."""
         return self._rounds.scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
@@ -433,7 +434,8 @@ class RoundScorer:
           nothing.
 
         Raises:
-          InputError: A number is out of range, or the canaries' rounds are unknown or several.
+          InputError: A number is out of range, the canaries' rounds are unknown, missing or
+            several, or their family has no known null distribution.
         """
         check_delta(delta)
         check_confidence(confidence)
@@ -474,7 +476,7 @@ class RoundScorer:
         rounds = logged_rounds(self.folder, self.pool, self._log)
         listed = read_listed(self.folder, self.pool)
         uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
-        chain = self._chain  # these include a round that a kill interrupted
+        chain = self._chain  # opening it makes a round that a kill interrupted count as scored
         number = len(self.scored_rounds)
         log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
         scored = score_seen(log, **models)

@@ -1,17 +1,17 @@
 """Threat model `secret_rounds`: the attacker sees every aggregate and knows only the pattern.
 
-Sampling protects against this attacker. Its score is the log of the likelihood ratio of inclusion,
+Sampling protects against this attacker. A score is the log of the likelihood ratio of inclusion,
 averaged over the rounds that the pattern allows (`likelihood_null`), from every round's cosines.
 
 Aggregates have a common part, the training signal, so that a canary's cosines are dependent over
-rounds. The attacker knows the directions of the aggregates, hence the covariance G of an excluded
-canary's standardized scores: their inner products. With G = L L^T the scores L^-1 z are those with
+rounds. The attacker knows the directions of the aggregates. Their inner products are the covariance
+G of an excluded canary's standardized scores z. With G = L L^T the scores L^-1 z are those with
 orthonormal directions, for which the null distribution is known (`likelihood_null`) for `gaussian`
 canaries. For canaries of signs only Markov's inequality holds, P(score >= x) <= e^-x, so the
-empirical null is used for them, and if the inner products are not known.
+empirical null is used for them, and also if the inner products are not known.
 
 The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
-power but not validity: the null is that of the computed score.
+power but not validity: the null distribution is that of the score as computed.
 """
 
 import math
@@ -109,7 +109,7 @@ def _drawn(sampling: Sampling, rounds: int) -> Sampling:
 
 
 def states_pattern(release: Release, family: str, arms: Collection[str]) -> bool:
-    """Whether a log with this release has a score of this attacker, with a null distribution."""
+    """Whether this attacker can score a log with this release, with a known null distribution."""
     try:
         return family == _WITH_NULL and bool(known_patterns(release, arms))
     except InputError:

@@ -39,13 +39,13 @@ class RunFacts:
     """The facts of a run, or of a log, on which null distributions depend.
 
     Attributes:
-      audit: The table [audit] of its config; the default one for a log.
+      audit: The table [audit] of the run's config; the default one for a log.
       dim: The number of trainable parameters; None if not known.
       family: The canaries' family, as in `canaries.family`; None if not known, or if canaries are
         not vectors.
       compared: The vectors compared with canaries, by statistic, if known.
-      upload_shift: The shift of all of a canary's uploads together, in standard deviations of their
-        noise, as configured or stated; None if not known.
+      upload_shift: The shift of all of a canary's uploads together, in standard deviations of the
+        noise in them, as configured or stated; None if not known.
     """
 
     audit: Audit
@@ -90,7 +90,7 @@ class Statistic:
       threat_model: The name of the threat model.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
       needs: The inputs of the score.
-      null_of: The function from the facts of a run to a null of its kind; callers use `null`.
+      null_of: A function from the facts of a run to the null without its tail, for `null` to add.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Threat models: what attackers see of a run, their registries, and the attackers of a run.
 
-docs/threat_models.md defines those of the package. A new threat model, here or in another package,
-is one module and one `register_threat_model`; a new statistic of an existing threat model is one
+docs/threat_models.md defines the package's own. A new threat model, here or in another package, is
+one module and one `register_threat_model`; a new statistic of an existing threat model is one
 module and one `register_attacker`.
 """
 
@@ -22,8 +22,8 @@ from fl_audit.registry import Registry
 class Knowledge(enum.IntEnum):
     """What attackers know of a run, the weakest first.
 
-    The headline uses the attacker who knows most, fixed before scores are seen: an attacker chosen
-    by its scores would have no valid bound.
+    The headline uses the attacker who knows most, fixed before scores are seen: if the scores
+    determined the attacker, the bound would not be valid.
     """
 
     FINAL_MODEL = 1
@@ -44,7 +44,7 @@ class ThreatModel:
       name: The name in config and report.
       title: A few words for a heading.
       sees: A function from the table [audit] to words that continue "an attacker who sees".
-      attackers: The classes that attack under it; their statistics are those of the threat model.
+      attackers: The classes that attack under it; their statistics are the threat model's.
       knows: How much the attacker knows; threat models are ordered by it.
       keys: The keys of [audit] that this threat model requires. A key is allowed only with a threat
         model that lists it.
@@ -72,7 +72,7 @@ class ThreatModel:
     check_rounds: Callable[[Audit, int], None] = lambda audit, num_rounds: None
 
 
-# The registries, in the order to show them.
+# The registries, in the order in which entries are shown.
 
 
 THREAT_MODELS = Registry[ThreatModel]("threat model")
@@ -101,7 +101,7 @@ def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
 
 
 def register_statistic(statistic: Statistic) -> None:
-    """Adds a statistic; an attacker that needs TensorFlow is registered elsewhere."""
+    """Adds a statistic without its attacker, which may need TensorFlow."""
     if THREAT_MODELS.get(statistic.threat_model) is None:
         raise ValueError(
             f"statistic {statistic.name!r}: no threat model {statistic.threat_model!r} is "

@@ -35,7 +35,7 @@ from fl_audit.formats.round_logs import CosineLog, Mode
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
-"""Other participants vary in this many directions at most, those of most variance."""
+"""The largest number of directions, those of most variance, in which other participants vary."""
 
 
 def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
@@ -85,10 +85,11 @@ class RoundFilter:
           noised_sum: The sum y, of shape (dim,).
           stand_ins: The clipped updates r_j, of shape (n, dim), n at least 1.
           counts: The expected number of participants c_j per stand-in, above 0, of shape (n,).
+          repeats: The factor a, a participant's number of rounds.
         """
         scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
         variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))
-        # Directions of negligible variance are rounding.
+        # Directions of negligible variance come from rounding.
         strong = np.flatnonzero(variances > 1e-6 * max(variances[-1], 1e-30))[-MOST_DIRECTIONS:]
         mix = mixes[:, strong] / np.sqrt(variances[strong])
         directions = mix.T.astype(np.float32) @ scaled
@@ -158,7 +159,7 @@ class UpdateLogs:
 
         They are the sum (Steinke et al. Algorithm 3, line 18) and the maximum of products over
         rounds, the sum of log likelihood ratios, and the sum of the signals of a canary's own
-        rounds over the root of their variance.
+        rounds over the root of the sum of their variances.
         """
         over = over_rounds(self.products.rows(), self.products.num_canaries)
         present = np.concatenate([np.zeros(0, np.int64), *own.of_canary])

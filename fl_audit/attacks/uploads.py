@@ -50,7 +50,7 @@ class UploadScores:
 
 @dataclass(frozen=True, eq=False)
 class PoolOfUploads:
-    """The pool whose uploads are logged; each canary has one upload if rounds are not known."""
+    """The pool whose uploads are logged; at most one for each canary if rounds are not known."""
 
     canaries: ScoredCanaries
     family: str | None
@@ -59,7 +59,7 @@ class PoolOfUploads:
     own: OwnRounds | None
 
     def slots(self) -> Mapping[tuple[int, int], int]:
-        """The row of every upload, by round and canary; empty if no canary has several."""
+        """The rows of uploads' directions, by round and canary; empty if no canary has several."""
         if self.own is None or self.own.most <= 1:
             return {}
         pairs = (
@@ -202,7 +202,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """The sums divided by their norms; if those are unknown by counts, with a bound as null."""
+        """The sums over their norms; if a norm is unknown, over `counts`, with a bound as null."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:
@@ -224,7 +224,7 @@ class CanaryUploads:
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
 
     def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
-        """The sums of every canary's uploads; a run's folder keeps them."""
+        """The sums of directions of every canary's uploads; None if unknown or if they cancel."""
         if self._directions is None or len(slots) == 0:
             return None
         return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)

@@ -3,8 +3,8 @@
 A vector is a function of (seed, canary, dim), so it need not be stored, and every process and
 machine generates the same one. An attacker's score is a cosine with such a vector. An excluded
 canary's vector is independent of training, so the cosine is distributed as for a uniform direction
-(`gaussian`), for random signs (`rademacher`, `hadamard`), or as the compared vector's entries, not
-known in advance (`dirac`). docs/canaries.md compares them.
+(`gaussian`), as for random signs (`rademacher`, `hadamard`), or like the compared vector's entries,
+which are not known in advance (`dirac`). docs/canaries.md compares the families.
 
 Scoring of `gaussian` and `rademacher` regenerates vectors piece by piece, so its memory grows
 neither with the number of canaries nor with the dimension, and it uses every core (NumPy's
@@ -154,7 +154,7 @@ _MOST_KEPT = 1 << 22
 """Pools with at most this many coordinates, 16 MB, are cached."""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
-"""A function that draws the next coordinates, up to a common factor; valid until its next call."""
+"""A function that draws the next coordinates, up to a factor, to be used before its next call."""
 
 
 class RegeneratedFamily(CanaryFamily):
@@ -264,7 +264,7 @@ def _signs(bits: np.random.SFC64, count: int) -> Float32Array:
 Words = npt.NDArray[np.uint32]
 
 _LEAST_LOG_SIZE = 17
-"""The least log2 of the matrix size: a small model too can have 131,072 distinct canaries."""
+"""The least log2 of the matrix size, so that small models too can have 131,072 canaries."""
 
 _SIGNS_AT_ONCE = 1 << 16
 """The coordinates per step; a multiple of 64, so that signs come in whole words."""
@@ -342,7 +342,7 @@ class HadamardFamily(SignFamily):
         return max(_LEAST_LOG_SIZE, (self.dim - 1).bit_length())
 
     def _shuffles(self) -> "tuple[_Shuffle, _Shuffle]":
-        """The shuffle of the columns and that of the rows."""
+        """The shuffles of the columns and of the rows, in this order."""
         state = sequence(self.seed, Stream.HADAMARD_SHUFFLES).generate_state(8, np.uint32)
         factors, starts = state[:6] | np.uint32(1), state[6:]
         return (

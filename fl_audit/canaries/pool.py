@@ -47,7 +47,7 @@ class CanaryPool:
       inclusion: How included canaries are chosen: "coins", "fixed_half" or "pairs".
 
     Raises:
-      InputError: A field is out of its range, or the family has fewer canaries.
+      InputError: A field is out of its range, or the family has fewer canaries than `count`.
     """
 
     seed: int
@@ -181,7 +181,7 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
 def draw_half(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
     """Draws half of the canaries, every half as likely as any other (Andrew et al. section 5).
 
-    The coins of all other canaries determine that of the last, so the one-run test, which assumes
+    The coins of all other canaries determine the last one's, so the one-run test, which assumes
     independent coins, does not apply.
     """
     if num_canaries < 2 or num_canaries % 2:

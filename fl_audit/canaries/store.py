@@ -143,7 +143,7 @@ class StoredGaussianFamily(CanaryFamily):
 
     @classmethod
     def null_tail(cls, dim: int, concentration: "Concentration | None") -> "GaussianCanaryNull":
-        """The tail of exact vectors."""
+        """The tail for exact vectors, before rounding."""
         return GaussianFamily.null_tail(dim, concentration)
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class StoredGaussianFamily(CanaryFamily):
         return score_on_all_cores(self.num_canaries, new_rounder)
 
     def _rounded_pieces(self, canary: int, draw: Draw) -> Iterator[tuple[slice, Float32Array]]:
-        """The canary's coordinates in rounding steps, whole numbers, piece by piece."""
+        """Pieces of the canary's coordinates, as whole numbers of rounding steps."""
         for start, values in self._exact.pieces(canary, draw):
             np.multiply(values, _STEPS, out=values)
             np.rint(values, out=values)

@@ -38,15 +38,17 @@ _EXPLAINED = 0.4
 class RunAggregates:
     """The input of the checks, for rounds in order.
 
+    Under correlated noise all of it is about whitened aggregates (`checks.whitening`).
+
     Attributes:
-      sizes: The sizes of the model's variables.
+      sizes: The number of parameters in each variable of the model.
       stddev: The configured standard deviation of the noise on a coordinate of the aggregate, of
         shape (rounds,); 0 without noise, NaN if not known.
-      norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): participants
-        times clip norm, over the denominator. NaN if not known.
-      measured: The rows of `measure`, of shape (rounds, variables, 2); products are with the round
-        of the previous row. NaN is not tested.
-      noise: The rows of `NoiseWatch`, of shape (rounds, numbers); None if not kept.
+      norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): unless it is
+        whitened, participants times clip norm over the denominator. NaN if not known.
+      measured: Each variable's squared norm and its inner product with the previous row's round,
+        of shape (rounds, variables, 2) (`measured_rounds.measure`). NaN is not tested.
+      noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if not kept.
       frozen: The variables, from 0, that are declared to be untrained and without noise.
       numbers: The numbers of the rounds, from 1; None if they are 1, 2, 3 and so on.
     """
@@ -61,7 +63,7 @@ class RunAggregates:
 
 
 def check_aggregates(run: RunAggregates) -> list[Check]:
-    """Returns the possible checks; checks of noise only if noise is configured."""
+    """Makes every check that the input allows; checks of noise only if some round has noise."""
     return list(_checks(run))
 
 
@@ -84,7 +86,7 @@ def _checks(run: RunAggregates) -> Iterator[Check]:
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """The measurements; a last variable is the whole model without frozen variables."""
+    """The measurements, with one more variable, the last: the model without frozen variables."""
 
     sizes: FloatArray  # the sizes, of shape (variables + 1,)
     # squared norms, of shape (rounds, variables + 1); NaN in frozen variables
@@ -125,7 +127,7 @@ class _Noise:
 
     @classmethod
     def from_run(cls, run: RunAggregates) -> "_Noise | None":
-        """None if no round has noise that float32 can hold, or rows were not kept."""
+        """None if no round has noise, or rows of `NoiseWatch` were not kept."""
         if run.noise is None or not (run.stddev > 0).any():
             return None
         has_noise = np.isfinite(run.noise[:, -1])
@@ -138,7 +140,7 @@ class _Noise:
 
 
 def _enough_noise(rounds: _Rounds) -> Check:
-    """The norm of every variable is at least that of its noise, up to chance."""
+    """Tests whether every variable is at least as long as noise alone, up to chance."""
     lengths = _over_noise(rounds.squared, rounds.noise)
     return _long_enough("enough_noise", rounds, lengths, rounds.sizes)
 
@@ -150,9 +152,10 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
-    """The part not explained by earlier aggregates is at least as long as its noise.
+    """Tests whether the part that earlier aggregates do not explain is at least as long as noise.
 
-    Variables are compared with the last round, sketches of the whole model with all earlier ones.
+    Variables are compared with the previous round; sketches (noise_rows.py) of the whole model are
+    compared with all earlier rounds.
     """
     squared, stddev = rounds.squared, rounds.noise
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -203,7 +206,7 @@ def _worse(*checks: Check) -> Check:
 
 
 def _beyond_past(noise: _Noise) -> Check:
-    """Tests each sketch, and all together, against the span of earlier sketches."""
+    """Tests each sketch, and all together, against recent sketches and the sum of older ones."""
     beyond = lengths_beyond_past(noise.measured.sketches)
     is_tested = (beyond.dof > 0) & (np.arange(len(beyond.dof)) > 0)
     lengths, dof = beyond.lengths[is_tested], beyond.dof[is_tested]
@@ -216,7 +219,7 @@ def _beyond_past(noise: _Noise) -> Check:
 
 
 def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
-    """Tests each sketch against every earlier one and its reversal."""
+    """Tests each sketch against those of every earlier aggregate, as it is and reversed."""
     sketches = noise.measured.sketches
     dof = max(sketches.shape[1] - 1, 1)
     log_p = log_p_shorter(nearest.lengths / (1 - OFF) ** 2, np.full(len(sketches), dof))
@@ -228,7 +231,10 @@ def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
 
 
 def _noise_distribution(noise: _Noise) -> Check:
-    """Coordinates exceed thresholds as often as noise does, in each round and in all together."""
+    """Tests whether coordinates exceed thresholds at least as often as noise alone.
+
+    Tests each round, and all together.
+    """
     counts = noise.measured.exceeding
     trials = np.full(len(counts), noise.measured.dim)
     if len(counts) > 1:
@@ -240,7 +246,7 @@ def _noise_distribution(noise: _Noise) -> Check:
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
-    """Tests whether lengths are below that of noise, in each round and in all rounds together.
+    """Tests whether lengths are below those of noise, in each round and in all rounds together.
 
     Given earlier rounds, each round's squared norm is stochastically larger than chi-square; so is
     the sum over rounds, even if clients adapt to earlier rounds.
@@ -268,18 +274,18 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
 
 
 def _noise_everywhere(noise: _Noise) -> Check:
-    """Tests whether, for some rounds, more coordinates lack noise than chance explains."""
+    """Tests, after each round, whether more coordinates have lacked noise than chance explains."""
     log_p, ratio = noise.measured.silent.T[:, :, None]
     return _worst("noise_everywhere", log_p, ratio, badness=ratio, numbers=noise.numbers)
 
 
 def _bounded_length(rounds: _Rounds) -> Check:
-    """Tests whether a variable is longer than clipped updates with noise.
+    """Tests whether a variable is longer than clipped updates with noise may be, up to chance.
 
-    Tests each round and, as too much noise adds up, all rounds with noise together: given earlier
-    rounds, each squared norm is stochastically smaller than noncentral chi-square, and so is their
-    sum. The test is deterministic without noise, or with so little that the squared ratio of bound
-    to noise overflows.
+    Tests each round, and all rounds with noise together, which show a small excess in each. Given
+    earlier rounds, each squared norm is stochastically smaller than noncentral chi-square, and so
+    is the sum over rounds. The test is deterministic without noise, or with so little that the
+    squared ratio of bound to noise overflows.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + OFF) * rounds.noise
@@ -312,7 +318,7 @@ def _bounded_length(rounds: _Rounds) -> Check:
 
 
 def _no_echo(noise: _Noise) -> Check:
-    """Tests the autocorrelation of each round's coordinates, at any lag and under any reversal."""
+    """Tests whether a round's coordinates repeat each other, at any lag or in reversed order."""
     log_p, correlation = noise.measured.echoes.T[:, :, None]
     badness = np.nan_to_num(np.abs(correlation))
     return _worst("no_echo", log_p, correlation, badness=badness, numbers=noise.numbers)
@@ -342,10 +348,10 @@ def _worst(
     numbers: Sequence[int],
     detectable_ratio: float | None = None,
 ) -> Check:
-    """The check of the least likely test; rows of the arrays are rounds, columns are variables.
+    """The check with the smallest p-value of all tests, corrected for their number.
 
-    Ties, mostly at a bound of 1, are broken by the largest badness. A further row is for all rounds
-    together.
+    Rows of the arrays are rounds, and one more is for all rounds together; columns are variables.
+    Among equal p-values, mostly of 1, the test with the largest `badness` is chosen.
     """
     tested = ~np.isnan(log_p)
     num_tests = int(tested.sum())

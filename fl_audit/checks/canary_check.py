@@ -30,8 +30,8 @@ CANARY_CHECK_FALSE_ALARM = 1e-6
 """The largest probability that a correct mechanism fails the check, or that a fault is named."""
 
 ARRIVED_LEVEL = 1e-4
-"""The largest probability that lost canaries pass for present, without expected norms, and that
-excluded canaries, which sent nothing, raise a doubt.
+"""The largest probability that lost canaries pass for present if expected norms are unknown, and
+that excluded canaries, which sent nothing, raise a doubt.
 """
 
 _ALARMS = 8
@@ -59,16 +59,17 @@ class CanaryCheck:
 
     Attributes:
       state: Whether canaries are in the aggregates with the expected norm, if that can be decided.
-      ratio: Their norm in the aggregates, over the largest norm of a client (clip norm over
-        denominator); None if that is not known.
+      ratio: The canaries' norm in the aggregates, over the largest norm of a client (clip norm over
+        denominator); None if a client's is not known.
       reason: The reason for the state, as a clause.
-      lacks: The missing information for deciding whether a part of them is lost, in words; None if
-        it is decided, or cannot be.
-      fault: A significant shortfall or excess with its likely causes, as a clause; None without
-        one. The first line of a verdict names it.
+      lacks: The missing information for deciding whether a part of the canaries is lost, in words;
+        None if that is decided, or cannot be.
+      fault: A significant fault with its likely causes, as a clause; None without one. The first
+        line of a verdict names it.
       signal: The average signal of scored included canaries as a share of a client's, at the lower
         end of its one-sided 99.9 % confidence interval; None if not known.
-      length: Their norm over a client's with which a verdict's power is simulated; None if unknown.
+      length: The canaries' norm over a client's, for simulating a verdict's power; None if unknown.
+      missing: How a shortfall arises, if that is clear.
       is_longer: Whether the fault is canaries longer than the largest norm of a client.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
@@ -92,7 +93,7 @@ class CanaryCheck:
 
 
 SIGNAL_LEVEL = 1e-3
-"""The probability that the stated signal of canaries exceeds the true one."""
+"""The largest probability that the stated signal of canaries exceeds the true one."""
 
 LEAST_SIGNAL = 0.5
 """The least share of a client's signal, at `SIGNAL_LEVEL`, with which the check passes. A smaller
@@ -105,8 +106,8 @@ then, and clients undo a part (at most 6 % in measured runs, docs/canary_check.m
 """
 
 LEFT_OVER = 0.25
-"""A share of canaries in the next round up to this is no sign of momentum, and an excess of a part
-of them up to this no sign of another scale.
+"""Up to this value, canaries' share in the next round is no sign of momentum, and the excess of
+some canaries over a client's norm no sign of another scale.
 """
 
 LESS = 0.3
@@ -136,7 +137,7 @@ _SHORTER = (
 _GONE = "zeroed, dropped, of weight 0, or scored by another seed, order or round"
 
 _WANTED_ERROR = 0.11
-"""With this standard error the check mostly passes if canaries are in the aggregates."""
+"""The standard error with which the check mostly passes if canaries are in the aggregates."""
 
 
 def check_canaries(
@@ -145,7 +146,7 @@ def check_canaries(
     shifted: Mapping[int, CanaryParticipations],
     false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
-    """Decides by scores in their own rounds whether included canaries reached the aggregates."""
+    """Decides by canaries' scores in their rounds whether included ones reached the aggregates."""
     alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise
     of_included = coefficient(scored, 1)
@@ -220,7 +221,7 @@ class _FirstRounds:
     """Whether included canaries have the expected norm, up to chance, in their first rounds."""
 
     participations: CanaryParticipations
-    measured: Coefficient  # their share in aggregates
+    measured: Coefficient  # the canaries' share in aggregates
     # the best-fitting mixture of lost and whole canaries; None if tails are not known
     mixture: Mixture | None
     alarm: float  # nats of evidence for a fault
@@ -229,7 +230,7 @@ class _FirstRounds:
     def from_participations(
         cls, participations: CanaryParticipations, alarm: float
     ) -> "_FirstRounds | None":
-        """None if none of their first rounds was scored."""
+        """None without participations."""
         measured = coefficient(participations, 1)
         if measured is None:
             return None
@@ -243,7 +244,7 @@ class _FirstRounds:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether their norm differs from a client's, or between canaries, beyond chance."""
+        """Whether canaries' norms differ from a client's, or from each other, beyond chance."""
         is_uneven = self.mixture_beyond(self.alarm) is not None
         return is_uneven or self.measured.differs_by(1, NO_FAULT, self.alarm)
 
@@ -296,7 +297,7 @@ class _FirstRounds:
         return None
 
     def _shortfall(self) -> str:
-        """A clause that guesses whether all of them are shorter or a part is lost."""
+        """A clause that guesses whether all canaries are shorter or a part of them is lost."""
         if self.measured.ratio <= self.measured.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
         if self.missing == "lost":
@@ -329,9 +330,9 @@ def _why_longer(measured: Coefficient) -> str:
 def _excluded_cause(
     excluded: CanaryParticipations, included: Coefficient, alarm: float
 ) -> str | None:
-    """A clause on excluded canaries that were sent; None if their scores are at chance.
+    """A clause on excluded canaries that were sent; None without evidence of that.
 
-    They are independent of every aggregate, so that anything beyond chance is a fault.
+    If not sent, they are independent of every aggregate, so anything beyond chance is a fault.
     """
     participations = excluded.with_promise
     absent = coefficient(participations, 0)
@@ -379,7 +380,7 @@ def _in_part(mixture: Mixture) -> str:
 
 
 def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
-    """A clause on canaries in the aggregate after their own round; None without such a fault."""
+    """A clause on canaries that are still in the next round's aggregate; None without evidence."""
     if 1 not in shifted:
         return None
     after = coefficient(shifted[1].with_promise, 0)

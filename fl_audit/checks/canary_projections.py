@@ -25,10 +25,10 @@ NO_FAULT = 0.02
 class CanaryParticipations:
     """Participations of canaries, an entry for each canary and round.
 
-    The unit of length is the largest norm of a client: clip norm over denominator. If a canary adds
-    a of these along its unit vector c, the aggregate is Δ = a c + R, and R is independent of c in
-    the canary's first round. So ⟨c, Δ⟩ − a has mean 0 and, given |R|, variance |R|²/dim in any
-    dimension, for c of random signs or of uniform direction.
+    The unit of length is the largest norm of a client: clip norm over denominator. If a canary with
+    unit vector c adds a c, the aggregate is Δ = a c + R, and R is independent of c in the canary's
+    first round. So ⟨c, Δ⟩ − a has mean 0 and, given |R|, variance |R|²/dim in any dimension, for c
+    of random signs or of uniform direction.
 
     Attributes:
       canaries: The canary of each entry, int64 of shape (n,).
@@ -94,7 +94,7 @@ class CanaryParticipations:
     def rest(self, share: float) -> FloatArray:
         """|R|² over a client's squared norm, if a canary's norm is `share` of a client's.
 
-        It is large enough to hide a deviation of NO_FAULT: norms and cosines are rounded.
+        It is never too small to hide a deviation of NO_FAULT: norms and cosines are rounded.
         """
         aggregate = (self.aggregate_lengths / self.client_lengths) ** 2
         rest = aggregate - 2 * share * self.along + share**2
@@ -187,8 +187,8 @@ class Mixture:
 def excluded_log_e_value(excluded: CanaryParticipations) -> float:
     """The logarithm of the e-value for the hypothesis that some excluded canaries were sent.
 
-    Canaries that were not sent are independent of aggregates and of each other. The participations
-    are first ones, of canaries with sub-Gaussian inner products.
+    Canaries that were not sent are independent of aggregates and of each other. `excluded` has
+    their first rounds only, and inner products must be sub-Gaussian (`knows_tails`).
     """
     ratios = _log_ratios(excluded, 0.0, 1.0)
     logs = [float(np.sum(np.logaddexp(*_parted(part, ratios, 0.0)))) for part in _PARTS]
@@ -199,9 +199,9 @@ def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
     """The best-fitting mixture of lost and whole canaries, and the evidence for it.
 
     The evidence is the smallest over null hypotheses of equal canaries with a share near the mean
-    (universal inference, Wasserman et al. 2020). Canaries of one round push each other in one
-    direction; their variance is increased accordingly. The participations are first ones, of
-    canaries with sub-Gaussian inner products.
+    (universal inference, Wasserman et al. 2020). Canaries of one round disturb each other in a
+    common direction; their variance is increased accordingly. `included` has their first rounds
+    only, and inner products must be sub-Gaussian (`knows_tails`).
     """
     width = _ERRORS * measured.standard_error
     alike = np.append(np.linspace(measured.ratio - width, measured.ratio + width, _POINTS), 1.0)
@@ -210,13 +210,13 @@ def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
 
 
 def log_ratio_lost_or_shorter(included: CanaryParticipations, measured: Coefficient) -> float:
-    """The log-likelihood of whole or lost canaries, minus that of equally shorter ones."""
+    """The log-likelihood that canaries are whole or lost, minus that of all equally shorter."""
     whole, lost = (_log_ratios(included, measured.ratio, share) for share in (1.0, 0.0))
     return float(np.sum(np.logaddexp(*_parted(min(measured.ratio, 1.0), whole, lost))))
 
 
 def _log_e_value(included: CanaryParticipations, null: float) -> float:
-    """The logarithm of the e-value against one share for all canaries."""
+    """The logarithm of the e-value against the same share `null` of all canaries."""
     lost = _log_ratios(included, null, 0.0)
     logs = [
         float(np.sum(np.logaddexp(*_parted(arriving, ratios, lost))))
@@ -227,7 +227,7 @@ def _log_e_value(included: CanaryParticipations, null: float) -> float:
 
 
 def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
-    """The most likely kept fraction, and its share, by expectation maximisation."""
+    """The most likely fraction of kept canaries, and their share, by expectation maximisation."""
     weights = 1 / included.rest(null)
     lost = _log_ratios(included, null, 0.0)
     fits = []
@@ -249,9 +249,9 @@ def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
 
 
 def _log_ratios(participations: CanaryParticipations, null: float, share: float) -> FloatArray:
-    """The log-likelihood ratios of a share against that of the null.
+    """The log-likelihood ratios of a share against the share `null`.
 
-    Their exponentials have mean at most 1 under the null.
+    The ratios themselves have mean at most 1 under the null hypothesis.
     """
     rest = participations.rest(null)
     crowd = np.minimum(participations.others / rest, 1.0) if null else np.zeros(len(participations))

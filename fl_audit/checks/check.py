@@ -21,10 +21,10 @@ class Check:
     """The outcome of one check: of aggregates, of cohorts, or one comparison of a replay.
 
     Attributes:
-      name: The name of the check in report.json, where those of a replay begin with `replay_`.
+      name: The name of the check in report.json, which puts `replay_` before a replay's names.
       log_p: The logarithm of a bound on the probability that a correct mechanism looks as bad, over
         all tests; 0 or -inf if no chance is involved.
-      num_tests: The number of tests: rounds and variables, or lags.
+      num_tests: The number of tests, mostly one for each round and variable.
       round: The round, from 1, with the worst value; None if no round differs, or if all rounds
         together are worst.
       variable: The variable of the model, from 1, with the worst value; None for the whole model.
@@ -62,7 +62,7 @@ class Check:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the outcome fits a correct mechanism; None if nothing was tested."""
+        """Whether the outcome fits a correct mechanism; None without a test or an answer."""
         return not self.failed if self.failed or self.was_made else None
 
     @property
@@ -106,7 +106,7 @@ def compared(
     is_conclusive: bool = True,
     detectable_ratio: float | None = None,
 ) -> Check:
-    """A comparison of the promised with the measured, in words; by default as promised."""
+    """A comparison of the promised with the measured, in words; by default they agree."""
     return Check(
         name=name,
         log_p=log_p,

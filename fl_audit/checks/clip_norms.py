@@ -32,9 +32,9 @@ def check_clip_norms(
     """Tests the noise of the counts that move a sequence of clip norms.
 
     Given the past, three p-values per round are uniform under that noise, whatever the clients: for
-    a remainder this near 0, this near the last one, or this far from 0. Fisher's method combines
-    each of the three over rounds; the smallest combined p-value is multiplied by three. A count at
-    an end of its range is not tested.
+    a remainder this near 0, this near the previous one, or this far from 0. Fisher's method
+    combines each of the three over rounds; the smallest combined p-value is multiplied by three. A
+    count at an end of its range is not tested.
 
     Args:
       clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).
@@ -84,9 +84,9 @@ def write_adaptive_clip(folder: LogFolder, promise: AdaptiveClip) -> None:
 def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check | None:
     """The check of a log; None if it does not state how its clip norm moves.
 
-    `norm_bound` is the largest norm of each noiseless aggregate, of shape (rounds,). Its ratios to
-    a client's norm have to be whole numbers. The longest sequence of rounds with known norms is
-    checked.
+    `norm_bound` is the largest norm of each noiseless aggregate, of shape (rounds,). The longest
+    sequence of rounds with known norms is checked. There, the ratios of `norm_bound` to a client's
+    norm must be whole numbers; otherwise nothing is tested.
     """
     if not folder.adaptive_clip.exists():
         return None

@@ -27,14 +27,14 @@ from fl_audit.formats.text_files import read_json, write_text
 from fl_audit.inner_products import inner_product
 from fl_audit.mechanisms.kind import NoiseStream
 
-# The log of every round's noised aggregate: its norms, and its products with the last one.
+# The log of every round's noised aggregate: its norms, and its products with the previous one.
 
 
 def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
-    """Measures each variable's squared norm and its inner product with the last round's.
+    """Measures each variable's squared norm and its inner product with the previous round's.
 
     Returns:
-      Float64 of shape (variables, 2); the products are NaN without a last round.
+      Float64 of shape (variables, 2); the products are NaN if `last` is None.
     """
     ends = np.cumsum(sizes)[:-1]
     parts = np.split(aggregate, ends)
@@ -67,7 +67,7 @@ class _Measurer:
         last: Float32Array | None,
         noise: tuple[float, float],
     ) -> tuple[WhitenedRound, FloatArray, Float32Array]:
-        """Whitened round, rows of `measure` and `NoiseWatch`; `noise` is stddev and norm bound."""
+        """A whitened round and its `measure` and `NoiseWatch` rows; `noise`: stddev, norm bound."""
         seen = self._rounds.see_round(index, aggregate, *noise)
         stddev, norm_bound = seen.expected.stddev, seen.expected.norm_bound
         row = self._noise.row(index, seen.vector, stddev, norm_bound)
@@ -129,7 +129,7 @@ class AggregateLog:
         return self.measures.values()
 
     def noise(self) -> FloatArray:
-        """The rows of `NoiseWatch`, likewise."""
+        """The rows of `NoiseWatch`; NaN in rounds that are not written."""
         return np.array(self._noise.array, np.float64)
 
     def aggregates(
@@ -142,8 +142,8 @@ class AggregateLog:
     ) -> RunAggregates:
         """The input of the checks for some rounds, from 0.
 
-        `stated` are the noise and the norm bound of every round, of shape (rounds, 2). A round
-        without comparison starts a new whitening, because its writer was restarted.
+        `stated` has the noise and the norm bound of every round, of shape (rounds, 2). A round that
+        was not compared with the previous one, as after a restart, starts a new whitening.
         """
         measured = self.measured()[rounds]
         whitening, whitened = ExpectedRounds(correlation), []
@@ -214,11 +214,11 @@ class MechanismWatch:
         Args:
           aggregate: The aggregate that the round released, float32 of shape (dim,).
           noise_stddev: The configured standard deviation of the noise on each of its coordinates; 0
-            without noise. Under correlated noise, that of the independent noise: the rows of z of a
-            matrix, the nodes of a tree.
-          norm_bound: Its largest norm without noise: for a mean of clipped updates the participants
-            times the clip norm, over the divisor of the sum. None if unknown; norms are then not
-            checked.
+            without noise. Under correlated noise, the standard deviation of the independent noise:
+            of the rows of z for a matrix, of the nodes for a tree.
+          norm_bound: The aggregate's largest norm without noise: for a mean of clipped updates the
+            participants times the clip norm, over the divisor of the sum. None if unknown; it is
+            then not checked.
           round_number: The number of the round, from 1; by default the next.
 
         Raises:
@@ -284,7 +284,7 @@ class MechanismWatch:
 
 
 def check_noise(noise_stddev: float, norm_bound: float | None) -> None:
-    """Refuses a negative or infinite number."""
+    """Refuses a number that is negative or not finite."""
     for name, value in (("noise_stddev", noise_stddev), ("norm_bound", norm_bound)):
         if value is not None and not 0 <= value < float("inf"):
             raise InputError(f"{name}: must be a number, at least 0, got {value}")
@@ -410,8 +410,8 @@ class MeasuredRounds:
     def forget(self, index: int) -> list[int]:
         """Removes a round, counted from 0, before it is scored.
 
-        If the next round was compared with the removed aggregate, that comparison is removed too,
-        and the round is returned.
+        The comparison of the next measured round with its predecessor is removed too, and that
+        round is returned, if there is one.
         """
         if self._last is not None and self._last[0] >= index:
             self._last = None
@@ -453,7 +453,7 @@ class MeasuredRounds:
         self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
-        """The aggregate of the last measured round before this one; None if it is lost."""
+        """The aggregate of the last measured round before this one; None if not in memory."""
         if self._last is None:
             return None
         number, aggregate = self._last
@@ -462,7 +462,7 @@ class MeasuredRounds:
 
 
 def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
-    """The measurements by `RoundScorer` in a folder; None if no noise was stated."""
+    """The measurements by `RoundScorer` in a folder; None if it made none or no noise is stated."""
     stated = read_mechanism(folder)
     if stated is None or not folder.round_measures.exists():
         return None

@@ -20,13 +20,13 @@ from fl_audit.array_types import Float32Array, FloatArray
 def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
     """A bound on the log probability that a vector with noise is at most this long.
 
-    The squared length |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
-    than chi-square. Chernoff's bound for that, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
+    The squared norm |s + g|^2 / stddev^2 is noncentral chi-square, which is stochastically larger
+    than chi-square X. Chernoff's bound for X, with q < 1: P(X <= q d) <= (q e^(1 - q))^(d / 2).
     """
     share = np.minimum(squared_length / dof, 1.0)
     missing = share - 1
     with np.errstate(divide="ignore"):
-        # log1p is accurate for a share near 1, log for a tiny share, as of a single coordinate.
+        # log1p is accurate for a share near 1, log for a tiny one, as a single coordinate may have.
         log_share = np.where(share < 0.5, np.log(share), np.log1p(missing))
     return np.asarray(np.minimum(dof / 2 * (log_share - missing), 0))
 
@@ -38,7 +38,7 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
     chi-square X with d degrees of freedom and noncentrality B, which increases stochastically in B:
     P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
 
-    The squared length is in units of the variance of a coordinate's noise, and the norm bound of s
+    The squared norm is in units of the variance of a coordinate's noise, and the norm bound of s
     in units of its standard deviation.
     """
     noncentrality = square(norm_bound)
@@ -94,17 +94,17 @@ _QUANTILE = 1.6449
 def detectable_noise(
     lengths: FloatArray, dof: FloatArray, allowed: float, log_level: float
 ) -> float | None:
-    """Smallest detectable noise deficit, as a ratio.
+    """The smallest detectable noise deficit, as a ratio of actual to configured noise.
 
-    With noise r times as large, a squared length is about that of the updates (the measured one
-    less that of the noise) plus r^2 dof; it is approximated by a normal distribution.
+    Under noise r times the configured one, a squared norm is approximated by a normal number with
+    mean r^2 dof plus the squared norm of the updates, which is the measured one less dof.
 
     Args:
-      lengths: Squared lengths over the noise's variance, of any shape; NaN is not tested.
+      lengths: Squared norms over the noise's variance, of any shape; NaN is not tested.
       dof: The number of dimensions of the noise, of the same shape.
 
     Returns:
-      The ratio of noise that fails one test with probability about 0.95; 0 if even no noise would
+      The largest ratio that fails one test with probability about 0.95; 0 if even no noise would
       pass, None without tests.
     """
     tested = ~np.isnan(lengths)
@@ -123,8 +123,8 @@ def detectable_noise(
 
 
 def _shortest_share(dof: FloatArray, log_p: float) -> FloatArray:
-    """The squared length over dof, between 0 and 1, with a given `log_p_shorter`."""
-    low, high = np.full(len(dof), -800.0), np.zeros(len(dof))  # of its logarithm
+    """The squared norm over dof, between 0 and 1, with a given `log_p_shorter`."""
+    low, high = np.full(len(dof), -800.0), np.zeros(len(dof))  # bounds on its logarithm
     for _ in range(60):
         middle = (low + high) / 2
         is_less_likely = log_p_shorter(dof * np.exp(middle), dof) < log_p
@@ -153,15 +153,15 @@ class Autocorrelation:
 def strongest_autocorrelation(
     aggregate: Float32Array, stddev: float, norm_bound: float
 ) -> Autocorrelation | None:
-    """The strongest of all lags and reversals, by one Fourier transform.
+    """The least likely autocorrelation of all lags and reversals, by Fourier transforms.
 
-    None for a model of one coordinate, or of more than `MOST_COORDINATES`.
+    None for a model of one coordinate, of more than `MOST_COORDINATES`, or if float32 overflows.
     """
     dim = len(aggregate)
     if not 1 < dim <= MOST_COORDINATES:
         return None
-    # In units of the noise, so that float32's range suffices for any clip norm. Only lengths after
-    # a broken clip, which another check finds, or over negligible noise overflow.
+    # In units of the noise, so that float32's range suffices for any clip norm. Only aggregates
+    # after a broken clip, which another check finds, or with negligible noise overflow.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         products = _products(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
@@ -179,8 +179,8 @@ def strongest_autocorrelation(
 def _least_likely(products: Float32Array, norm_bound: float) -> int:
     """The index of the least `log_p_autocorrelation`; of the largest product if all are likely.
 
-    Its root r of 2 r^2 + l r = a is at most a / l, so only entries where that exceeds a known root
-    can be larger.
+    The root r of 2 r^2 + l r = a in that bound is at most a / l, so only entries with a / l above
+    a known root can have a larger one.
     """
     sizes = np.abs(products)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -1,20 +1,20 @@
 """The measurements of each round's noise, as a row of numbers, for the checks and for a file.
 
 A row describes the round's aggregate, whitened if noise is correlated, in units of the configured
-noise on a coordinate. It is NaN if that noise is zero, unknown or below the resolution of float32.
-Its first two numbers are NaN if no autocorrelation was computed.
+noise on a coordinate. The row is NaN if that noise is zero, unknown or below the resolution of
+float32; its first two numbers are NaN if no autocorrelation was computed.
 
 Two tests look at single coordinates.
 
 **Missing noise**, from any round on. Let y be a coordinate's change from a mean of the previous
 rounds, in units of the noise. Given these rounds, |y| is stochastically at least |g| for g ~ N(0,
 1), for any updates (Anderson 1955). The likelihood ratio L of less noise, N(0, r^2) with r < 1,
-falls in |y|, so it is at most that of g, which has mean 1. The Shiryaev-Roberts statistic M = (M +
-1) L therefore exceeds t / q within t rounds with probability q at most (M - t is a
+decreases in |y|, so it is at most g's ratio, of mean 1. The Shiryaev-Roberts statistic M = (M +
+1) L therefore exceeds t / q after t rounds with probability at most q (M - t is a
 supermartingale), coordinate by coordinate as if all g were independent: the number of coordinates
-above is at most binomial. M is large if a coordinate has had little noise for a while, whenever
-that began: if a tenth of the coordinates has no noise from round 11 on, they are found. Values that
-are rounded to a grid of step r leave the mean of L at 1, up to 1e-8 (Poisson's summation formula).
+above t / q is at most binomial. M is large if a coordinate has had little noise for a while,
+whenever that began: if a tenth of the coordinates has no noise from round 11 on, they are found. If
+values are rounded to a grid of step r, L keeps mean 1 up to 1e-8 (Poisson's summation formula).
 On a coarser grid, half of its step is added to |y|, so that L is no more than before rounding.
 
 **Spread.** Likewise |s + g| exceeds a threshold at least as often as |g|, for any s chosen before
@@ -24,13 +24,13 @@ Sketches of aggregates find noise that was used in any earlier round.
 
 A sketch is R x for a fixed matrix R with orthonormal rows: sums over neighbouring coordinates with
 random signs. Given earlier rounds, the noise in it is N(0, I) in units of the noise, and the
-updates in it are a fixed vector. So the squared norm of its component orthogonal to k directions
-of earlier sketches is stochastically at least chi-square with k degrees of freedom fewer than the
-sketch has numbers, whatever clients send. Noise that repeats earlier noise, cancels it, or is a sum
+updates in it are a fixed vector. So for sketches of s numbers, the squared norm of the component
+orthogonal to k directions of earlier sketches is stochastically at least chi-square with s - k
+degrees of freedom, whatever clients send. Noise that repeats earlier noise, cancels it, or is a sum
 of parts of it has no such component.
 
-The tested components are orthogonal to the span of the most recent rounds and of the sum of earlier
-ones (`lengths_beyond_past`), and to any single earlier round and its reversal (`nearest_rounds`).
+The tested components are orthogonal to the span of recent sketches and the sum of older ones
+(`lengths_beyond_past`), and to any single earlier aggregate or its reversal (`nearest_rounds`).
 """
 
 import functools
@@ -47,24 +47,24 @@ from fl_audit.checks.noise_bounds import EVERY_ROUND, strongest_autocorrelation
 from fl_audit.inner_products import euclidean_norm
 
 MOST_NUMBERS = 1024
-"""The length of a sketch of a large model."""
+"""The number of entries of a large model's sketch."""
 
 _WINDOW = 128
-"""The least number of most recent rounds in the span, for long sketches."""
+"""The least number of previous sketches whose span is tested, for long sketches."""
 
 _BLOCK = 256
-"""Rounds per step, each compared with all earlier rounds."""
+"""The number of rounds compared at once with all earlier rounds."""
 
 _SEED = 20251126
 
 
 def sketch_size(dim: int) -> int:
-    """The length of the sketch of a vector of this length: an even number."""
+    """The number of entries, even, of the sketch of a vector of `dim` coordinates."""
     return min(MOST_NUMBERS, dim // 2 * 2)
 
 
 def sketch(vector: Float32Array) -> FloatArray:
-    """The sketch of a vector of shape (dim,); that of the reversed vector has its halves swapped.
+    """The sketch of a vector of shape (dim,); reversing the vector swaps the sketch's halves.
 
     If the number of coordinates is odd, the middle one is left out.
     """
@@ -88,11 +88,11 @@ def _signs(count: int) -> npt.NDArray[np.int8]:
 
 @dataclass(frozen=True, eq=False)
 class BeyondPast:
-    """The components of sketches orthogonal to earlier sketches.
+    """The components of sketches orthogonal to recent sketches and the sum of older ones.
 
     Attributes:
-      lengths: Their squared norms, float64 of shape (rounds,).
-      dof: The degrees of freedom of their noise, of the same shape; 0 if none is left.
+      lengths: The squared norms of these components, float64 of shape (rounds,).
+      dof: The degrees of freedom of the noise in them, of the same shape; 0 if none is left.
     """
 
     lengths: FloatArray
@@ -100,9 +100,9 @@ class BeyondPast:
 
 
 def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
-    """The components orthogonal to the most recent rounds and to the sum of earlier ones.
+    """The components of sketches orthogonal to recent sketches and the sum of older ones.
 
-    For n rounds of s numbers it takes time n w s, for windows of w <= 128 rounds.
+    For n sketches of s numbers it takes time n w s, for windows of w <= 128 rounds.
     """
     rounds, size = sketches.shape
     window = max(min(_WINDOW, size // 8), 1)
@@ -122,12 +122,13 @@ def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
 
 @dataclass(frozen=True, eq=False)
 class NearestRounds:
-    """For each round, the earlier round of most similar sketch, up to sign, length and reversal.
+    """For each round, the earlier round with the most similar sketch, up to factor and reversal.
 
     Attributes:
       rounds: The index of the earlier round, int64 of shape (rounds,); -1 for the first one.
-      lengths: The squared norms of the components orthogonal to its sketch, or to that of the
-        reversed aggregate, float64 of shape (rounds,); the whole squared norm for the first one.
+      lengths: The squared norm of each sketch's component orthogonal to the earlier sketch or to
+        that of the reversed aggregate, whichever is shorter, float64 of shape (rounds,); for the
+        first round, the whole squared norm.
     """
 
     rounds: IndexArray
@@ -135,9 +136,9 @@ class NearestRounds:
 
 
 def nearest_rounds(sketches: FloatArray) -> NearestRounds:
-    """The nearest of all earlier rounds.
+    """The nearest earlier round of each round.
 
-    For n rounds of s numbers it takes time n^2 s, and memory for 256 n numbers.
+    For n sketches of s numbers it takes time n^2 s, and memory for 256 n numbers.
     """
     rounds, size = sketches.shape
     norms = np.linalg.norm(sketches, axis=1, keepdims=True)
@@ -182,7 +183,7 @@ _LESS = (0.25, 0.6)
 """The alternatives: noise reduced to these shares."""
 
 _CHANCES = 10.0 ** -np.arange(1, 21)
-"""The probabilities q of the thresholds for M."""
+"""The bounds q on the probability that M exceeds the threshold t / q."""
 
 _WEIGHT = np.float32(0.25)
 """The weight of the newest round in the mean of the previous rounds."""
@@ -190,7 +191,7 @@ _WEIGHT = np.float32(0.25)
 _LARGEST = np.float32(1e30)
 
 _PIECE = 1 << 20
-"""Coordinates per step."""
+"""The number of coordinates processed at once."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class Scarcity:
 
 
 class SilentCoordinates:
-    """Follows every coordinate over rounds, with three numbers for each."""
+    """Follows every coordinate over rounds, by three numbers for each."""
 
     def __init__(self) -> None:
         self._rounds = 0
@@ -210,7 +211,7 @@ class SilentCoordinates:
         self._evidence = np.zeros((len(_LESS), 0), np.float32)
 
     def see_round(self, aggregate: Float32Array, stddev: float, error: float = 0.0) -> Scarcity:
-        """Counts coordinates with too little noise after a round.
+        """Adds a round, and counts the coordinates with too little noise up to it.
 
         `error` is from `rounding_error`.
         """
@@ -268,7 +269,7 @@ def rounding_error(aggregate: Float32Array, stddev: float) -> float:
 def exceeding(aggregate: Float32Array, stddev: float, error: float = 0.0) -> FloatArray:
     """The number of coordinates whose absolute value exceeds each threshold.
 
-    Values are increased by the excess of `error`, from `rounding_error`, over the allowed one.
+    Values are increased by the excess of `error`, from `rounding_error`, over `_ROUNDED`.
     """
     limits = (THRESHOLDS - max(error - _ROUNDED, 0.0)) * stddev
     counts = np.zeros(len(limits))
@@ -304,11 +305,11 @@ _FIRST = 4
 """The index of the first count of `exceeding`."""
 
 RESOLUTION = 1e-6
-"""The resolution of an aggregate in float32; smaller noise is lost."""
+"""The resolution of float32: noise whose norm is a smaller share of an aggregate's is lost."""
 
 
 def row_size(dim: int) -> int:
-    """The length of a row for models of `dim` parameters with noise."""
+    """The number of entries of a row for models of `dim` parameters with noise."""
     return _FIRST + len(THRESHOLDS) + sketch_size(dim)
 
 
@@ -344,7 +345,7 @@ class NoiseWatch:
     """Measures the noise of rounds in order."""
 
     def __init__(self, sizes: Collection[int], frozen: Collection[int] = ()) -> None:
-        """`sizes` are those of the model's variables; `frozen` ones, from 0, have no noise."""
+        """`sizes` are of the model's variables; `frozen` are those without noise, from 0."""
         self._moving: npt.NDArray[np.bool_] | None = None
         if frozen:
             self._moving = np.repeat([at not in frozen for at in range(len(sizes))], [*sizes])
@@ -354,9 +355,9 @@ class NoiseWatch:
     def row(
         self, index: int, aggregate: Float32Array, stddev: float, norm_bound: float
     ) -> Float32Array:
-        """The row of a round, from 0; NaN without noise.
+        """The row of a round, counted from 0; NaN without noise, or with too little for float32.
 
-        From a round that is not later than the last one, coordinates are followed anew.
+        If the round is not later than the previous one, coordinates are followed anew.
         """
         if index <= self._last:
             self._silent = SilentCoordinates()

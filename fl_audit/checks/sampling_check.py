@@ -58,7 +58,7 @@ def check_poisson(
 
 
 def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
-    """Tests that no included canary participates twice in a round; rounds count from 0."""
+    """Tests whether a canary participates twice in a round; rounds count from 0."""
     repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
     twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
     return Check(
@@ -129,8 +129,8 @@ def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability:
     Suppose m participations are followed by a round at some distance, and the client is in n of
     these. If rounds are drawn independently with this probability, exp(a n) over the m-th power of
     the generating function of one draw is a supermartingale over rounds, also for samples of fixed
-    size (Hoeffding 1963, theorem 4). So m D(n / m || probability) > y for given m has probability
-    e^-y at most (Chernoff), and 2 e^-y times the number of participations for any m.
+    size (Hoeffding 1963, theorem 4). So the probability of m D(n / m || probability) > y is at most
+    e^-y for given m and side (Chernoff), and 2 e^-y times the number of participations for any.
     """
     rounds = len(cohorts)
     present = np.zeros((num_clients, rounds), np.float32)
@@ -172,7 +172,7 @@ def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:
 
 
 _CLIENTS = 1000
-"""Clients per step."""
+"""The number of clients processed at once."""
 
 
 def _mean(sampled: int, trials: int, probability: float, rounds: int) -> Check:

@@ -27,7 +27,7 @@ norm, shrink because there is little left to learn.
 """
 
 _LOSS_GROWTH = 1.2
-"""The largest ratio of the mean losses of the last and the first fifth of the rounds."""
+"""The largest ratio, without a fault, of the mean losses of the last and first fifth of rounds."""
 
 _ABOVE_CHANCE = 1.5
 """The factor by which an accuracy should exceed that of a guess."""
@@ -40,8 +40,8 @@ _CANARY_SHARE = 0.5
 class TrainingCurves:
     """A value per round of metrics.csv, each float64 of shape (rounds,).
 
-    The clip norm is infinite without clipping. The loss, in nats, is that of the cohort. Losses and
-    accuracies are NaN in rounds without one.
+    The clip norm is infinite without clipping. The loss, in nats, is the cohort's. Losses and
+    accuracies are NaN in rounds where they are not known.
     """
 
     clip_norm: FloatArray
@@ -64,7 +64,7 @@ def training_faults(
 ) -> tuple[TrainingFault, ...]:
     """The faults in the rounds so far.
 
-    `num_classes` is None if labels are no classes, as in a regression; accuracy then has no chance
+    `num_classes` is None if labels are not classes, as in a regression; accuracy then has no chance
     level.
     """
     faults = [*_empty_rounds(curves, denominator)]

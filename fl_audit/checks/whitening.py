@@ -1,8 +1,8 @@
 """Whitened aggregates: the part of correlated noise that is fresh in each round.
 
 Aggregates x + C^-1 z, with x the clients' part and z independent Gaussian rows, become C x + z when
-C is applied to them over rounds (`accounting.toeplitz`). Row t of that is row t of z plus numbers
-that were fixed before it was drawn. So every check of `checks.aggregate_checks`, which allows any
+C is applied to them over rounds (`accounting.toeplitz`). Row t of C x + z is row t of z plus
+numbers fixed before that was drawn. So every check of `checks.aggregate_checks`, which allows any
 clients' part chosen before the round's noise, also holds for whitened aggregates. Their noise has
 the standard deviation of z, and their norm without noise is at most the sum over k of |c_k|
 B_(t-k), where B_t bounds the clients' part of round t. Rounds that were not seen are left out: the
@@ -46,9 +46,9 @@ MOST_BYTES = 1 << 32
 
 @dataclass(frozen=True)
 class Expected:
-    """The noise on a coordinate of a whitened aggregate, and its largest norm without noise.
+    """The noise on a coordinate of a whitened aggregate, and the aggregate's norm without noise.
 
-    The norm bound is NaN if not known.
+    The norm is an upper bound, NaN if not known.
     """
 
     stddev: float
@@ -56,7 +56,7 @@ class Expected:
 
 
 class ExpectedRounds:
-    """Computes noise and norm bounds of whitened aggregates from those of aggregates."""
+    """Computes the noise and norm bounds of whitened aggregates from the aggregates' own."""
 
     def __init__(self, correlation: Correlation | None) -> None:
         self._correlation = correlation
@@ -69,9 +69,9 @@ class ExpectedRounds:
     def see_round(self, index: int, stddev: float, norm_bound: float) -> Expected:
         """The noise and norm bound of a round's whitened aggregate; NaN if not known.
 
-        Rounds count from 0. Rounds skipped since the last one count as unseen; if this round was
-        seen before, so do all earlier ones. `stddev` is that of the rows of z, or of a tree's
-        nodes.
+        Rounds count from 0. Rounds skipped since the previous call count as unseen; if this round
+        was seen before, all earlier ones do. `stddev` is the standard deviation of a coordinate of
+        z, or of a tree's nodes.
         """
         if self._correlation is None or not stddev > 0:
             return Expected(stddev, norm_bound)
@@ -87,7 +87,7 @@ class ExpectedRounds:
 
 
 def past_weights(correlation: Correlation, index: int) -> FloatArray:
-    """The weights of this round's aggregate, the previous one and so on, of shape (index + 1,)."""
+    """The weights of this round's aggregate, the previous round's and so on, in this order."""
     weights = np.zeros(index + 1)
     if isinstance(correlation, Toeplitz):
         column = np.array(correlation.first_column[: index + 1])
@@ -102,7 +102,7 @@ def past_weights(correlation: Correlation, index: int) -> FloatArray:
 
 
 def fresh_share(correlation: Correlation, index: int) -> float:
-    """The noise of a round's whitened aggregate, over that of a row of z or of a node."""
+    """The standard deviation of a whitened aggregate's noise, over z's or that of a tree's node."""
     if isinstance(correlation, Toeplitz):
         return 1.0
     variance = 1.0
@@ -113,7 +113,7 @@ def fresh_share(correlation: Correlation, index: int) -> float:
 
 
 def new_in_round(correlation: Correlation | None, index: int) -> float:
-    """The part of a round's noise independent of earlier rounds, over that of a row of z."""
+    """The standard deviation of a round's noise given earlier rounds, over that of z or a node."""
     if correlation is None:
         return 1.0
     return fresh_share(correlation, index) / float(past_weights(correlation, index)[0])
@@ -131,7 +131,7 @@ def _height(trees: Trees, index: int) -> int:
 
 
 def _left_shares(height: int) -> FloatArray:
-    """The weights of the left halves of a completed node's chain, from height 0 upwards."""
+    """The weights of the left halves of the nodes that a round completes, from height 0 upwards."""
     others = np.array([1 - _own_weight(i) for i in range(1, height + 1)])
     return np.asarray(1 - np.cumprod(others[::-1])[::-1])
 
@@ -148,8 +148,8 @@ class Whitening(ABC):
     ) -> "Whitening":
         """The whitening for a matrix or trees.
 
-        Without a `stream`, a matrix needs a vector of shape (dim,) per band, which may exceed
-        `MOST_BYTES`.
+        A matrix needs a vector of shape (dim,) for each weight of its `stream`, by default for each
+        earlier band. If these exceed `MOST_BYTES`, each round is whitened alone.
         """
         if isinstance(correlation, Trees):
             return _TreeWhitening(correlation)
@@ -167,9 +167,9 @@ class Whitening(ABC):
     def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
         """The whitened aggregate of a round, float32 of shape (dim,), in the aggregate's unit.
 
-        Rounds count from 0. Skipped rounds are left out; if this round was seen before, so are all
-        earlier ones. `stddev` is that of the independent noise in this round, as rounds may have
-        different denominators.
+        Rounds count from 0. Skipped rounds are left out; if this round was seen before, all earlier
+        ones are. `stddev` is the standard deviation of the independent noise in this round; it may
+        differ between rounds, as their denominators may.
         """
 
 
@@ -271,7 +271,7 @@ class WhitenedRound:
 
 
 class WhitenedRounds:
-    """Whitens aggregates one by one, and computes their noise and norm bounds."""
+    """Whitens aggregates one by one, and computes noise and norm bounds of the whitened ones."""
 
     def __init__(
         self, correlation: Correlation | None, stream: NoiseStream | None, dim: int

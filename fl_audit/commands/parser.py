@@ -107,7 +107,7 @@ def _path(text: str) -> Path:
 
 
 def output_file(text: str) -> Path:
-    """The path of a file to write, which `Parser.check_outputs` tries before any work."""
+    """The path of a file to write; `Parser.check_outputs` tries that before any work."""
     return _path(text)
 
 
@@ -171,7 +171,7 @@ def add_set(parser: "Parser") -> None:
 
 
 def add_calibrate(parser: "Parser", summary: str) -> None:
-    """Adds --calibrate [SECONDS]; a minute without a number."""
+    """Adds --calibrate [SECONDS]; without a number it means a minute."""
     parser.add_argument(
         "--calibrate", metavar="SECONDS", type=float, nargs="?", const=60.0, help=summary
     )

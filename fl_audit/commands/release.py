@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
 
 
 def _release(arguments: argparse.Namespace) -> int:
-    """Reads the run and its release statement; writes the page, prints the entry."""
+    """Verifies the run; writes its sheet and model card section, prints the registry's entry."""
     from fl_audit.formats.folders import RunFolder
     from fl_audit.release_sheet.documents import model_card
     from fl_audit.release_sheet.from_run import (

@@ -5,6 +5,7 @@ On one statistic, differences are significant if intervals do not overlap.
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -249,5 +250,20 @@ def patterns_of(comparison: Comparison) -> PatternTable:
         attackers_of(comparison),
         comparison.settings[0].rounds_words,
         comparison.runs[0].report.confidence,
+        tuple(_limits(comparison)),
         (_SHARED,) if len(seeds) < len(comparison.runs) else (),
     )
+
+
+def _limits(comparison: Comparison) -> Iterator[str]:
+    """What limits the comparison of patterns, in short."""
+    runs = sorted({len(setting.runs) for setting in comparison.settings})
+    if runs == [1]:
+        yield "One run per pattern: another may give other numbers."
+    else:
+        yield f"{' to '.join(map(str, (runs[0], runs[-1])[: len(runs)]))} runs per pattern."
+    for sentence in comparison.warnings:
+        yield f"{re.split('[:.] ', sentence)[0].rstrip('.')}."
+    faults = dict.fromkeys(f.name for run in comparison.runs for f in run.report.faults)
+    if faults:
+        yield f"Faults of training: {', '.join(faults)}."

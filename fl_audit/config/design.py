@@ -1,4 +1,4 @@
-"""The design of a run, fixed by config and seed before training: coins, schedule, noise."""
+"""The design of a run, fixed by config, seed and secret before training: coins, schedule, noise."""
 
 import dataclasses
 import functools
@@ -34,12 +34,12 @@ from fl_audit.participation.arms import arm_names
 
 @dataclass(frozen=True, eq=False)
 class RunDesign:
-    """A run as determined by its config, its seed and the names of its clients.
+    """A run as determined by its config, its seed and secret, and the names of its clients.
 
     Subclasses are `PreparedRun`, for training, and `PlannedRun`.
     """
 
-    config: Config  # the config of the run; its mechanism's noise is known
+    config: Config  # the config of the run, with the noise that a target epsilon determines
     num_clients: int  # the number N of real clients in the population
     # whether each canary is included, bool of shape (num_canaries,)
     included: npt.NDArray[np.bool_]
@@ -109,7 +109,7 @@ class RunDesign:
 
 
 def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
-    """The design with the mechanism's noise, which may follow from a target epsilon."""
+    """The design with the noise of a mechanism, found for a target epsilon if there is one."""
     cohort = design.schedule.expected_cohort
     if mechanism.epsilon is not None:
         mechanism = mechanism_for_epsilon(mechanism, cohort, design.release, design.delta)
@@ -120,7 +120,7 @@ def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
 def design_run(
     config: Config, client_ids: Sequence[str], num_canaries: int, secret: int | None = None
 ) -> RunDesign:
-    """Draws the included canaries and the schedule.
+    """Draws the included canaries and the schedule, and finds the noise.
 
     If the schedule is secret (`is_secret`), it is drawn from `secret`; None draws it from the seed,
     as for planning.

@@ -114,7 +114,7 @@ def _modules(config: Config) -> Iterator[tuple[str, Path]]:
 
 
 def _spread(size: int) -> Any:
-    """Evenly spaced indices."""
+    """Evenly spaced indices below `size`, at most _MOST_EXAMPLES."""
     return np.arange(0, size, max(1, math.ceil(size / _MOST_EXAMPLES)))
 
 
@@ -141,7 +141,7 @@ def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
     A run without a chain yet may lack inputs.json, which is then written.
     """
     if not folder.inputs.exists() and not folder.chain.exists():
-        write_recorded_inputs(folder, inputs)  # the process was killed before it did
+        write_recorded_inputs(folder, inputs)  # the process was killed before it wrote them
     earlier, now = read_recorded_inputs(folder).keys(), inputs.keys()
     for key in sorted({*earlier, *now}):
         if earlier.get(key) != now.get(key):

@@ -176,7 +176,7 @@ _COLUMNS = ("key", "takes (default)", "meaning")
 
 
 def config_reference() -> str:
-    """The page in Markdown, with a section for each table and all its kinds; two on attacks."""
+    """The page in Markdown: a section for each table with all its kinds, and two on attacks."""
     sections = [
         _page_section(f"[{name}]" if name else "Top-level keys", list(kinds))
         for name, kinds in itertools.groupby(config_tables(), lambda table: table.name)

@@ -143,7 +143,7 @@ class RayCluster(Table, frozen=True, kw_only=True):
       address: Ray cluster: `host:port`, `auto` for this machine's, `local` to start one.
       actors: Worker processes; by default as many as fit.
       cpus_per_actor: CPUs of a worker, and clients that it trains at once; 1 for `jax`.
-      gpus_per_actor: GPUs of a worker, 1 or a share of one for `jax`; above 0, set
+      gpus_per_actor: GPUs of a worker, 1 or a share of one for `jax`; if above 0, set
         `clients_per_block`.
       lost_actors: When a worker is lost: `replace` it, `do_without` it, or `stop` the run.
       wait_seconds: Longest wait without workers, in seconds.

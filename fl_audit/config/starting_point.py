@@ -89,7 +89,7 @@ _LEFT_OUT = {
     for field in msgspec.structs.fields(Config)
     if field.default is None or field.default is msgspec.UNSET
 }
-"""Optional tables; [ray] is refused with another runtime."""
+"""Optional tables, commented out: [ray], for example, is refused with another runtime."""
 
 
 def starting_config(task: str) -> str:

@@ -1,7 +1,7 @@
 """Runs under a commitment, each of which is a try.
 
 A try is listed in a file next to the commitment, each line linked to the one before, and recorded
-in the run's folder, whose chain begins with it.
+in the run's folder, whose chain begins with the digest of that record.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
       number: The number of the run, from 1.
-      link: The first link of its chain.
+      link: The first link of the run's chain.
       before: SHA-256 of the list before this line.
     """
 
@@ -108,7 +108,7 @@ def list_try(path: Path, folder: RunFolder) -> int:
 def read_tries(path: Path) -> list[ListedTry]:
     """The listed runs; empty without a file.
 
-    InputError if a line does not follow from the previous.
+    Raises InputError if a line does not follow from the previous one.
     """
     if not path.exists():
         return []

@@ -19,11 +19,11 @@ from fl_audit.errors import InputError
 
 
 def with_folders(plugins: Any, folder: Path) -> Any:
-    """The plugins of a config with the folders of those outside Python's path.
+    """The plugins of a config, with full paths of those that name a folder or are in the config's.
 
-    Other processes, such as Ray's, and resumed runs find them by these names. `plugins` is the
-    value in the config file, which is not validated yet; relative names start at the config's
-    `folder`.
+    Other processes, such as Ray's, and resumed runs find plugins by these paths. `plugins` is the
+    value in the config file, which is not validated yet; relative paths start at `folder`, the
+    config's.
     """
     if not _are_names(plugins):
         return plugins  # refused later, with the config's other values

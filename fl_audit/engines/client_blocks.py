@@ -16,11 +16,11 @@ from fl_audit.tasks.learning_task import Examples
 
 @dataclass(frozen=True)
 class PaddedBlock:
-    """The batches of a block of clients."""
+    """The padded batches of a block of clients."""
 
     inputs: npt.NDArray[Any]  # (clients, batches, examples, ...)
-    labels: npt.NDArray[Any]  # likewise
-    num_examples: npt.NDArray[np.float32]  # without padding, (clients, batches)
+    labels: npt.NDArray[Any]  # (clients, batches, examples, ...)
+    num_examples: npt.NDArray[np.float32]  # of each batch without padding, (clients, batches)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class BlockShape:
 
     @classmethod
     def least(cls, clients: Sequence[Examples], batch_size: int) -> Self:
-        """The smallest shape that holds these clients, at least one."""
+        """The smallest shape that holds these clients; at least one client."""
         longest = max(map(len, clients))
         return cls(len(clients), -(-longest // batch_size), min(batch_size, longest))
 

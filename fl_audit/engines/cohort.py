@@ -25,11 +25,11 @@ from fl_audit.tasks.learning_task import Examples, LearningTask
 class RoundData:
     """The participants of one round."""
 
-    clients: Sequence[Examples]  # of each real client in the order of training, pass after pass
+    clients: Sequence[Examples]  # each real client's, in the order of training, pass after pass
     canaries: IndexArray  # indices in the pool
     canary_examples: Sequence[
         Examples
-    ] = ()  # of each of these canaries; empty if canaries are vectors
+    ] = ()  # of each of the round's canaries; empty if canaries are vectors
 
     @property
     def trained(self) -> Sequence[Examples]:
@@ -52,7 +52,7 @@ class CohortData:
     canary_examples: Sequence[Examples] = ()
 
     def round_data(self, cohort: Cohort, round_index: int) -> RoundData:
-        """The data of a cohort, in the order of this round."""
+        """The data of a cohort, each client's examples in the round's order."""
         clients = [self._examples(int(client), round_index) for client in cohort.clients]
         if not self.canary_examples:
             return RoundData(clients, cohort.canaries)
@@ -93,9 +93,9 @@ def prefetched(
     """Calls `make` for each item in background threads; the iterator has the results in order.
 
     While the caller works on a result, the next `num_threads` results, and no more, are computed.
-    An error of `make` is raised when its result is requested. On any exit from the block its
-    threads have ended: started calls of `make` are finished, later ones are not started. Items are
-    taken one by one in the caller's thread.
+    An error of `make` is raised when its result is requested. After the block no thread is left:
+    calls of `make` that began are finished, and no other is begun. Items are taken one by one in
+    the caller's thread.
     """
     executor = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
     try:

@@ -1,9 +1,9 @@
 """The interface between a run and the engine that trains it.
 
 A run (`fl_audit.run`) knows its config, its participants, its canaries and its attackers; an engine
-trains the model. Through `Engine` a run starts the engine and has it train a round of a cohort,
-which returns the new state and the round as attackers see it. A run names no engine, so another
-framework needs a subclass of `Engine` and one line that registers it:
+trains the model. Through `Engine` a run starts the engine and gives it a cohort for each round; the
+engine returns the new state and the round as attackers see it. `fl_audit.run` names no engine, so
+another framework needs a subclass of `Engine` and one line that registers it:
 
     from fl_audit.engines.runtimes import RUNTIMES, RuntimeKind
 
@@ -78,7 +78,7 @@ class TrainedRound:
 
     state: Any  # of the engine after the round
     seen: SeenRound  # models, noised aggregate and clip norm
-    noise_stddev: float  # on a coordinate of the sum; under trees, of a node's noise
+    noise_stddev: float  # of noise on a coordinate of the sum; under trees, of a node's noise
     train_loss: float  # mean over the cohort's examples, in nats; 0 without any
 
 
@@ -88,7 +88,7 @@ class ClientUpdates(Protocol):
     def __call__(
         self, model: Float32Array, clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """Yields positions in `clients` and their updates, not clipped, (positions, dim)."""
+        """Yields positions in `clients`, and those clients' unclipped updates, (positions, dim)."""
 
 
 class Engine(abc.ABC):
@@ -102,7 +102,7 @@ class Engine(abc.ABC):
     )
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """A block inside which `begin` and `run_round` are called."""
+        """A context in which `begin` and `run_round` are called."""
         return contextlib.nullcontext()
 
     @property
@@ -139,11 +139,11 @@ class Engine(abc.ABC):
         """A function from a model to its accuracy on the held-out examples, in [0, 1]."""
 
     def replay(self, run: PreparedRun) -> tuple[Check, ...]:
-        """Replays the first round with one seed before training; else one finding says why not."""
+        """The findings of a replay of the first round; without a replay, one that says why."""
         return (not_replayed("the engine draws noise that has no seed"),)
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """The canaries that are vectors, whose cosines the engine may compute where it trains."""
+        """The canaries that are vectors; an engine may compute their cosines where it trains."""
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
@@ -174,7 +174,7 @@ def as_vector(weights: Weights) -> Float32Array:
     return np.concatenate([np.ravel(array) for array in weights])
 
 
-# The updates of a replayed first round, and its promise.
+# The updates of a replayed first round, and the `Promise` that it is checked against.
 
 
 _MOST_CLIENTS = 32
@@ -203,7 +203,7 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
 def trial_updates(
     shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
 ) -> list[list[Float32Array]]:
-    """Updates alternately above and below the clip norm, with equal norms in all variables."""
+    """Updates alternately above and below the clip norm, with the same norm in each variable."""
     random = np.random.default_rng(seed)
     dim = sum(int(np.prod(shape)) for shape in shapes)
     count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))

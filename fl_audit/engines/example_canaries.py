@@ -47,8 +47,8 @@ class ExamplePool:
 def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningTask) -> ExamplePool:
     """Takes the canaries' data out of a task's population or a user's file, or draws it.
 
-    Steinke et al. draw canaries from the test set. Here those of the population are randomly
-    sampled training clients, which are then removed from the real clients. So an in-distribution
+    Steinke et al. draw canaries from the test set. Here canaries from the population hold the data
+    of randomly sampled training clients, who are no longer real clients. So an in-distribution
     canary is like any other client, and held-out data, which measures accuracy, stays separate.
     """
     check_scored(canaries, config.audit)
@@ -164,7 +164,7 @@ def _random(
 def alike_canaries(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Up to `count` further canaries, random or mislabelled held-out data; else none."""
+    """Up to `count` further canaries, random or mislabelled held-out data; else no canaries."""
     if canaries.source == "random":
         return _random(canaries, task, count, random)
     if canaries.source != "mislabelled":

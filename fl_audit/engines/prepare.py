@@ -36,7 +36,7 @@ class PreparedRun(RunDesign):
 
 
 def prepare(config: Config, secret: int | None = None) -> PreparedRun:
-    """Loads the data, flips the coins and draws the schedule; writes nothing."""
+    """Loads the data, draws the included canaries and the schedule; writes nothing."""
     task, canaries = load_task(config.task, config.seed), config.canaries
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)

@@ -44,7 +44,7 @@ class RuntimeKind:
 
 
 def _by(module: str, package: str | None = None) -> Callable[["PreparedRun", Path, str], "Engine"]:
-    """The function `make` of an engine's module, imported at the first call."""
+    """The function `make` of an engine's module, which is imported by the first call."""
 
     def make(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
         if package is not None:
@@ -72,7 +72,7 @@ RAY = RuntimeKind("ray", _ray, takes_blocks=True, package=_TFF)
 
 RUNTIMES = Registry[RuntimeKind]("runtime")
 """All runtimes, in the order in which `auto` tries them. `native` can run any process of
-TensorFlow Federated, so `auto` gets to `jax` only if that is not installed."""
+TensorFlow Federated, so `auto` gets to `jax` only without that package."""
 
 for _kind in (LOCAL, NATIVE, JAX, RAY):
     RUNTIMES.register(_kind)
@@ -89,7 +89,7 @@ def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
     """The runtime that a config names; `auto` takes the first that can run the process."""
     name = run.config.runtime
     check_runtime_name(name, "config")
-    # Naming a runtime of TensorFlow Federated overrides [ray] for a run.
+    # Runtimes `local` and `native` ignore [ray], so that a single run can do without Ray.
     if run.config.ray is not None and name in (AUTO, JAX.name):
         raise InputError(
             f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}; its actors train in "

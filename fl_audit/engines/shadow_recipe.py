@@ -29,10 +29,10 @@ class DpSgd:
     noised sum by batch_size. Neither depends on the actual number of points, so models with and
     without a point differ in that point alone (add or remove one).
 
-    With micro-batches each point belongs to a fixed one, by its index. A step clips the mean
+    With micro-batches each point belongs to one of them, by its index. A step clips the mean
     gradient of each micro-batch's sampled points instead of each example's, and divides the noised
     sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One more point may
-    reverse a clipped mean, which moves the sum by up to 2 clip_norm, so the guarantee is that
+    reverse a clipped mean, which moves the sum by up to 2 clip_norm. So the guarantee is the one
     without micro-batches at half the noise multiplier.
     """
 
@@ -43,7 +43,7 @@ class DpSgd:
 
     @property
     def sum_noise_multiplier(self) -> float:
-        """The noise's standard deviation over the sensitivity of the sum to one point."""
+        """The noise's standard deviation divided by the sensitivity of the sum to one point."""
         return self.noise_multiplier / (1 if self.microbatches is None else 2)
 
 
@@ -52,9 +52,9 @@ class Recipe:
     """The training of a model."""
 
     epochs: int  # over the training points; under DP-SGD over `public_size`
-    batch_size: int  # under DP-SGD its expectation
+    batch_size: int  # under DP-SGD the expected one
     learning_rate: float  # a step is minus this times the velocity
-    momentum: float = 0.0  # the share of the last velocity that is kept, in [0, 1)
+    momentum: float = 0.0  # the share of the previous velocity that is kept, in [0, 1)
     privacy: DpSgd | None = None  # None for plain SGD
     output_noise: float = 0.0  # stddev on every weight of the trained model before release
     initial_weights: InitialWeights = "random"
@@ -69,7 +69,7 @@ class Recipe:
 
 
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
-    """The upper bound on epsilon of DP-SGD with all steps visible; infinite without DP-SGD."""
+    """The upper bound on epsilon of DP-SGD with all steps visible; infinite if there is none."""
     if recipe.privacy is None:
         return math.inf
     epsilon = account(_steps(recipe, recipe.privacy), delta).epsilon
@@ -167,7 +167,7 @@ def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
 
 
 def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
-    """Normal weights of model `model`, each array with the root mean square of the task's."""
+    """Normal random weights of model `model`, scaled to the task's root mean square by array."""
     rng = generator(seed, Stream.MODEL_WEIGHTS, model)
     return [
         rng.standard_normal(weight.shape, np.float32)

@@ -1,45 +1,45 @@
 """Lower bounds that hold at all rounds at once, for any number of looks: `AnytimeBound`.
 
-Bets against a claim of privacy, one factor per included canary. Let u be the p-value of an included
+**Bets** against a claim of privacy have one factor per included canary. Let u be the p-value of a
 canary's score under its known null, and z = -Phi^-1(u). If the mechanism is (epsilon, delta)-
 private, P(z >= t) <= e^epsilon Phi(-t) + delta for every t. So for a non-decreasing function f of z
 with values in [0, B],
 
     E f(z) <= e^epsilon E f(N) + delta B,    N standard normal,
 
-and (1 + f(z)) / (1 + e^epsilon E f(N) + delta B) has a mean of at most 1. These f are
+and (1 + f(z)) / (1 + e^epsilon E f(N) + delta B) has a mean of at most 1. The f used here are
 
     1 + f(z) = the number between 1 and 1 + B nearest to L(z) / h,    L(z) = exp(m z - m^2 / 2),
 
-so that log(1 + f) is a straight line in z, truncated at 0 and at log(1 + B). If a share s of
+so that log(1 + f) is a straight line in z, clipped at 0 and at log(1 + B). If a share s of
 canaries has the distribution N(m, 1) and the rest the null, the factor of fastest growth is the
-likelihood ratio of s N(m, 1) and e^epsilon times the null, censored from below and from above
+likelihood ratio of s N(m, 1) to e^epsilon times the null, censored from below and from above
 (Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)). This
 fixes h and B for each m and s; a few of these bets are mixed. A suboptimal f only delays the
 rejection of a claim; the test remains valid, because the divisor is computed for the f in use.
 
-The bound. The wealth of a stake of 1 against one claim is the mixture of the products of its bets'
-factors over all canaries so far. Under the claim it is a nonnegative supermartingale over rounds
-that starts at 1 (docs/live_verdict.md), so that it ever reaches 1 / alpha with probability at most
-alpha (Ville 1939). A claim whose wealth has reached 1 / alpha is rejected for good. Claims on a
-grid are tested; the bound is the largest one up to which all are rejected. It is valid at all
-rounds at once: it exceeds the true epsilon only if the smallest claim at or above that, which is
-true, is rejected.
+**The bound.** The wealth of a stake of 1 against one claim is the mean, weighted by stakes, of the
+bets' products of factors over all canaries so far. Under the claim it is a nonnegative
+supermartingale over rounds that starts at 1 (docs/live_verdict.md), so that it ever reaches 1 /
+alpha with probability at most alpha (Ville 1939). A claim whose wealth has reached 1 / alpha is
+rejected for good. Claims on a grid are tested; the bound is the largest one up to which all are
+rejected. It is valid at all rounds at once: it is above the true epsilon only if the smallest claim
+at or above the true epsilon, which is true, is rejected.
 
-Why the wealth is a supermartingale, if every canary has at most one round of its own, drawn
-independently of coins and vectors:
+The wealth is a supermartingale in two cases, if every canary has at most one round of its own,
+drawn independently of coins and vectors.
 
 If canaries' scores are independent given inclusion: given all other scores, z keeps its
 distribution, and the factor's mean is at most 1. Multiply canary by canary.
 
 If delta is 0 and canaries' vectors are independent, under any dependence of the scores: the
-canaries of a round have not participated in the history H, so its distribution is the same with and
+canaries of a round have not participated in the history H, so H has the same distribution with and
 without them; the round is epsilon-DP given H. Expand the product of 1 + f_i as the sum over sets G
-of the products of f_i over G. Leaving out the canaries of G changes each mean by at most e^epsilon
-per canary (group privacy), and then their vectors are independent of the release and of each other:
-the mean of the product over G is at most that of e^epsilon a_i, with a_i = E f_i(N). So the mean of
-the product of 1 + f_i given H is at most the product of 1 + e^epsilon a_i. This uses f >= 0, f
-fixed before the round, and no canary twice.
+of the products of f_i over G. Leaving out the canaries of G changes each mean by a factor of at
+most e^epsilon per canary (group privacy), and then their vectors are independent of the release and
+of each other: the mean of the product over G is at most the product of e^epsilon a_i over G, with
+a_i = E f_i(N). So the mean of the product of 1 + f_i given H is at most the product of 1 +
+e^epsilon a_i. This uses f >= 0, f fixed before the round, and no canary twice.
 """
 
 import math
@@ -56,7 +56,7 @@ _NUM_SHIFTS = 6
 """The number of shifts m of the alternatives, evenly spaced in their logs."""
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1.15, 5.0
-"""Ends of the shifts, in units of the largest shift of a Gaussian release within the claim."""
+"""Ends of the shifts, as multiples of the largest shift of a Gaussian release within the claim."""
 
 _PLAIN_SHIFT = 3.0
 """The least value of the largest shift, which finds an obvious leak at tiny epsilon and delta."""
@@ -135,9 +135,9 @@ def _censoring(
 ) -> tuple[FloatArray, FloatArray]:
     """Logs of the floor and the ceiling at which the likelihood ratio is censored.
 
-    Between them the least favourable distribution is e^epsilon times the null, beyond them
-    proportional to the alternative.
-    Above, it has delta more mass than e^epsilon times the null; its total mass is 1.
+    Between them the least favourable distribution is e^epsilon times the null, beyond them it is
+    proportional to the alternative. Above the ceiling, it has delta more mass than e^epsilon times
+    the null; its total mass is 1.
     """
     censored = max(delta, _LEAST_CENSORING)
 
@@ -181,7 +181,7 @@ LARGEST_TESTED = float(_GRID[-1])
 _LEAST_LOG_TAIL = -1e7
 _LARGEST_LOG_TAIL = -1e-300
 _ROUNDING = 1e-9
-"""Subtracted from every deviate, relative to 1 or to its size: covers rounding."""
+"""Subtracted from every deviate, times its size if that is above 1, to cover rounding."""
 
 
 def deviates(log_tails: npt.ArrayLike) -> FloatArray:
@@ -215,8 +215,8 @@ class AnytimeBound:
     def epsilon(self, confidence: float, at_least: float = 0.0) -> float:
         """The lower bound at a confidence for all rounds together; 0 if no claim is rejected.
 
-        `at_least`, chosen before the first round, is the claim that is tested first, 0 or one of
-        `claims`: smaller ones are skipped, and the bound is 0 if it is not rejected.
+        `at_least`, chosen before the first round, is 0 or the one of `claims` that is tested first:
+        smaller ones are skipped, and the bound is 0 if this one is not rejected.
         """
         first = int(np.searchsorted(self.claims, at_least))
         is_below = self._largest[first:] < -math.log1p(-confidence)

@@ -3,8 +3,8 @@
 Each included canary has a deviate: its score in standard deviations of the null distribution. The
 mean of an arm is the shift mu of its canaries, as in Gaussian differential privacy. All arms went
 through the same training, so their differences are free of the variation between runs. All
-intervals for differences hold simultaneously: each is Welch's (1947), at the confidence after
-Bonferroni's correction. The intervals for the shifts hold simultaneously too.
+intervals for differences hold simultaneously: each is that of Welch (1947), with Bonferroni's
+correction. So do all intervals for the shifts, which are Student's with the same correction.
 
 >>> import numpy as np
 >>> random = np.random.default_rng(1)
@@ -51,7 +51,7 @@ class ArmDifference:
 
 @dataclass(frozen=True)
 class ArmComparison:
-    """All arms, in the order given, and the differences of all pairs, each kind at `confidence`."""
+    """All arms in the order given, and all differences; both sets of intervals at `confidence`."""
 
     confidence: float
     arms: tuple[ArmShift, ...]

@@ -1,6 +1,6 @@
 """Tests of a claimed trade-off curve by the scores of canaries.
 
-The sum of scores. Let u be the p-value of an included canary's score under its known null, and
+**The sum of scores.** Let u be the p-value of an included canary's score under its known null, and
 z = -Phi^-1(u). An excluded canary's z exceeds t with probability at most Phi(-t), so under a
 mechanism with the claimed curve T an included canary's z exceeds t with probability at most
 
@@ -14,7 +14,7 @@ that is fixed before scores are seen. Then
 if (1) holds for each canary given the scores of those before it, as it does for scores that are
 independent given inclusion. Proof: by induction. Given the previous scores, g(z) of the last canary
 is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
-lower the probability on the left, which then is that of one canary fewer, at s - g(Z*). QED
+lower the probability on the left, which is then that for one canary fewer, at s - g(Z*). QED
 
 The right side is computed exactly: g has values on a grid, so the sum has finitely many values, and
 the distribution of n of them is the n-th power of a polynomial.
@@ -25,13 +25,14 @@ rising ratio is taken (isotonic regression). m is the smallest shift that such a
 % of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so a few
 canaries without a trace cost little power.
 
-Canary by canary. Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
-before it. So the product over canaries, started at 1, is a nonnegative supermartingale, and ever
-reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected after
-every round (`CurveWealth`). Each g is optimal against one shift; several of them share the stake.
+**Canary by canary.** Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
+of earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale,
+and ever reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected
+after every round (`CurveWealth`). Each g is optimal against one shift; several of them share the
+stake.
 
-Correct guesses. For arbitrarily dependent scores, the guesses of Mahloujifar et al. (2024) test the
-curve (one_run/f_dp.py).
+**Correct guesses.** For arbitrarily dependent scores, the guesses of Mahloujifar et al. (2024) test
+the curve (one_run/f_dp.py).
 """
 
 import dataclasses
@@ -55,7 +56,7 @@ _LOWEST, _BEYOND = -6.0, 12.0
 _NEGLIGIBLE = 1e-12
 
 _VALUES = 1_000
-"""The number of values of g on its grid, at most."""
+"""The largest number of values of g on its grid."""
 
 _MOST_VALUES_OF_SUM = 1 << 22
 """The largest number of values of the sum, which bounds the memory: about 200 MB."""
@@ -75,7 +76,7 @@ _HIGHEST = 60.0
 """The search for the flat part of a curve ends at this z."""
 
 ROUNDING = 1e-12
-"""Added to p-values, once and for every 1,000 canaries: covers rounding of the transform."""
+"""Added to p-values, and once more per 1,000 canaries, to cover rounding of the transform."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,7 @@ def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
 
 
 _FEWEST, _MOST, _STAKES = 2, 4_000, 6
-"""One bet for each of 6 numbers of canaries, geometric from 2 to 4,000: on the shift detected."""
+"""There are 6 bets: each on the shift that some number of canaries, from 2 to 4,000, detects."""
 
 _BET_LEVEL = 0.05
 _SLACK = 1e-9

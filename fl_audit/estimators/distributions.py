@@ -1,8 +1,8 @@
 """Distributions of a canary's score: Gaussian, and the cosine of a random direction.
 
 Tails and quantiles are accurate in log space on both sides. `ExactCosine` is the null distribution
-of a Gaussian canary's cosine in any dimension; the Gaussian is its limit. Binomial error rates have
-beta distributions.
+of a Gaussian canary's cosine in any dimension; the Gaussian is its limit. `beta_cdf` and
+`beta_quantile` serve bounds on binomial error rates.
 """
 
 import math
@@ -21,8 +21,8 @@ from fl_audit.estimators.scores import check_dim
 def supremum(holds: Callable[[float], bool]) -> float:
     """The supremum of the numbers >= 0 for which `holds` is true, to the last bit.
 
-    It is true up to some number and false from there on. Returns 0 if it is false at 0, and
-    infinity if it is true for every finite number.
+    `holds` has to be true up to some number and false from there on. Returns 0 if it is false at 0,
+    and infinity if it is true for every finite number.
 
     >>> supremum(lambda x: x < 3.5)
     3.5
@@ -171,7 +171,7 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""In standard deviations, and a cosine: the series is used up to the smaller, then the fraction."""
+"""A number of standard deviations, and a cosine: up to the smaller of both the series is used."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40

@@ -34,7 +34,7 @@ def log_odds_losses(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
 
     For two classes it is footnote 1 of Negoescu et al. (2024); for more, the negated log-odds of
     Carlini et al. (2022), section IV-C. It is the log-sum-exp of all other logits minus the label's
-    logit, so no probability is rounded to 1, as in cross-entropy.
+    logit: unlike in cross-entropy, no probability is rounded to 1.
 
     Args:
       logits: Logits of the model, float64 of shape (..., classes), of at least two classes.
@@ -109,8 +109,8 @@ class LossTransform:
 
     1. normalise: subtract the smallest loss of members and non-members together and divide by the
     range;
-    2. add 1;
-    3. p = exp(-that), in [e^-2, e^-1];
+    2. add 1, which gives x;
+    3. p = exp(-x), in [e^-2, e^-1];
     4. phi = log(p) - log(1 - p), in [-1.855, -0.541].
 
     The smaller the loss, the larger phi. The scale depends only on the extremes of both samples.
@@ -173,7 +173,7 @@ def epsilon_star_of_distributions(
     """Epsilon* over the thresholds with FPR and FNR in (delta, 1 - delta).
 
     The paper's experiments compute it: log sup over thresholds of the four ratios and 1 (equation
-    after 9), without rates outside (delta, 1 - delta) (its footnote 2 and appendix B, 8.1). It
+    after 9), without rates outside (delta, 1 - delta) (footnote 2 and appendix B, 8.1). The value
     never exceeds log((1 - 2 delta) / delta), hence is 0 from delta = 1/3 on. The paper takes the
     maximum over 2 million thresholds, equally spaced quantiles of both distributions, which do not
     resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
@@ -245,9 +245,9 @@ def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
 class _Clipped:
     """A distribution whose tail probabilities are moved into [rate, 1 - rate].
 
-    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is the one
+    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is that
     over the thresholds with both rates inside. Take a threshold whose FNR is below `rate` (the
-    other three cases are analogous), and the higher threshold whose FNR is `rate`; its FPR is no
+    other three cases are analogous), and the higher threshold whose FNR is `rate`, with an FPR no
     larger. With clipped rates, the first two ratios are no smaller there, and at the first
     threshold (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate -
     delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far apart,
@@ -285,8 +285,8 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
     """Epsilon* of Gaussians fitted to the transformed losses, given as scores (score = -loss).
 
     Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to included and one
-    to excluded canaries (mean and population standard deviation). The result is Epsilon* of these,
-    over the thresholds with both error rates in (delta, 1 - delta)
+    to excluded canaries (mean and population standard deviation). The result is Epsilon* of both
+    Gaussians, over the thresholds with both error rates in (delta, 1 - delta)
     (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
 
     If all scores of one class are equal (up to rounding), its distribution is a point, and the

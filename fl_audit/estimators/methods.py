@@ -50,10 +50,10 @@ from fl_audit.json_records import UNWRITTEN, fields_to_json
 from fl_audit.registry import Registry
 
 Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
-"""For each sample, whether a test rejects its hypothesis, bool of shape (samples,)."""
+"""For each sample of scores, whether a test rejects a claim, bool of shape (samples,)."""
 
 Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
-"""The epsilon of each sample; None if its scores do not allow the method."""
+"""The epsilon of each sample; None where scores do not allow the method."""
 
 _REFUSED: Mapping[Inclusion, str] = {
     "coins": "each had one",
@@ -75,15 +75,15 @@ class Method:
       kind: Kind of every estimate that the method makes.
       valid_for: Mechanisms for which the method's bound is valid; every estimate repeats it.
       fast_rejection: Given (epsilon, delta, level), a fast test of many samples: whether the lower
-        bound at confidence 1 - level exceeds epsilon. For simulations, where all settings have that
-        delta and confidence and a true null. If None, the bound is computed and compared.
+        bound at confidence 1 - level exceeds epsilon. For simulations, where all settings have this
+        delta, this confidence and a true null. If None, the bound is computed and compared.
       fast_epsilons: The epsilons of many samples with one delta and confidence, without the rest of
         their estimates. For simulations. If None, the estimates are computed.
       valid_inclusions: The ways of including canaries for which the method may be used; other
         scores are refused.
 
     Raises:
-      ValueError: The kind or what the method is valid for is unknown.
+      ValueError: `kind` or `valid_for` is not one of the known values.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Method:
         return estimate
 
     def epsilons(self, settings: Sequence[AuditSetting]) -> Sequence[float | None]:
-        """The epsilon of each sample; None if its scores do not allow the method."""
+        """The epsilon of each sample; None where scores do not allow the method."""
         if self.fast_epsilons is not None and all(
             self.allows(setting.scores.inclusion) for setting in settings
         ):
@@ -145,7 +145,8 @@ class Method:
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
         """A test of many samples: whether the bound at 1 - level and delta exceeds epsilon.
 
-        It assumes the null of each sample and does not test it on the excluded scores.
+        All settings have this delta and the confidence 1 - level. A fast test assumes the null of
+        each sample, without testing it on the excluded scores.
         """
         if self.fast_rejection is not None:
             return self.fast_rejection(epsilon, delta, level)
@@ -252,7 +253,7 @@ class AuditResult:
       confidence: Confidence of every bound, in (0, 1).
       dim: Number of trainable parameters; None if not known.
       num_included: Number of canaries that participated in training.
-      num_excluded: Number of canaries that did not.
+      num_excluded: Number of canaries that did not participate.
       roc: AUC and true positive rates of the scores; None without scores of both kinds.
       estimates: One estimate per method, in the order of the methods.
       left_out: Default methods that do not apply to these scores, each with the reason.
@@ -315,7 +316,7 @@ def estimate(
       methods: Names of methods in METHODS; by default all that these scores allow.
       null: The null distribution, if the program that drew and scored the canaries knows it; then
         omit dim and null_tail. Or only its kind, "closed_form" or "empirical"; by default
-        closed_form if dim is given.
+        closed_form if dim is given, else empirical.
       null_tail: The tail of an excluded canary's score on which valid bounds may rely, such as
         GaussianCanaryNull(dim) for cosines of gaussian canaries. By default, if dim is given, a
         bound that holds for canaries of every family.

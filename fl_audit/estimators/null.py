@@ -20,7 +20,7 @@ from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, c
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
 _LARGEST_COSINE = 1 - 1e-6
-"""The cap: in a small dimension a cosine may round to 1, whose tail is 0."""
+"""The largest threshold on a cosine: in a small dimension one may round to 1, whose tail is 0."""
 
 _ROUNDING = 1e-5
 """The most by which rounding moves a discrete score above its atom, in standard deviations."""
@@ -196,7 +196,7 @@ class ScaledNull:
     """A known multiple of a score with a known null.
 
     Example: the sum of a canary's cosines with several vectors, which is the cosine with the sum
-    of their directions times the length of that sum.
+    of their directions times the norm of that sum.
 
     Attributes:
       unscaled: The null of the score before multiplication.
@@ -276,7 +276,7 @@ class LargestOfRoundsNull:
 
     @property
     def unit(self) -> float | None:
-        """The standard deviation of a round's score; None if it is not known."""
+        """The standard deviation of the first round's score; None if it is not known."""
         return unit_of(self.rounds[0])
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
@@ -314,7 +314,7 @@ def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
 
     If P(X >= t) <= U(t) (`log_tail_upper` is log U), the k-th largest of n scores reaches t with
     probability at most P(Binomial(n, U(t)) >= k), which at t = that score is a p-value; so is r
-    times the smallest of those at r ranks (Bonferroni). For the exact distribution U this tests the
+    times the smallest p-value of r ranks (Bonferroni). For the exact distribution U this tests the
     whole distribution from above, as the test of Berk & Jones (1979) does, and on the reflected
     scores from below.
     """

@@ -6,8 +6,8 @@ any score, so selection costs nothing; only the sampling error of the canaries r
 
 On many canaries a test may use all scores, not only how many are above one threshold. The best one
 multiplies likelihood ratios against the least favourable distribution of the claim (Huber &
-Strassen 1973). For a Gaussian release of epsilon 2 or 4 at delta 1e-3 its median bound is 2 to 8 %
-larger from 100 included canaries on, and 23 and 8 % larger with 27.
+Strassen 1973). For a Gaussian release of epsilon 2 or 4 at delta 1e-3, that test's median bound is
+2 to 8 % larger from 100 included canaries on, and 23 and 8 % larger with 27.
 """
 
 import math
@@ -41,9 +41,9 @@ def reachable_epsilon(
     has Clopper and Pearson's limit at the median number of detected included canaries. The opposite
     guess is tried too.
 
-    Counts are integers. A threshold at a rank of the included scores, as in `threshold_valid`,
-    avoids rounding: such a rank, fixed beforehand, gives up to 5 % more (150 included canaries,
-    shifts of 1 and 2, delta 1e-3), so that a bound may exceed this one.
+    The median is an integer count. A threshold at a rank of the included scores, as in
+    `threshold_valid`, avoids this rounding: such a rank, fixed beforehand, gives up to 5 % more
+    (150 included canaries, shifts of 1 and 2, delta 1e-3), so that a bound may exceed this one.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -90,8 +90,8 @@ def reachable_epsilon_gaussian(
 ) -> float:
     """`reachable_epsilon` of tests that assume a Gaussian mechanism, delta in (0, 1).
 
-    They use the values of scores, not only the share above a threshold: the best test is of the
-    mean. `shift` is the distance of the included mean from the null's, in standard deviations.
+    Such tests use the values of scores, not only the share above a threshold: the best one tests
+    the mean. `shift` is the distance of the included mean from the null's, in standard deviations.
     """
     least = reachable_shift(shift, num_included, confidence)
     if least == 0 or math.isinf(least):

@@ -56,7 +56,7 @@ def epsilon_of_rates(
     the first two conditions.)
 
     Args:
-      false_negative_rates: Rates in [0, 1], of any shape; broadcast with the others.
+      false_negative_rates: Rates in [0, 1], of any shape; broadcast with the false positive rates.
       false_positive_rates: Rates in [0, 1].
       delta: The delta of differential privacy, in [0, 1).
 
@@ -88,8 +88,8 @@ def beyond_chance(
 ) -> FloatArray:
     """The larger of log((1 - delta - x) / y) and log((1 - delta - y) / x) (equation 1).
 
-    x and y are error rates, with log_rest_x = log(1 - x). It decreases in both, and is -inf if
-    neither numerator is positive.
+    x and y are error rates, with log_rest_x = log(1 - x). The result decreases in x and in y, and
+    is -inf if neither numerator is positive.
     """
     return np.maximum(log_ratio(log_rest_x, log_y, delta), log_ratio(log_rest_y, log_x, delta))
 

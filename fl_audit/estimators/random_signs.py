@@ -2,7 +2,7 @@
 
 `rademacher_log_tail_bound` holds for any weights, that is for any model. If the weights are spread
 over many coordinates (`Concentration`), `rademacher_sum_log_tail` is close to the Gaussian tail.
-Its proof:
+The proof of its third bound:
 
 S = sum a_i s_i, with independent fair signs s_i, sum a_i^2 = 1, A3 = sum |a_i|^3, A4 = sum a_i^4.
 For z > 0 and the tilted distribution P_h(s) = P(s) exp(h S - K(h)) with K(h) = sum log cosh(a_i h),
@@ -69,8 +69,8 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
       from y = sqrt(2) on, where two equal weights attain it (Bentkus & Dzindzalieta 2015, "A tight
       Gaussian bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
 
-    and 1 for y <= 0. Each is attained: by one weight up to 1 and by two equal ones up to sqrt(2).
-    Hoeffding's exp(-y^2 / 2), for y > 0, is nowhere smaller.
+    and 1 for y <= 0. The first two are attained: by one weight up to y = 1, and by two equal ones
+    up to sqrt(2). Hoeffding's exp(-y^2 / 2), for y > 0, is nowhere smaller.
 
     Args:
       cosine: Cosines, any real numbers, of any shape.

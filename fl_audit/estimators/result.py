@@ -20,8 +20,8 @@ ValidFor = Literal[
     "Gaussian mechanisms",
     "independent scores of a Gaussian mechanism",
 ]
-"""The mechanisms for which a lower bound holds at its confidence: any; those with scores of
-different canaries independent given inclusion; Gaussian ones; those with both.
+"""The mechanisms for which a lower bound holds at its confidence: any; those whose scores of
+different canaries are independent given inclusion; Gaussian ones; Gaussian ones with such scores.
 """
 
 WHATEVER_DISTRIBUTION: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
@@ -53,10 +53,10 @@ class Estimate:
       assumes: The assumptions under which the value is valid, in words.
       guarantee: What the value does and does not guarantee, in words.
       source: Paper, section and equation of the estimator.
-      lower: Lower end of a bound or interval; None for a point estimate.
+      lower: A lower bound, or the lower end of an interval; None for a point estimate.
       upper: Upper end of an interval; else None.
       valid_for: Mechanisms for which a lower bound holds at its confidence, although thresholds
-        were chosen on the same data; None if it does not claim this.
+        were chosen on the same data; None if the estimate does not claim this.
       details: The method's intermediate numbers (threshold, counts, ...).
 
     Raises:
@@ -82,8 +82,8 @@ class Estimate:
     def is_without_error(self) -> bool:
         """Whether the method counts errors and found none, so that no scores give a larger bound.
 
-        With a closed-form null no false positives are counted, and higher scores do give a larger
-        bound.
+        This excludes threshold bounds with a closed-form null: these count no false positives, and
+        higher scores give a larger bound.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
         is_right = self.details.get("correct") == self.details.get("m", -1)

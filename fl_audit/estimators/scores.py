@@ -51,11 +51,11 @@ class CanaryScores:
 
     Attributes:
       included: Scores of the canaries that participated in training, float64 of shape (n1,).
-      excluded: Scores of the canaries that did not, float64 of shape (n0,).
+      excluded: Scores of the canaries that did not participate, float64 of shape (n0,).
       inclusion: How inclusion was decided; methods that guess inclusion need independent coins.
         With `pairs` both arrays have the same order: included[i] and excluded[i] are one pair.
-      inclusion_probability: Probability with which a canary is included, in (0, 1); must be 1/2
-        except with `unequal_coins`.
+      inclusion_probability: Probability with which a canary is included, in (0, 1); 1/2 except with
+        `unequal_coins`, where it must differ from 1/2.
 
     Raises:
       ValueError: An array is not one-dimensional or holds a non-finite score, both are empty, the
@@ -90,7 +90,7 @@ class CanaryScores:
 
     @property
     def num_excluded(self) -> int:
-        """Number of canaries that did not."""
+        """Number of canaries that did not participate in training."""
         return len(self.excluded)
 
     @property

@@ -28,8 +28,8 @@ class AuditSetting:
       null: The null distribution; by default unknown.
 
     Raises:
-      InputError: A number is out of range, the kind of null does not exist, or it is the closed
-        form without dim or for scores that are not cosines.
+      InputError: A number is out of range, the kind of null does not exist, or the null is the
+        closed form and dim is missing or the scores are not cosines.
     """
 
     scores: CanaryScores
@@ -79,7 +79,7 @@ class AuditSetting:
 def where_applicable(
     epsilon: Callable[[AuditSetting], float], settings: Iterable[AuditSetting]
 ) -> list[float | None]:
-    """The epsilon of each setting; None if the method does not apply to its scores."""
+    """The epsilon of each setting; None where the method does not apply."""
     epsilons: list[float | None] = []
     for setting in settings:
         try:

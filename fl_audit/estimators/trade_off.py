@@ -109,8 +109,8 @@ class TabulatedTradeOff:
     Attributes:
       log_fpr: Logs of false positive rates, rising, float64 of shape (points,).
       log_tpr: Logs of T there, never falling, at most 0, float64 of shape (points,).
-      log_fnr: Logs of false negative rates, rising, float64 of shape (others,). Its points with
-        log_tnr are the curve in the other direction: the same tests with exchanged inputs.
+      log_fnr: Logs of false negative rates, rising, float64 of shape (others,). With log_tnr they
+        are points of the curve in the other direction: the same tests with exchanged inputs.
       log_tnr: Logs of true negative rates there, never falling, float64 of shape (others,).
     """
 
@@ -133,7 +133,7 @@ class TabulatedTradeOff:
     def _hull(self) -> tuple[FloatArray, FloatArray]:
         """The corners of the largest convex function below the least probabilities."""
         rising = np.concatenate([np.exp(self.log_tpr), np.exp(self.log_tnr), [1.0]])
-        # Between two points the probability is bounded by that at the lower one.
+        # Between two points the other input's probability is bounded by its value at the lower one.
         below = [
             np.concatenate([[0.0], np.exp(log_rates[:-1])])
             for log_rates in (self.log_fpr, self.log_fnr)
@@ -145,7 +145,7 @@ class TabulatedTradeOff:
 def lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The corners of the lower convex hull of points and (0, 0), by Andrew's monotone chain.
 
-    Returns their abscissas, rising, and their ordinates; all coordinates are at least 0.
+    Returns the corners' abscissas, rising, and ordinates; all coordinates are at least 0.
     """
     order = np.lexsort((y, x))
     corners = [(0.0, 0.0)]

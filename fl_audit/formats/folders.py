@@ -66,7 +66,7 @@ class ScoredFolder:
     `round_concentrations`.
     """
     upload_directions = _In("upload_directions.npy")
-    """The uploads' directions by round and canary, if any canary has several (NPY).
+    """The uploads' directions by round and canary, if any canary has several uploads (NPY).
 
     A run deletes it after training.
     """
@@ -206,8 +206,8 @@ class LogFolder(ScoredFolder):
     round_lengths = _In("round_lengths.npy")
     """The norm of each aggregate and of a client in it, float64 of shape (rounds, 2) (NPY).
 
-    The second is the largest norm that the mechanism allows, clip norm over denominator. NaN if
-    a norm is not known; may be missing.
+    For a client it is the largest norm that the mechanism allows, clip norm over denominator. NaN
+    if a norm is not known; may be missing.
     """
     round_mechanism = _In("round_mechanism.npy")
     """The noise on a coordinate and the norm bound, float64 of shape (rounds, 2) (NPY).
@@ -282,7 +282,8 @@ def locked(folder: Path) -> Iterator[None]:
     """Holds the lock of an existing folder while the block runs.
 
     The system releases the lock (flock) of a killed process, so that a leftover file does not block
-    others. Programs started inside do not hold it. Raises InputError if another process does.
+    others. Programs started in the block do not inherit it. Raises InputError if another process
+    holds it.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)

@@ -23,7 +23,7 @@ class RoundMetrics:
       aggregate_norm: Norm of the noised aggregate.
       train_loss: Mean loss over the cohort's examples, in nats; NaN if not known.
       accuracy: Accuracy on held-out data after the round; None if not evaluated.
-      seconds_training: Wall time of the TFF round, in seconds.
+      seconds_training: Wall time of training the round, in seconds.
       seconds_scoring: Wall time of scoring the canaries, in seconds.
       epsilon_lower_bound: Lower bound on epsilon by own-round scores so far, valid at all rounds
         together at the audit's confidence; None if rounds are not tested.

@@ -48,7 +48,7 @@ def write_model(path: Path, arrays: Sequence[Float32Array]) -> None:
 
 
 def read_model(path: Path, dim: int) -> Float32Array:
-    """Reads a file of `write_model` as one vector, float32 of shape (dim,)."""
+    """Reads a file written by `write_model` as one vector, float32 of shape (dim,)."""
     arrays = list(read_arrays(path, "a model").values())
     if any(array.dtype != np.float32 for array in arrays):
         raise InputError(f"{path}: must hold float32")

@@ -53,7 +53,7 @@ def canaries_text(
 
 @dataclass(frozen=True, eq=False)
 class CanaryRow:
-    """A row of the file; rounds, from 0, are None, and the arm is empty, without the column."""
+    """A row of the file, with rounds from 0; without their columns, None and an empty arm."""
 
     included: bool
     rounds: IndexArray | None
@@ -133,18 +133,18 @@ class Participation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       probability: The probability that a client is drawn into a round, in (0, 1]; None if unknown
         or without sampling.
       client_rounds: The largest number of rounds of a client; None if not known.
-      client_weight: The largest weight of a client, in units of a canary's; None if not known.
+      client_weight: The largest weight of a client, as a multiple of a canary's; None if not known.
       claim_counts_on_sampling: Whether a claim about this training relies on sampling, so that it
         does not cover an attacker who knows the rounds; by default if clients are sampled.
       claim_covers_uploads: Whether a claim about this training covers an attacker who sees single
         uploads, as under local differential privacy.
-      rounds: The number of rounds of training; None for the logged rounds.
+      rounds: The number of rounds of training; None if it is the number of logged rounds.
       separation: The number of groups that take turns, or the least distance of two rounds of a
         client under "b_min_sep"; None without either.
       members: The number of clients and canaries from which a round samples; None if not known.
       largest_round: The size to which "truncated_poisson" truncates a round; None otherwise.
-      canaries: Whether canaries were sampled like clients, or placed; None to judge by their
-        rounds.
+      canaries: Whether canaries were sampled like clients, or placed in chosen rounds; None to
+        infer it from the rounds of canaries.
       upload_noise_multiplier: The standard deviation of the noise on a coordinate of an upload, in
         clip norms, if clients add it; None if not known.
 
@@ -192,7 +192,7 @@ class Participation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _Fields = msgspec.defstruct(
     "_Fields", list(get_type_hints(Participation, include_extras=True).items())
 )
-"""The fields alone, whose types msgspec checks also in values that no file holds."""
+"""The fields alone, by which msgspec checks the types of values that are not from a file."""
 
 
 def read_participation(path: Path) -> Participation | None:

@@ -1,10 +1,11 @@
 r"""The chain of a folder: everything an audit wrote, in order, linked by digests.
 
-`chain.jsonl` begins with the files that define the audit (config or pool, canaries), and gets a
-line with the digests of a round's rows as soon as they are written. Every line has a link, the
-SHA-256 of the previous link and of the line itself, so no line can be changed, dropped, repeated or
-moved without rewriting all later ones. Lines are only added: a resumed run adds a line that says
-so, and then its rounds since the last checkpoint again. An incomplete last line is ignored.
+`chain.jsonl` begins with the digests of the files that define the audit (config or pool, canaries),
+and gets a line with the digests of a round's rows as soon as they are written. Every line has a
+link, the SHA-256 of the previous link and of the line itself, so no line can be changed, dropped,
+repeated or moved without rewriting all later ones. Lines are only added: a resumed run adds a line
+that says so, and then the rounds after its last checkpoint again. An incomplete last line is
+ignored.
 
 The chain also shows which files belong together: a file whose digest is not in the chain is of
 another pool or of other rounds.
@@ -72,7 +73,7 @@ class Logged(_Line, frozen=True, tag="round", kw_only=True):
 
     Attributes:
       round: The round, from 1.
-      rows: The SHA-256 of its row in each log with a row a round, by the log's name.
+      rows: The SHA-256 of the round's row in each log with a row a round, by the log's name.
       step: The row, from 1, of logs with a row for each released model; None if none was released
         after this round.
       step_rows: The same as `rows` for these logs.
@@ -124,8 +125,8 @@ class Reported(_Line, frozen=True, tag="reported", kw_only=True):
     """A report.
 
     Attributes:
-      files: The SHA-256 of its files, by name.
-      code: The SHA-256 of the code that wrote it (`fl_audit.version`).
+      files: The SHA-256 of the report's files, by name.
+      code: The SHA-256 of the code that wrote the report (`fl_audit.version`).
     """
 
     files: dict[str, str]
@@ -224,7 +225,7 @@ class ChainWriter:
 
     @classmethod
     def begin(cls, path: Path, files: Iterable[Path], mode: int = 0o666) -> "ChainWriter":
-        """Replaces any earlier chain by a new one, which begins with the existing files."""
+        """Replaces any earlier chain by one that begins with the digests of existing files."""
         first = linked(Begun(files=digests_of(files)), "")
         write_text(path, text_of(first).decode(), mode)
         return cls(path, first.link)
@@ -289,7 +290,7 @@ class Chain:
     lines: tuple[Line, ...]
     # the numbers, from 1, of lines with a wrong link
     broken: tuple[int, ...]
-    length: int  # the length of the whole lines, in bytes
+    length: int  # the length of the complete lines, in bytes
     torn: bool  # whether an incomplete line follows
 
     def check(self, path: Path) -> None:
@@ -322,7 +323,7 @@ class Chain:
 
     @property
     def rounds_again(self) -> int:
-        """The number of lines of rounds that later lines replace."""
+        """The number of lines of rounds that a resumption drops or later lines replace."""
         return sum(isinstance(line, Logged) for line in self.lines) - len(self.rounds)
 
     @property
@@ -380,7 +381,7 @@ class Chain:
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names of existing files whose digest is not that of the chain."""
+        """The names of existing files whose digest differs from that in the chain."""
         compared = self.files.keys() & set(names)
         return [
             name

@@ -26,8 +26,8 @@ from fl_audit.formats.text_files import atomic_writer
 MappedArray: TypeAlias = "np.memmap[Any, np.dtype[Any]]"
 
 Mode: TypeAlias = Literal["w+", "r+", "a+", "r"]
-"""How a log is opened: created; to be continued; the same, and created atomically if there is none;
-or read-only.
+"""How a log is opened: created; continued; continued, or created atomically if there is none; or
+read-only.
 """
 
 
@@ -142,7 +142,7 @@ class RoundArray:
 
     @property
     def num_rounds(self) -> int:
-        """The largest number of rounds."""
+        """The number of rounds for which the log has room."""
         return int(self.array.shape[0])
 
     def write_round(self, round_index: int, row: npt.ArrayLike) -> None:
@@ -229,14 +229,14 @@ class ConcentrationLog(RoundArray):
 
 
 _COLUMNS = 1 << 14
-"""Columns per read: 128 MB for 2,048 rounds."""
+"""Columns per read: 128 MB of float32 for 2,048 rounds."""
 
 
 class DirectionLog(RoundArray):
     """Directions with their 4-norms, float32 of shape (rounds, 1 + width).
 
-    A row is the 4-norm of a direction, NaN until it is written and 0 for a zero vector, then its
-    image: the direction, or a random map of it (`attacks.directions`).
+    A row is the 4-norm of a direction (NaN until it is written, 0 for a zero vector), then the
+    direction's image: itself, or a random map of it (`attacks.directions`).
     """
 
     what = "directions"
@@ -261,7 +261,7 @@ class DirectionLog(RoundArray):
         self.array[round_index, 0] = np.nan
 
     def write_direction(self, round_index: int, fourth_norm: float, image: Float32Array) -> None:
-        """Writes a round's row, the 4-norm last, as it marks a written row."""
+        """Writes a round's row, and its 4-norm last, because that marks the row as written."""
         self.forget(round_index)
         self.array[round_index, 1:] = image
         self.array[round_index, 0] = fourth_norm

@@ -34,7 +34,7 @@ class RunRecord:
       num_clients: The number of real clients in the population.
       num_included: The number of canaries whose coin included them.
       delta: The delta of estimates.
-      release: The release of the run; for a stopped run, that of all planned rounds.
+      release: The release of the run; for a stopped run, of all planned rounds.
       accuracy: The accuracy on held-out data after the last round.
       accuracy_description: The meaning of accuracy for the task, in words.
       training_seconds: The time spent in rounds of the engine, in seconds.
@@ -45,8 +45,8 @@ class RunRecord:
         contradicted; None if all rounds were trained.
       live: The lower bounds from all rounds; None if they cannot be tested.
       finished: The end of training, in UTC as ISO 8601 to the second.
-      compile_seconds: The seconds that the engine spent on compiling in its last session, mostly in
-        `training_seconds`; None, and omitted in the file, if the engine does not measure it.
+      compile_seconds: The seconds that the engine spent on compiling in its last session, mostly
+        part of `training_seconds`; None, and omitted in the file, if they are not measured.
       labels: The kind of the labels: classes, whose number gives the chance level of accuracy, or
         numbers, as in a regression, without a chance level.
       model_sha256: The digest of the model after the last round (`formats.model_file`).

@@ -2,8 +2,8 @@ r"""Text files: opening untrusted files, parsing, and atomic writes.
 
 A folder from an untrusted source may hold pipes, which block a reader, and links to devices, to the
 reader's other files, or to nothing. fl_audit opens such files by `open_foreign`, which accepts only
-regular files. CSV, JSON and TOML are read strictly: errors raise an `InputError` of one line that
-names the file. Files are written atomically.
+regular files, and pipes named by a shell. CSV, JSON and TOML are read strictly: errors raise an
+`InputError` of one line that names the file. Files are written atomically.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +70,8 @@ def open_foreign(path: Path) -> io.BufferedReader:
     Raises OSError if the file cannot be opened, is a folder, device or other pipe, or claims many
     gigabytes with almost no data on the disk.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
+    # O_NONBLOCK: opening a pipe does not wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
         _check_kind(path, found.st_mode)
@@ -360,7 +361,7 @@ def separator_of(first_line: str) -> str:
 
 
 def say_separator(path: Path, more: str = "") -> None:
-    """Reports that a CSV is not separated by commas, after it was read."""
+    """Reports that a CSV was read as separated by semicolons or tabs."""
     warn(f"{path}: columns are read as separated by semicolons or tabs{more}")
 
 
@@ -502,7 +503,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 
 def check_values(table: dict[str, Any], name: str) -> None:
-    """Refuses values that no key can have, at any depth of a table."""
+    """Refuses values that no key can have, at any depth of a table, and too deep nesting."""
     _check(table, name, (), 0)
 
 

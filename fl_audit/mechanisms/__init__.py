@@ -1,7 +1,7 @@
-"""Mechanisms, one module each: clipping and noise of the released aggregate.
+"""Mechanisms: clipping and noise of the released aggregate.
 
-To add one, write a module like `matrix.py` and register its `MechanismKind` in `MECHANISMS`, here
-or in another package. Only `make_aggregator` imports TensorFlow.
+To add one, write a module like `matrix.py`, here or in another package, and register its
+`MechanismKind` in `MECHANISMS`. Only calling `make_aggregator` imports TensorFlow.
 
 >>> adaptive = GaussianAdaptive(noise_multiplier=1.0)
 >>> noise = round_noise(adaptive, expected_cohort=22.0)

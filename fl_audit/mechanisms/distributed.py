@@ -35,15 +35,15 @@ if typing.TYPE_CHECKING:
 class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="distributed"):
     """Skellam noise added by the clients, under secure aggregation (Agarwal et al. 2021).
 
-    The aggregation is that of `tff.learning.ddp_secure_aggregator`, with a fixed clip norm if
-    `clip_norm` is set. Only then can accounting give an epsilon.
+    The aggregation is that of `tff.learning.ddp_secure_aggregator`, but with a fixed clip norm if
+    `clip_norm` is set. Accounting can give an epsilon only for a fixed clip norm.
 
     Attributes:
-      noise_multiplier: As `gaussian_fixed` with `clip_norm`, else as `gaussian_adaptive`.
+      noise_multiplier: As in `gaussian_fixed` if `clip_norm` is set, else `gaussian_adaptive`.
       clip_norm: L2 norm to which updates are clipped; by default it starts at 0.1 and follows the
         median norm.
       bits: Bits of the summed integers.
-      norm_inflation: Share by which rounding may lengthen an update (docs/mechanisms.md).
+      norm_inflation: Share by which rounding may increase an update's norm (docs/mechanisms.md).
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
@@ -68,10 +68,10 @@ LARGEST_SCALE = 1e6
 """The largest factor of updates before they are rounded, as in TFF."""
 
 _WRAPPING = 1e-4
-"""The probability that a coordinate wraps around, by which TFF chooses that factor."""
+"""The probability that a coordinate wraps around, from which TFF calculates the factor."""
 
 _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
-"""A normal variable lies beyond this many standard deviations with that probability."""
+"""A normal variable is more standard deviations off than this with probability `_WRAPPING`."""
 
 FIRST_CLIP_NORM = 0.1
 """The adaptive clip norm of the first round, as in TFF."""
@@ -102,23 +102,23 @@ def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) ->
 def most_cells(bits: int, sum_noise_multiplier: float, cohort: int, dim: int) -> float:
     """The clip norm in steps of the finest grid whose sums fit into `bits`.
 
-    At this size 2^bits is 2 k standard deviations of a coordinate of the sum, with k from
-    `_WRAPPING` (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, section 4.4). `dim` is the number of
-    coordinates of a rotated update.
+    On this grid 2^bits is 2 k standard deviations of a coordinate of the sum, with k =
+    `_DEVIATIONS` (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, section 4.4). `dim` is the number
+    of coordinates of a rotated update.
     """
     spread = math.hypot(cohort / math.sqrt(dim), sum_noise_multiplier)
     return math.sqrt(4.0**bits - cohort * _DEVIATIONS**2) / (2 * _DEVIATIONS * spread)
 
 
 def padded_size(dim: int) -> int:
-    """The number of coordinates of a rotated update: the next power of two."""
+    """The number of coordinates of a rotated update: the least power of two from `dim` on."""
     return 1 << (dim - 1).bit_length()
 
 
 def check_grid(table: Distributed, cohort: int, dim: int) -> None:
     """Raises InputError if the grid is too coarse for a model of `dim` parameters.
 
-    With an adaptive clip norm there is no accounting that rounding could invalidate.
+    An adaptive clip norm is not checked: it has no accounting that rounding could invalidate.
     """
     if table.clip_norm is None:
         return
@@ -191,12 +191,12 @@ def _secure_aggregator(
 
 
 def whole(expected_cohort: float) -> int:
-    """The number of shares of the noise: the cohort as an integer."""
+    """The cohort as an integer, at least 1: the number of shares that make up the noise."""
     return max(1, round(expected_cohort))
 
 
 def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
-    """The clip norm and noise in the nested states of mean, rotation, clip, rounding and query."""
+    """The fixed clip norm and noise, or those in the nested states of TFF's aggregation."""
     if table.clip_norm is not None:
         return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
     (clip, _), _ = state

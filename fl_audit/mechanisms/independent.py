@@ -39,7 +39,7 @@ class GaussianAdaptive(
       target_quantile: Target share of updates below the clip norm.
       clip_learning_rate: Learning rate of the clip norm's geometric update.
       clipped_count_stddev: Standard deviation of the count's noise, in clients; default: 0.05
-        cohorts.
+        times the cohort.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
 
@@ -107,7 +107,7 @@ def _fixed_aggregator(
 
 
 def _clip_and_noise_of_sum(sum_state: Any) -> ClipAndNoise:
-    """The clip norm and noise in the state of tensorflow-privacy's `GaussianSumQuery`."""
+    """The clip norm and the noise in a state of tensorflow-privacy's `GaussianSumQuery`."""
     return ClipAndNoise(float(sum_state.l2_norm_clip), float(sum_state.stddev))
 
 
@@ -183,7 +183,7 @@ def moving_clip_words(norm: float, quantile: float) -> str:
 
 
 def noise_with_count_words(record: RunRecord, distribution: str) -> str:
-    """A clause on the noise, named `distribution`, of sum and count."""
+    """A clause on the noise of sum and count, with the name of its distribution."""
     noise = record.release.noise
     return (
         f"the effective noise multiplier is {noise.noise_multiplier:g}, made of {distribution} "
@@ -200,7 +200,7 @@ class NoPrivacy(Table, Mechanism, frozen=True, tag_field="kind", tag="none"):
     """A run without clipping and without noise.
 
     Attributes:
-      canary_norm: Norm of a canary's update; use that of a real update.
+      canary_norm: Norm of a canary's update; use the norm of a real update.
       zeroing: The zeroing of updates; none by default.
     """
 
@@ -236,7 +236,7 @@ NO_PRIVACY = MechanismKind(
     correlation=fresh_in_each_round,
     why_not_checked="nothing clips the updates, and no noise is added",
     clip_words=lambda table: (
-        f"Updates are not clipped, and a canary’s is {table.canary_norm:g} long"
+        f"Updates are not clipped, and a canary’s has norm {table.canary_norm:g}"
     ),
     noise_words=_noise_words,
 )

@@ -32,7 +32,7 @@ class AdaptiveClip:
       denominator: The fixed number n by which the count is divided, whatever the cohort.
 
     Raises:
-      InputError: A number is out of its range.
+      InputError: An attribute is out of range.
     """
 
     target_quantile: float
@@ -50,23 +50,23 @@ class AdaptiveClip:
             raise InputError(f"denominator: must be positive, got {self.denominator}")
 
     def count(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """Noised counts, less half of `denominator`, from clip norms before and after."""
+        """Noised counts minus `denominator` / 2, from clip norms before and after rounds."""
         moved = (np.log(after) - np.log(before)) / self.learning_rate
         return np.asarray((self.target_quantile - moved - 0.5) * self.denominator)
 
     @property
     def rounding(self) -> float:
-        """A bound on the error of counts from clip norms in float32, in clients."""
+        """A bound on the error, in clients, of counts calculated from clip norms in float32."""
         epsilon = 4 * float(np.finfo(np.float32).eps)
         return epsilon * self.denominator * (1 + 1 / self.learning_rate)
 
     @property
     def determines_counts(self) -> bool:
-        """Whether clip norms determine a count to a tenth of a client."""
+        """Whether clip norms determine a count to within a tenth of a client."""
         return self.learning_rate > 0 and self.rounding <= 0.1
 
     def is_limited(self, count: FloatArray) -> FloatArray:
-        """Whether a count means a share at or beyond 0 or 1, up to rounding."""
+        """Whether a value of `count` means a share of at most 0 or at least 1, up to rounding."""
         return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)
 
 
@@ -91,9 +91,9 @@ class ClipAndNoise:
 
     Attributes:
       clip_norm: The norm to which updates are clipped; infinite without clipping.
-      stddev: The standard deviation of the noise on each coordinate of the sum of updates. With
-        tree aggregation it is that of one node's noise; with a matrix, that of the independent
-        noise before it is correlated.
+      stddev: The standard deviation of the noise on each coordinate of the sum of updates; under
+        tree aggregation, of the noise of one node; with a matrix, of the independent noise before
+        it is correlated.
     """
 
     clip_norm: float
@@ -104,9 +104,10 @@ class ClipAndNoise:
 class NoiseStream:
     """Computes the noise of a round from fresh noise and kept vectors.
 
-    The noise is `fresh` times the fresh noise plus `weights` times the kept vectors, which start at
-    zero. Then the kept vectors are updated: with `decays` each is decayed and the noise is added to
-    it; without, they are the last vectors of fresh noise (`keeps_fresh`) or of noise, newest first.
+    The noise is the fresh noise times `fresh`, plus the kept vectors, initially zero, times
+    `weights`. Then the kept vectors are updated: with `decays`, each is multiplied by its decay and
+    the noise is added; without, they are the noise (with `keeps_fresh`, the fresh noise) of the
+    most recent rounds, newest first.
     """
 
     fresh: float
@@ -122,12 +123,12 @@ class NoiseStream:
 
 
 def by_multiplier(distribution: NoiseDistribution) -> Callable[[Any, float], Noise]:
-    """The noise of a round with the table's multiplier, all of it on the sum."""
+    """A `round_noise` for mechanisms that release only a sum, with the table's multiplier."""
     return lambda table, cohort: distribution.noise(table.multiplier, table.multiplier)
 
 
 def fresh_in_each_round(table: object, num_rounds: int) -> None:
-    """Returns None: noise is independent between rounds."""
+    """The `correlation` of noise that is independent between rounds: None."""
 
 
 def _fixed_clip_and_noise(table: Any, state: object) -> ClipAndNoise:
@@ -157,23 +158,23 @@ class MechanismKind(Generic[MechanismTable]):
         nothing, or by the actual one.
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
         number of rounds; None if noise is independent between rounds.
-      why_not_checked: Why mechanism checks do not apply, in words; None if they do. They assume
-        that a round's aggregate is a sum of updates of at most the clip norm, with Gaussian noise
-        on each coordinate (independent, or as `correlation` says), over the expected number of
-        participants.
-      why_not_replayed: Why a round cannot be repeated with one seed, in words; None if it can.
-      noise_words: A clause on the noise, which continues `clip_words`; for a run with noise.
+      why_not_checked: Why mechanism checks do not apply, in words; None if they do. The checks
+        assume that a round's aggregate is a sum of updates of at most the clip norm, with Gaussian
+        noise on each coordinate (independent, or as `correlation` says), divided by the expected
+        number of participants.
+      why_not_replayed: Why a round cannot be repeated with the same seed, in words; None if it can.
+      noise_words: A clause on the noise of a run that has noise, which continues `clip_words`.
       clip_words: A main clause on clipping, without a full stop.
       canary_norm: The norm of a canary's update, for a table; None if updates are clipped, as a
         canary is then longer than the clip norm.
-      noise_stream: How correlated noise is computed from few vectors, for a table and a number of
-        rounds; None without a matrix.
+      noise_stream: How noise correlated by a matrix is computed from a few kept vectors, for a
+        table and a number of rounds; None without a matrix.
       adaptive_clip: The update rule of the clip norm, for a table, the noise of a round and the
-        divisor of sums; None, or a function that returns None, if it is fixed. The check of clip
-        norms uses it if mechanism checks apply.
+        divisor of sums; None, or a function that returns None, if the clip norm is fixed. Where
+        mechanism checks apply, the check of clip norms uses this rule.
 
     Raises:
-      ValueError: The noise distribution is not registered.
+      ValueError: The noise distribution is not the one registered under its name.
     """
 
     table: type[MechanismTable]
@@ -194,7 +195,7 @@ class MechanismKind(Generic[MechanismTable]):
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 
     def __post_init__(self) -> None:
-        """Looks up the distribution by name, as a finished run's report does."""
+        """Looks up the distribution by name, because a finished run's report does so too."""
         known = self.noise_distribution.name
         if noise_distribution_named(known) is not self.noise_distribution:
             raise ValueError(f"another noise distribution is registered as {known!r}")
@@ -205,7 +206,7 @@ WITH_FIXED_CLIP = dict.fromkeys(
     "belongs to an adaptive clip norm; correlated noise cancels between rounds only at a fixed "
     "clip norm; set clip_norm, or take 'gaussian_adaptive'",
 )
-"""The keys of an adaptive clip norm, refused by mechanisms with correlated noise."""
+"""Keys that mechanisms with correlated noise refuse, with the reason."""
 
 
 # Keys of all mechanisms with noise.

@@ -2,8 +2,8 @@
 
 Round t is released with row t of C^-1 z, where z is independent Gaussian noise and C a
 lower-triangular Toeplitz matrix, the strategy (`accounting.toeplitz`). The noise of later rounds
-cancels part of that of earlier ones, so the model, a sum over rounds, has less noise at the same
-epsilon. A `NoiseStream` computes the noise round by round.
+cancels part of the noise of earlier ones. So the model, a sum over rounds, has less noise at the
+same epsilon. A `NoiseStream` computes the noise round by round.
 """
 
 import functools
@@ -50,7 +50,7 @@ _KEY_OF = {
 """The required key of each strategy."""
 
 _MOST_GROWTH = 1e3
-"""The largest standard deviation of a round's noise, over that of the first round."""
+"""The largest ratio of noise in any round to noise in the first, in standard deviations."""
 
 
 class MatrixFactorisation(
@@ -59,11 +59,11 @@ class MatrixFactorisation(
     """Noise correlated over rounds by a matrix: DP-FTRL with a Toeplitz strategy C.
 
     Attributes:
-      noise_multiplier: Standard deviation, in clip norms, of the noise that C^-1 correlates.
+      noise_multiplier: Standard deviation, in clip norms, of the noise before C^-1 correlates it.
       clip_norm: L2 norm to which updates are clipped.
       strategy: The matrix C (docs/mechanisms.md).
-      bands: Diagonals of the banded strategies; memory holds bands - 1 models.
-      buffers: Buffers of `blt`, 1 to 10, each a model in memory.
+      bands: Diagonals of the banded strategies; memory holds bands - 1 vectors of model size.
+      buffers: Buffers of `blt`, 1 to 10, each a vector of model size in memory.
       coefficients: The .npy file of C's first column.
       zeroing: The zeroing of updates before they are clipped; none by default.
     """
@@ -102,7 +102,7 @@ def _buffered(buffers: int, num_rounds: int) -> BufferedToeplitz:
 
 @functools.lru_cache(maxsize=16)
 def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
-    """The matrix C of a table for a number of rounds."""
+    """The matrix C of a mechanism's config table, for a number of rounds."""
     bands = min(table.bands or num_rounds, num_rounds)
     match table.strategy:
         case "sqrt" | "banded_sqrt":
@@ -121,7 +121,7 @@ def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
 
 
 def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
-    """The noise stream of a table."""
+    """The noise stream of a mechanism's config table, for a number of rounds."""
     match table.strategy:
         case "blt":
             buffered = _buffered(table.buffers or 1, num_rounds)

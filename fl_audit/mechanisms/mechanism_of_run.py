@@ -5,8 +5,8 @@ releases. Under an adaptive clip norm a round releases the noised sum of updates
 count that moves the clip norm. The noise multiplier *of the sum* is then larger than the effective
 one, so that both releases together have the guarantee of one release at the effective multiplier
 (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard deviation s).
-Under tree aggregation both describe a node of the tree, and under matrix factorisation the
-independent noise before it is correlated.
+Under tree aggregation both multipliers describe the noise of a tree node, and under matrix
+factorisation the independent noise before it is correlated.
 """
 
 import math
@@ -77,14 +77,14 @@ def make_aggregator(
       expected_cohort: The expected number of clients and canaries in a round. The sum is divided by
         it, not by the actual number, so that the divisor reveals nothing; only `distributed`
         divides by the actual number.
-      num_rounds: The number of rounds of training, which determines a matrix.
+      num_rounds: The number of rounds of training, on which a matrix depends.
     """
     factory = MECHANISMS.kind_of(table).make_aggregator(table, expected_cohort, num_rounds)
     return factory if table.zeroing is None else zeroed(table.zeroing, factory)
 
 
 _CLIPPED_NORM = 1e15
-"""Above any adaptive clip norm; its square fits float32."""
+"""A canary's norm without zeroing: above any adaptive clip norm; its square fits float32."""
 
 _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
 """A canary's least and largest norm under zeroing, in clip norms."""
@@ -109,7 +109,7 @@ def client_lengths(
 ) -> FloatArray:
     """The largest norm of a client in the aggregate of each round, shape (rounds,).
 
-    Without clipping a client's norm is unbounded, and the canaries' fixed norm replaces it.
+    Without clipping a client's norm is unbounded; the canaries' norm from the config is used.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table) or math.nan
     lengths = np.where(np.isinf(clip_norms), fixed, clip_norms)
@@ -123,9 +123,9 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
     """The norm of a canary's update before a round zeroes and clips it.
 
     The update is long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1,
-    PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So a canary is at
-    most as long as the zeroing norm if that is above the clip norm, and otherwise a thousandth
-    longer than the clip norm. Without clipping its norm is that of the config.
+    PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So under zeroing a
+    canary's norm is the zeroing norm, but at least 1.001 and at most 2 clip norms. Without clipping
+    it is the norm in the config.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:
@@ -138,7 +138,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
 def mechanism_for_epsilon(
     mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
 ) -> NoisyMechanism:
-    """The mechanism with the least noise for its target epsilon of a client."""
+    """The mechanism with the least noise that keeps a client's epsilon within its target."""
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism adds no noise")
     distribution = MECHANISMS.kind_of(mechanism).noise_distribution
@@ -168,7 +168,7 @@ def mechanism_for_epsilon(
 
 
 def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canaries: int) -> Release:
-    """The release of a run; without canaries its canary is a client."""
+    """The release of a run; without canaries, its `canary` is the same as its `client`."""
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
     distribution = noise_distribution_named(noise.distribution)
@@ -201,7 +201,7 @@ def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     """A party whose update moves a round's sum under noise that each participant adds.
 
     The squared sensitivity is the sum of 1 / participants over the rounds of the worst member or,
-    if rounds are secret, over the rounds with the fewest.
+    if rounds are secret, over as many rounds as one may have, those with the fewest participants.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -221,8 +221,8 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
     """The squared sensitivity to the worst rounds of one member, in squared clip norms.
 
-    The largest of all members, or of all draws of a member's rounds, or an upper bound; None if all
-    rounds are possible.
+    The maximum over all members, or over all draws of a member's rounds, or an upper bound of it;
+    None if a member may be drawn in every round.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):
@@ -231,7 +231,7 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
 
 
 def _drawn(draw: Draw, num_rounds: int) -> tuple[IndexArray, IndexArray]:
-    """The members and the rounds of all participations."""
+    """The member and the round of each participation, as two arrays of one length."""
     cohorts = [draw(index) for index in range(num_rounds)]
     rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])
     return np.concatenate(cohorts).astype(np.int64), rounds

@@ -1,9 +1,9 @@
 """Aggregations that are missing in TFF and tensorflow-privacy; imports both.
 
 These are sums divided by the expected cohort, trees with restarts, noise correlated by a matrix,
-and plain sums that simulate secure aggregation: TFF leaves the protocol of a secure sum to the
-platform, and its runtimes in the Python package have none. Secure aggregation releases only the
-sum, so an attacker who sees results sees the same in both cases.
+noise from clients, and plain sums that simulate secure ones: TFF leaves the protocol of a secure
+sum to the platform, and the runtimes in its Python package have none. Secure aggregation releases
+only the sum, so an attacker who sees results sees the same in both cases.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ NO_SECURE_SUMS = (
     "its aggregation asks for secure sums, which TFF leaves to the platform; wrap its factory in "
     "fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
 )
-"""Why a runtime refuses a process, with advice."""
+"""Why a runtime refuses a process with secure sums, with advice."""
 
 
 def mean_over_expected_cohort(
@@ -54,7 +54,7 @@ def tree_query(
 ) -> tfp.SumAggregationDPQuery:
     """Tree aggregation (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
 
-    `stddev` is that of the noise on each node. A tree has `restart_every` rounds; None for all
+    `stddev` is the standard deviation on each node. A tree has `restart_every` rounds; None for all
     rounds, as in TFF's `DifferentiallyPrivateFactory.tree_aggregation`.
     """
     query = tfp.TreeResidualSumQuery(
@@ -87,7 +87,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
     def __init__(
         self, clip_norm: float, stddev: float, stream: NoiseStream, record_specs: Any
     ) -> None:
-        """`stddev` is that of z's coordinates; `record_specs` are `tf.TensorSpec`s of a record."""
+        """z has standard deviation `stddev`; `record_specs` are `tf.TensorSpec`s of a record."""
         self._clip_norm = clip_norm
         self._stddev = stddev
         self._stream = stream
@@ -154,7 +154,7 @@ _MOST_BLOCKS = 32
 """The largest number of tensors of kept vectors; a thousand would take a minute to compile."""
 
 _AT_ONCE = 1 << 21
-"""The number of entries of kept vectors added at a time."""
+"""The largest number of entries of kept vectors in one product."""
 
 
 def _blocks(stream: NoiseStream) -> tuple[int, int]:
@@ -209,7 +209,7 @@ class WithPlainSums(tff.aggregators.UnweightedAggregationFactory):
 
 
 class WithCheckedSize(tff.aggregators.UnweightedAggregationFactory):
-    """An aggregation; `check` raises InputError for an unsuitable number of parameters."""
+    """An aggregation whose number of parameters `check` may refuse with an InputError."""
 
     def __init__(
         self, factory: tff.aggregators.UnweightedAggregationFactory, check: Callable[[int], None]
@@ -248,9 +248,9 @@ def _with_containers(computation: tff.Computation, signature: tff.FunctionType) 
 
 
 # Noise that each client adds to its own upload. Each participant has a key for a counter-based
-# generator. It is derived from a key in the aggregation's state, which was drawn from the operating
-# system's entropy: a state fixes all future noise on any runtime, and anyone who sees it can remove
-# the noise. In production a device draws its own key.
+# generator, derived from the key in the aggregation's state. The state's key is drawn from the
+# operating system's entropy: a state fixes all future noise on any runtime, and anyone who sees it
+# can remove the noise. In production a device draws its own key.
 
 
 def noised_upload(
@@ -267,7 +267,7 @@ def noised_upload(
 
 
 class SumOfUploads(tfp.SumAggregationDPQuery):
-    """A sum of clipped and noised uploads; it adds no noise."""
+    """A sum of clipped and noised uploads, without further noise."""
 
     class GlobalState(NamedTuple):
         """The key of all clients' noise, int64 of shape (2,), and the number of calls, int64."""

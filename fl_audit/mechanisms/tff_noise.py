@@ -1,10 +1,10 @@
-"""Noise in TensorFlow graphs by keys of 128 bits from the operating system, and queries with it.
+"""Noise in TensorFlow graphs, from 128-bit keys of the operating system, and queries with it.
 
 TensorFlow's unseeded random operations, `tf.random.Generator` included, get their keys from one
 generator per process with a seed of four bytes: there are only 2^32 different runs.
 tensorflow-privacy seeds trees and Skellam noise with the clock. Here the graph reads
-`/dev/urandom`, also in the worker of TFF's own runtime. The generator of a key is TensorFlow's
-counter-based one, Philox4x32-10 (Salmon et al. 2011), which is not cryptographic.
+`/dev/urandom`, also in the worker of TFF's own runtime. A key is for TensorFlow's counter-based
+generator Philox4x32-10 (Salmon et al. 2011), which is not cryptographic.
 """
 
 import math
@@ -21,7 +21,7 @@ ENTROPY_FILE = "/dev/urandom"
 """The source of keys; a replay uses a file of known bytes."""
 
 ENTROPY_BYTES = 32
-"""Bytes read for a key: enough for two, because reading by lines drops carriage returns."""
+"""Bytes read for a key of half as many, because reading by lines drops carriage returns."""
 
 
 def fresh_key() -> tf.Tensor:
@@ -52,8 +52,8 @@ def standard_normal(key: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf
     """Independent standard normal numbers by Box and Muller's method, in float32, then cast.
 
     TensorFlow's normal numbers end at 5.68 in every precision, where P(|N| > 5.68) is 1.3e-8. Here
-    a radius has 64 bits and ends at 9.49, as in `engines/jax/noise_processes.py`. `key` is int64 of
-    shape (2,).
+    a radius is made from 64 bits and ends at 9.49, as in `engines/jax/noise_processes.py`. `key` is
+    int64 of shape (2,).
     """
     size = math.prod(shape)
     pairs = -(-size // 2)
@@ -153,7 +153,7 @@ class SkellamSum(tfp.DistributedSkellamSumQuery):
 
 
 class WithFreshKeys(tff.aggregators.UnweightedAggregationFactory):
-    """A TFF aggregation with fresh keys for Skellam noise and for the count of the clip norm."""
+    """A TFF aggregation with fresh keys for Skellam noise and for noise on the clip's count."""
 
     def __init__(self, make: Callable[[], tff.aggregators.UnweightedAggregationFactory]) -> None:
         self._make = make

@@ -16,7 +16,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
-    """Zeroing of updates with a coordinate above a fixed number.
+    """Zeroing of updates with an absolute coordinate above a fixed number.
 
     Attributes:
       norm: Largest absolute coordinate allowed.
@@ -26,18 +26,18 @@ class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
 
 
 class AdaptiveZeroing(Table, frozen=True, tag_field="kind", tag="adaptive"):
-    """Zeroing above a quantile of the updates' largest coordinates.
+    """Zeroing far above a quantile of the updates' largest coordinates.
 
-    The defaults are those of `tff.learning.dp_aggregator`. The quantile is *not* noised, so no
-    analytical epsilon is known for such a mechanism. The zeroing norm is `multiplier` times the
-    estimate, plus `increment`.
+    Updates above `multiplier` times an estimate of the quantile, plus `increment`, become zero. The
+    estimate is *not* noised, so no analytical epsilon is known for such a mechanism. The defaults
+    are those of `tff.learning.dp_aggregator`.
 
     Attributes:
       initial_estimate: Estimate of the quantile in the first round.
       target_quantile: Target share of updates below the estimate.
       learning_rate: Learning rate of the estimate's geometric update.
       multiplier: Factor of the estimate in the zeroing norm.
-      increment: Number added to that product.
+      increment: Number added to the multiplied estimate.
     """
 
     initial_estimate: PositiveFloat = 10.0
@@ -53,7 +53,7 @@ Zeroing = FixedZeroing | AdaptiveZeroing
 def zeroed(
     zeroing: Zeroing, factory: "tff.aggregators.UnweightedAggregationFactory"
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    """Zeroing by the largest coordinate, as in `tff.learning.dp_aggregator`, then `factory`."""
+    """Zeroes by largest coordinate, as in `tff.learning.dp_aggregator`, then applies `factory`."""
     import tensorflow_federated as tff
 
     match zeroing:
@@ -78,7 +78,7 @@ def inside_zeroing(zeroing: Zeroing | None, aggregator_state: Any) -> Any:
 
 
 def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
-    """The largest allowed coordinate in the round after a state."""
+    """The largest absolute coordinate allowed in the round after a state."""
     match zeroing:
         case FixedZeroing(norm=norm):
             return norm
@@ -103,7 +103,7 @@ def zeroing_kind(zeroing: Zeroing | None) -> ZeroingKind:
 
 
 def zeroing_words(zeroing: Zeroing | None) -> str:
-    """A sentence for people, followed by a space; empty without zeroing."""
+    """A sentence that describes zeroing, followed by a space; empty without zeroing."""
     match zeroing:
         case None:
             return ""

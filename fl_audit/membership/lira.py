@@ -20,7 +20,7 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class NormalFit:
-    """Normal distributions of the loss, one per entry.
+    """Normal distributions of a loss or margin, one for each entry of the arrays.
 
     Attributes:
       mean: Means, float64 of any shape.
@@ -207,9 +207,9 @@ def online_lira(
 def offline_lira(
     targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
 ) -> FloatArray:
-    """The distance of an output above those of models without the point, as -log P(Z > x).
+    """How far an output x is above those of models without the point, as -log P(Z > x).
 
-    Z has the distribution of models without the point; the attacker has no models trained on it.
+    Z is distributed like the outputs of models without the point; the attacker has no others.
     The score ranks outputs like the paper's offline variant 1 - P(Z > x). Outputs must be larger
     for better learned points (margins, not losses).
 

@@ -26,7 +26,7 @@ class MeasuredMia:
     Attributes:
       without: The smallest alpha* at which each challenge without the point is classified as a
         member, float64 of shape (bases, N0).
-      having: The same for challenges with the point, float64 of shape (bases, N1).
+      having: The smallest such alpha* for challenges with the point, float64 of shape (bases, N1).
     """
 
     without: FloatArray
@@ -73,7 +73,7 @@ def measure_mia(
     Args:
       challenges_without: Losses (or negative margins) of each base's point under challenged models
         trained without it, float of shape (bases, N0).
-      challenges_having: The same under challenged models trained with it, of shape (bases, N1).
+      challenges_having: Losses under challenged models trained with it, of shape (bases, N1).
       shadow_without: Losses under shadow models trained without it, of shape (bases, M0).
       shadow_having: Losses under shadow models trained with it, of shape (bases, M1).
 
@@ -99,7 +99,7 @@ def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike
     Args:
       losses_without: Losses (or negative margins) of each base's point under models without it,
         float of shape (bases, N0).
-      losses_having: The same under models with it, float of shape (bases, N1).
+      losses_having: Losses of the point under models with it, float of shape (bases, N1).
 
     Raises:
       InputError: A side has fewer than 3 models, a loss is not finite, the shapes disagree, or the
@@ -141,9 +141,9 @@ def _check_bases(sides: list[FloatArray]) -> None:
 def _warn_if_skewed(sides: list[FloatArray]) -> None:
     """Warns if losses to which normal distributions are fitted are far from normal.
 
-    The skewness of 30 normal losses exceeds 2 with probability 1e-5. That of raw cross-entropy, at
-    least 0 and near 0 for a trained model, often does, and the test then misses its target false
-    positive rate.
+    The skewness of 30 normal losses exceeds 2 with probability 1e-5. Raw cross-entropy, which is at
+    least 0 and mostly near 0 for a trained model, is often so skewed; the test then misses its
+    target false positive rate.
     """
     for losses in sides:
         if losses.shape[1] < _ENOUGH_FOR_SKEWNESS:

@@ -63,7 +63,7 @@ def margin_of_loss(losses: npt.ArrayLike) -> FloatArray:
     """The inverse of `loss_of_margin`: log(p / (1 - p)) of the probability p = exp(-loss).
 
     For a mean loss over several examples it is the margin of the geometric mean of their labels'
-    probabilities. It is at most 87.3: float32 has no loss between 0 and that of a larger margin.
+    probabilities. It is at most 87.3, the margin of the smallest positive loss in normal float32.
 
     >>> margin_of_loss([0.6931471805599453, 4.248354255291589e-18, 800.0]).round(9).tolist()
     [0.0, 40.0, -800.0]
@@ -100,7 +100,7 @@ def epsilon_star_of_model(
     """Epsilon* of a model from its margins, which are near normal where losses are not.
 
     Negoescu et al. (2024), section 3.1, with the margin instead of the four steps of appendix B,
-    8.1. A point estimate for this model, not a bound on the epsilon of the training.
+    8.1. It is a point estimate for this model, not a bound on the epsilon of the training.
 
     Args:
       member_margins: Margins of all training points, float of shape (n1,).

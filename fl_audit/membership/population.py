@@ -35,7 +35,8 @@ def rmia(
       targets: Margins of x under the attacked models, of shape (models,).
       reference: Margins of x under reference models, of shape (references, 1).
       population: Margins of population points under the attacked models, of shape (models, z).
-      population_reference: Their margins under the reference models, of shape (references, z).
+      population_reference: Margins of population points under the reference models, of shape
+        (references, z).
       gamma: The threshold gamma, above 0.
 
     Returns:

@@ -146,8 +146,16 @@ def read_arm(text: str) -> Arm:
         value = of_parts = -1
     most = _MOST if name in _BY_COINS else value
     if not (0 < value <= 1 if is_share else 1 <= value <= _MOST and 1 <= of_parts <= most):
-        wanted = "a probability above 0" if is_share else "a whole number from 1 on"
-        raise ValueError(f"arms: {name}:NUMBER needs {wanted}, got {text!r}")
+        wanted = f"{name}:NUMBER needs a whole number from 1 on"
+        if is_share:
+            wanted = f"{name}:NUMBER needs a probability above 0"
+        elif name in _BY_COINS:
+            wanted = f"{name}:NUMBER/MEAN needs whole numbers from 1 on"
+        elif "/" in text:
+            wanted = (
+                f"{name}:ROUNDS/PARTS needs whole numbers from 1 on, and no more parts than rounds"
+            )
+        raise ValueError(f"arms: {wanted}, got {text!r}")
     return Arm(name, value, of_parts)
 
 

@@ -30,7 +30,7 @@ class Dropouts(Table, frozen=True, kw_only=True):
       share: Probability that a sampled member drops out.
       available_share: Share of a day in which a device is available.
       rounds_per_day: Number of rounds in a day.
-      report_goal: Largest number of reports in a round, including those of excluded canaries; it
+      report_goal: Largest number of reports in a round, with those of excluded canaries; it
         determines noise and denominator.
     """
 

@@ -1,8 +1,8 @@
 """The models of an attack: their challenges, outputs and results.
 
 Models trained on random halves of the members show which members are easiest to distinguish. Each
-of these gets a base, a fixed set of other members, on which models are then trained with the member
-and without it. Their outputs become scores, error counts, losses and a report.
+such member gets a base, a fixed set of others; then models are trained on the base with the member,
+and without. The models' outputs become scores, error counts, losses and a report.
 """
 
 import abc
@@ -85,7 +85,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """The members, without `member` (an index), on which all models of a base train (bool)."""
+        """Which members all models of a base train on, bool; `member` (an index) is not one."""
 
     @abc.abstractmethod
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
@@ -102,8 +102,8 @@ class Chosen:
 
     worst: WorstPoints
     training: BoolArray  # members of that model's training set, bool of shape (members,)
-    margins: FloatArray  # its margins, float64 of shape (members,)
-    losses: FloatArray  # of the same shape
+    margins: FloatArray  # that model's margins, float64 of shape (members,)
+    losses: FloatArray  # that model's losses, of the same shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +111,9 @@ class AttackedBase:
     """The outputs of the models on one base, for its member.
 
     Attributes:
-      shadow: Margins of the member under shadow models, of shape (models, 1).
-      challenged: Margins of the member under attacked models, of shape (challenges, 1).
-      losses: Losses of the member under attacked models, float64 of shape (challenges,).
+      shadow: The member's margins under shadow models, of shape (models, 1).
+      challenged: The member's margins under attacked models, of shape (challenges, 1).
+      losses: The member's losses under attacked models, float64 of shape (challenges,).
       accuracy: The accuracy of the attacked models, of the same shape.
       by_population: Scores of attacks that compare the member with members outside the base, by
         statistic, each of the same shape; may be empty.

@@ -222,7 +222,7 @@ def _accounted_bound(run: PreparedRun) -> AccountedBound:
     return AccountedBound(
         epsilon=math.inf if epsilon is None else epsilon,
         noise_multiplier=run.noise.noise_multiplier,
-        by="The config",
+        by="the config",
         neighbours=accounting.neighbours,
     )
 

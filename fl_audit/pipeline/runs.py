@@ -151,7 +151,7 @@ def _hint_at_slow_steps(config: Config) -> None:
 
 
 def _report(folder: RunFolder) -> "Report":
-    """Writes the report of a run with a complete record, and deletes intermediate sums."""
+    """Writes the report of a run with a complete record, and deletes the logs of directions."""
     from fl_audit.report import write_report
 
     folder.round_directions.unlink(missing_ok=True)
@@ -166,7 +166,7 @@ def _report(folder: RunFolder) -> "Report":
 
 @contextlib.contextmanager
 def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
-    """Deletes a new run's files if it fails before its first checkpoint."""
+    """Deletes a new run's files if bad input or the system ends it before its first checkpoint."""
     from fl_audit.run.folder_and_checkpoints import entries
 
     try:

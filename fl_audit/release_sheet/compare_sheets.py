@@ -1,6 +1,6 @@
 """Compares a written release sheet with the one computed from its run.
 
-The operator's statements are read from the page; the sheet with these statements must equal it.
+The operator's statements are read from the page, which must equal the sheet with these statements.
 """
 
 import difflib

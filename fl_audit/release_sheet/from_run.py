@@ -1,7 +1,7 @@
 """The release sheet of a finished run, from its report and its operator's statements.
 
 Each line names its evidence: recorded by the run, computed by accounting, measured by the audit, or
-stated by the operator. Fields without any are "not stated".
+stated by the operator. A field without a line is "not stated" or "not audited".
 """
 
 import itertools
@@ -109,7 +109,7 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run; `sweep` is None if no sweep is known to contain it."""
+    """The release sheet of a finished run; `sweep` is the one that contains it, None if unknown."""
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
@@ -138,7 +138,7 @@ def sheet_of_run(
 
 
 def _by_operator(statement: ReleaseStatement) -> Iterator[Stated]:
-    """The operator's statements, and missing ones that only the operator could make."""
+    """The operator's statements, and which are missing that only the operator could make."""
     missing = {
         "unit": "What a client is: not stated.",
         "metrics": "Which of these numbers leave the operator's hands: not stated.",
@@ -471,7 +471,7 @@ def _provenance(report: Report, run: RunRecord, config: Config) -> Iterator[Stat
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:
-    """The given statements, completed by those of the config."""
+    """The given statements, completed by the config's."""
     own = ReleaseStatement()
     if config is not None and isinstance(config.release, ReleaseStatement):
         own = config.release

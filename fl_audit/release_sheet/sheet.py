@@ -91,7 +91,7 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
 LABELS = {key: label for fields in LAYOUT.values() for key, label in fields.items()}
 
 KEY_OF_STATED = {"metrics": "unprotected"}
-"""The key of the field for what an operator states under another key."""
+"""The field in which a statement under another key of [release] is printed."""
 
 _AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 

@@ -18,8 +18,8 @@ class SweepRuns:
     Attributes:
       num_runs: The number of runs in sweep.json or among the folders of runs.
       num_recorded: The number of runs with a record.
-      num_begun: The number of started runs without a record, unfinished, or ended according to
-        sweep.json.
+      num_begun: The number of runs without a record that have a config in their folder, or ended
+        according to sweep.json.
       price: The privacy cost of the recorded runs for a client; None if there are none.
     """
 

@@ -17,6 +17,7 @@ from fl_audit.accounting.sampling import FixedRounds, Sampling
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
+from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.estimators import estimate
 from fl_audit.estimators.arm_shifts import (
     LEAST_CANARIES,
@@ -273,6 +274,12 @@ def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | Non
 
 # In words.
 
+_OF_ALL = (
+    "Upper bounds in this table count on how each pattern draws its rounds. The run’s upper bound "
+    "below is for all patterns together: a canary in as many rounds as any of them has, which the "
+    "attacker may know."
+)
+
 
 def interval_words(found: ArmShift | ArmDifference) -> str:
     return f"{significant(found.lower)} to {significant(found.upper)}"
@@ -291,11 +298,17 @@ def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
     return significant(arms.allowed[found.second] - arms.allowed[found.first])
 
 
-def arms_as_patterns(arms: ReportedArms | None) -> PatternTable:
+def arms_as_patterns(arms: ReportedArms | None, faults: Sequence[TrainingFault]) -> PatternTable:
     """The arms by attacker, if their canaries participate about equally often; else empty."""
     if arms is None:
         return PatternTable((), "", 0.95)
-    return PatternTable(arms.attackers, arms.rounds, arms.comparison.confidence)
+    return PatternTable(
+        arms.attackers,
+        arms.rounds,
+        arms.comparison.confidence,
+        ("One run for all patterns: another may give other numbers.", *(f.words for f in faults)),
+        (_OF_ALL,) if any(d.upper_bound for a in arms.attackers for d in a.detections) else (),
+    )
 
 
 def arms_words(arms: ReportedArms) -> str:

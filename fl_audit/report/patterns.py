@@ -30,6 +30,19 @@ _ATTACKERS = (
 )
 """Attackers in words, each with its statistics, the best one first."""
 
+_SEES = {
+    **dict.fromkeys(("likelihood_ratio", "max"), "sees all rounds, not who took part when"),
+    "own_rounds": "sees all rounds and who took part when, as a server does",
+    "final_minus_initial": "initial and final model only",
+    "final": "nothing else",
+}
+"""What the attacker of each statistic sees."""
+
+_AUC = (
+    "AUC: the chance that an included canary outscores an excluded one (0.5: nothing shows; 1: "
+    "always recognised). It is about the average canary, ε about the most exposed one."
+)
+
 BOUND = "threshold_valid"
 """The method of the lower bounds."""
 
@@ -222,38 +235,65 @@ class PatternAnswer:
         )
 
     @property
+    def sees(self) -> str:
+        """What the attacker sees; empty for an unknown statistic."""
+        return _SEES.get(self.attacker.statistic, "")
+
+    @property
     def least_words(self) -> str:
         if not self.least:
-            return f"no detectable difference ({_auc_range(self.attacker.detections)})"
-        return f"{_names(self.least)} ({_auc_range(self.least)}{self._larger_bound})"
+            return f"no difference detected ({_auc_range(self.attacker.detections)})"
+        return f"{'for the average canary ' if self.exposed_words else ''}{_alike(self.least)}"
 
     @property
     def most_words(self) -> str:
-        return f"{_names(self.most)} ({_auc_range(self.most)})" if self.most else ""
+        return _alike(self.most) if self.most else ""
 
     @property
     def unclear_words(self) -> str:
-        return f"not distinguished from either: {_names(self.unclear)}" if self.unclear else ""
-
-    @property
-    def _larger_bound(self) -> str:
-        """A warning that accounting allows a pattern that leaks least on average the largest ε."""
-        bounds = {d.label: d.upper_bound or 0.0 for d in (*self.least, *self.most)}
-        largest = max(bounds.values())
-        if largest == max(bounds[d.label] for d in self.most):
+        if not self.unclear:
             return ""
-        return f"; on average only, as its upper bound is larger: ε ≤ {upper_bound_text(largest)}"
+        return f"in between, distinguished from neither least nor most: {_names(self.unclear)}"
 
     @property
-    def words(self) -> str:
-        parts = [self.least_words, self.most_words and f"most {self.most_words}"]
-        parts = [("least " if self.least else "") + parts[0], parts[1], self.unclear_words]
-        return f"To an attacker {self.attacker.words}: {'; '.join(filter(None, parts))}."
+    def exposed_words(self) -> str:
+        """A warning that none of the patterns that leak most has the largest upper bound."""
+        bounds = {d.label: d.upper_bound for d in self.attacker.detections}
+        known = {label: bound for label, bound in bounds.items() if bound is not None}
+        if not self.most or len(known) < len(bounds):
+            return ""
+        largest = max(known.values())
+        first = [label for label, bound in known.items() if bound == largest]
+        if any(d.label in first for d in self.most):
+            return ""
+        others = max(bound for bound in known.values() if bound != largest)
+        return (
+            f"for the most exposed one the upper bound of {_listed([f'“{x}”' for x in first])} is "
+            f"the largest: ε ≤ {upper_bound_text(largest)}, others ≤ {upper_bound_text(others)}"
+        )
+
+    @property
+    def sentences(self) -> list[str]:
+        sees = f" ({self.sees})" if self.sees else ""
+        head = f"To an attacker {self.attacker.words}{sees}:"
+        if not self.least:
+            return [f"{head} {self.least_words}."]
+        leaks = [f"least {self.least_words}", self.exposed_words, f"most {self.most_words}"]
+        return [head, *(f"  {words}" for words in (*leaks, self.unclear_words) if words)]
 
 
 def _names(detections: Sequence[Detection]) -> str:
-    names = [f"“{d.label}”" for d in detections]
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    """The patterns with their AUCs."""
+    aucs = [f"{'' if i else 'AUC '}{d.auc:.3f}" for i, d in enumerate(detections)]
+    return _listed([f"“{d.label}” ({auc})" for d, auc in zip(detections, aucs, strict=True)])
+
+
+def _alike(detections: Sequence[Detection]) -> str:
+    return _names(detections) + (", not distinguished" if len(detections) > 1 else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _auc_range(detections: Sequence[Detection]) -> str:
@@ -276,10 +316,11 @@ def _shown_by_bounds(attacker: PatternAttacker) -> str:
             labels = ", ".join(f"“{label}”" for label in limits)
             least = lower_bound_text(more.lower_bound)
             most = upper_bound_text(max(limits.values()))
-            shown.append(f"“{more.label}” (ε ≥ {least}) more than {labels} (ε ≤ {most})")
+            shown.append(f"“{more.label}” (ε ≥ {least}) leaks more than {labels} (ε ≤ {most})")
     if not shown:
         return ""
-    return f"To an attacker {attacker.words}, bounds on ε show it too: {'; '.join(shown)}."
+    by = "by bounds on ε, so for the most exposed canary"
+    return f"To an attacker {attacker.words}, {by}: {'; '.join(shown)}."
 
 
 @dataclass(frozen=True)
@@ -289,13 +330,17 @@ class PatternTable:
     Attributes:
       attackers: The attackers, each with all patterns; without any the table is empty.
       rounds: The rounds of a canary in words; empty if unknown.
+      limits: Sentences on what limits the answer.
       remarks: Further sentences.
     """
 
     attackers: tuple[PatternAttacker, ...]
     rounds: str
     confidence: float
+    limits: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+
+    meaning = _AUC
 
     @property
     def question(self) -> str:
@@ -305,6 +350,11 @@ class PatternTable:
     def answers(self) -> list[PatternAnswer]:
         found = differences(self.attackers, self.confidence)
         return list(map(PatternAnswer.from_differences, self.attackers, found))
+
+    @property
+    def limited(self) -> str:
+        """The limits, with a hint at the warnings or faults that follow the table."""
+        return " ".join([*self.limits, *(["More below."] if len(self.limits) > 1 else [])])
 
     @property
     def notes(self) -> list[str]:
@@ -328,12 +378,23 @@ class PatternTable:
         rows: list[tuple[str, ...] | str] = []
         for words, cells in self.groups:
             rows += [words, *cells]
-        sentences = [self.question, *(answer.words for answer in self.answers)]
+        answers = (sentence for answer in self.answers for sentence in answer.sentences)
         return [
-            *(line for sentence in sentences for line in textwrap.wrap(sentence, width)),
+            *_wrapped((self.question, self.meaning, *answers, self.limited), width),
             *TextTable(_HEAD, rows).lines(),
-            *(line for sentence in self.notes for line in textwrap.wrap(sentence, width)),
+            *_wrapped(self.notes, width),
         ]
+
+
+def _wrapped(sentences: Sequence[str], width: int) -> list[str]:
+    """The lines of sentences, those of an indented one indented."""
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(
+            sentence, width, subsequent_indent=" " * (len(sentence) - len(sentence.lstrip()))
+        )
+    ]
 
 
 def _cells(found: Detection, confidence: float) -> tuple[str, ...]:

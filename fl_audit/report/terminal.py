@@ -54,7 +54,7 @@ def _wrapped(
 
 def leading_lines(report: Report, width: int = 100) -> list[str]:
     """The comparison of arms with equal rounds, if there are any; then the answer."""
-    patterns = arms_as_patterns(report.arms).lines(max(width, 40))
+    patterns = arms_as_patterns(report.arms, report.faults).lines(max(width, 40))
     return [*patterns, *([""] if patterns else []), *answer_lines(headline(report), width)]
 
 

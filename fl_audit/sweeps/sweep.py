@@ -476,7 +476,7 @@ def _compare(states: Sequence[RunState], out: Path) -> None:
 class RunTime:
     """The time of a run on this machine."""
 
-    start_seconds: float  # config loaded to end of round 1; 0 if only rounds were timed
+    start_seconds: float  # before the rounds; 0 if only rounds were timed
     round_seconds: float
     source: str  # the basis of the measurement, in words
 
@@ -505,7 +505,8 @@ def calibrated(config: Config, name: str, seconds: float) -> RunTime:
 
     measured = calibrate(config, seconds)
     source = f"{count(measured.rounds_timed, 'round')} of {name}, trained now"
-    return RunTime(measured.start_seconds, measured.round_seconds, source)
+    before = max(0.0, measured.start_seconds - measured.round_seconds)  # without round 1
+    return RunTime(before, measured.round_seconds, source)
 
 
 def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTime) -> str:

@@ -25,7 +25,7 @@ _HOLD_OUT_EVERY = 10
 
 
 def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
-    """The task of a folder with an NPZ file per client; the seed chooses held-out examples."""
+    """The task of a folder, one NPZ file per client; by default the seed draws a held-out tenth."""
     folder = Path(config.path)
     paths = sorted(folder.glob("*.npz")) if folder.is_dir() else []
     if not paths:
@@ -42,7 +42,7 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
 
 
 def _shaped(config: NpzTask, examples: Examples) -> Examples:
-    """Flat rows for a dense model; else images; those of height x width get a channel axis."""
+    """Inputs as rows for a dense model, else as images, with a channel axis if they have none."""
     inputs = examples.inputs
     if config.model == "dense":
         inputs = inputs.reshape(len(examples), -1)
@@ -165,7 +165,7 @@ def _split(
 ) -> tuple[list[Examples], Examples]:
     client = np.repeat(np.arange(len(data)), [len(examples) for examples in data])
     order = generator(seed, Stream.PARTITION).permutation(len(client))
-    _, first = np.unique(client[order], return_index=True)  # each client keeps its first
+    _, first = np.unique(client[order], return_index=True)  # each client keeps one
     free = np.delete(order, first)
     held = free[: len(client) // _HOLD_OUT_EVERY]
     if not len(held):
@@ -185,7 +185,7 @@ def _split(
 
 
 _INDEX_NAMES = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_0__")
-"""The names of row numbers from pandas: in CSV, in CSV read back, in Parquet."""
+"""The names that pandas gives row numbers: in CSV none, in CSV read back, in Parquet."""
 
 
 def _is_index(name: str, column: AnyArray) -> bool:
@@ -196,7 +196,7 @@ def _is_index(name: str, column: AnyArray) -> bool:
 
 
 def load_table_task(config: TableTask, seed: int) -> LearningTask:
-    """The task of a table with an example per row; the seed chooses held-out examples."""
+    """The task of a table with an example per row; by default the seed draws a held-out tenth."""
     path = Path(config.path)
     columns = _read_table(path, config.client_column)
     owners = _column(path, columns, config.client_column)

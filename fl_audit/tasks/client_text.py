@@ -1,8 +1,8 @@
 """Text of clients as rows of tokens, without TensorFlow.
 
 A `client_id,text` CSV is read sentence by sentence into a `Corpus`, whose words are numbers. A
-`Vocabulary` of the most frequent words, laid out as in TFF's Stack Overflow baseline, turns its
-sentences into rows of tokens, cut or padded once and stored as the smallest possible integers. The
+`Vocabulary` of the most frequent words, laid out as in TFF's Stack Overflow baseline, turns the
+corpus into rows of tokens, cut or padded once and stored as the smallest possible integers. The
 runs of a sweep share the corpus.
 """
 
@@ -160,7 +160,7 @@ class Corpus:
     length: int
     client_ids: Sequence[str]  # in order of appearance
     all_words: Sequence[str]  # a word's number is its index here
-    counts: IndexArray  # counts of each word in training sentences, before these are cut
+    counts: IndexArray  # of each word in training sentences, before sentences are cut
     numbers: npt.NDArray[np.uint32]  # numbers of the kept words, concatenated over sentences
     lengths: npt.NDArray[np.int32]  # the number of kept words of each sentence
     clients: npt.NDArray[np.int32]  # the client of each sentence, -1 if it is held out
@@ -220,7 +220,7 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Holds out every tenth sentence unless its client's first; counts words of the others."""
+    """Holds out every tenth sentence, unless its client has none yet; counts the others' words."""
     counts: Counter[str] = Counter()
     client_of: dict[str, int] = {}
     number_of: dict[str, int] = {}  # of each word, in order of appearance

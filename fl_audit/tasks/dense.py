@@ -1,4 +1,4 @@
-"""A classifier of dense layers, linear without hidden ones; and initial weights of all models."""
+"""A classifier of dense layers, linear without hidden layers; initial weights of all models."""
 
 import itertools
 import math
@@ -43,7 +43,7 @@ _LEAST_COPIES = 4
 
 
 def check_model_size(shapes: Iterable[tuple[int, ...]]) -> None:
-    """Refuses, before weights are drawn, a float32 model that free memory cannot train."""
+    """Refuses, before weights are drawn, a float32 model too large for training in free memory."""
     dim = sum(map(math.prod, shapes))
     needed, room = 4 * dim * _LEAST_COPIES, available_memory()
     if needed > room:

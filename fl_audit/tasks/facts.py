@@ -42,7 +42,7 @@ class NumberedClients(Sequence[str]):
 
 
 _FOR_TRAINING = 1_500
-"""The number of digits in training."""
+"""The number of images of `DigitsTask` for training."""
 
 
 def load_client_ids(table: Any, seed: int) -> Sequence[str]:
@@ -57,7 +57,7 @@ def load_client_ids(table: Any, seed: int) -> Sequence[str]:
 
 
 def load_task_facts(table: Any, seed: int) -> TaskFacts:
-    """The sizes of a task; loads it unless its table states them."""
+    """The sizes of a task, which is loaded unless its table states them."""
     if isinstance(table, NumbersTask):
         clients = load_client_ids(table, seed)
         return TaskFacts("these numbers", table.dim, table.initial_norm or 0.0, clients)

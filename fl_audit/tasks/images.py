@@ -20,7 +20,7 @@ from fl_audit.tasks.learning_task import Network, NetworkModel
 
 @dataclass(frozen=True)
 class Cnn(Network):
-    """Two 3 x 3 convolutions, max-pooling and two dense layers, with ReLU after all but the last.
+    """Two 3 x 3 convolutions, max-pooling and two dense layers; ReLU after each but the last.
 
     Reddi et al. add dropout. It is omitted here, so that a client's update depends only on its data
     and their order.
@@ -83,7 +83,8 @@ class ResidualBlock:
 class WideResnet(Network):
     """A convolution, residual blocks, the mean over the image and a dense layer.
 
-    Normalisation and ReLU come before each convolution of a block, and before a projected shortcut.
+    Normalisation and ReLU come before each convolution of a block, before a projected shortcut, and
+    before the mean.
     """
 
     blocks: tuple[ResidualBlock, ...]

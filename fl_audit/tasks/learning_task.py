@@ -17,7 +17,7 @@ NO_CLASS = -1
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples of one client, or held-out ones."""
+    """Examples of one client, or held-out examples."""
 
     inputs: npt.NDArray[np.float32] | npt.NDArray[np.int32]  # first axis: the example
     labels: npt.NDArray[Any]  # one per example or token; float32 if a custom model predicts numbers
@@ -103,7 +103,7 @@ class Population(abc.ABC):
 
     @abc.abstractmethod
     def take(self, client: int, index: npt.NDArray[np.int64]) -> Examples:
-        """A client's examples at these positions, in this order, created by the call."""
+        """A client's examples at these positions, in this order, as new arrays."""
 
     def examples(self, client: int) -> Examples:
         """All examples of one client."""
@@ -125,7 +125,7 @@ class InMemoryPopulation(Population):
 
 
 class PartOfPopulation(Population):
-    """Some of another population's clients, in its order."""
+    """Some of the clients of another population, in the same order."""
 
     def __init__(self, whole: Population, members: npt.NDArray[np.int64]) -> None:
         """`members` are ascending indices of clients of `whole`; reads no examples."""
@@ -141,7 +141,7 @@ class PartOfPopulation(Population):
 
 
 def say_left_out(source: object, left_out: Sequence[str], num_clients: int) -> None:
-    """Warns of clients without data, which a task leaves out, if there are any."""
+    """Warns of clients without data, if any, which a task leaves out."""
     if left_out:
         warn(
             f"{source}: {len(left_out):,} of {num_clients:,} clients, the first {left_out[0]!r}, "
@@ -160,8 +160,8 @@ class LearningTask:
     name: str  # in reports
     classifier: Model
     population: Population  # the real clients
-    held_out: Examples  # that no client has
-    max_examples_per_client: int | None = None  # in a round, sampled each time; None for all
+    held_out: Examples  # of no client, for the accuracy
+    max_examples_per_client: int | None = None  # in a pass, sampled each time; None for all
     examples_of_sentences: ExamplesOfSentences | None = None  # encodes a user's text
 
     @property

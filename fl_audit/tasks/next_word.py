@@ -107,7 +107,7 @@ def load_text_task(config: "TextTask", seed: int) -> LearningTask:
 
 
 def _corpus(path: Path, length: int) -> client_text.Corpus:
-    """The corpus of a CSV, read once for all runs of a sweep."""
+    """The corpus of a CSV, which is read only once for all runs of a sweep."""
     settings = f"{path.suffix} {length}"
     return client_text.corpus_of_arrays(
         client_text.cached_arrays(

@@ -66,7 +66,7 @@ class OwnTask:
 
 
 class _OwnPopulation(Population):
-    """Clients of a custom task; data are checked against the first client's as they are read."""
+    """Clients of a custom task; data are compared with the first client's as they are read."""
 
     def __init__(self, task: OwnTask, like: Examples, source: str) -> None:
         self.client_ids = [str(name) for name in task.client_ids]
@@ -87,7 +87,7 @@ class _OwnPopulation(Population):
 
 
 def learning_task(task: OwnTask, source: str) -> LearningTask:
-    """Checks a custom task and converts it; `source` names it in messages, as "my_task:make"."""
+    """Checks and converts a custom task; `source`, such as "my_task:make", names it in messages."""
     weights = _checked_weights(task.initial_weights, source)
     ids = [str(name) for name in task.client_ids]
     if not ids or len(set(ids)) < len(ids):

@@ -24,7 +24,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Shuffles examples into a nearly equal share for each client, and held-out ones."""
+    """Splits examples at random into nearly equal shares of clients, and held-out ones."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(
@@ -50,7 +50,7 @@ def _dense_task(
     num_held_out: int,
     num_classes: int,
 ) -> LearningTask:
-    """The task of a dense model; `what` is the plural noun of the examples."""
+    """The task of a dense model; `what` names the examples, in the plural."""
     population, held_out = partition(everything, config.num_clients, num_held_out, seed)
     widths = [everything.inputs.shape[1], *config.hidden, num_classes]
     description = f"share of {num_held_out:,} held-out {what} classified correctly"
@@ -94,7 +94,7 @@ def load_wine_task(config: task_kinds.WineTask, seed: int) -> LearningTask:
 def _measurements_task(
     name: str, load: Callable[..., Any], config: task_kinds.PartitionedTask, seed: int
 ) -> LearningTask:
-    """A task with columns scaled by the whole table, independently of the split."""
+    """A task with columns standardised over the whole table, whatever the split."""
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))

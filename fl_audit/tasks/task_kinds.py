@@ -28,7 +28,7 @@ _NumClasses = Annotated[int, Meta(ge=2, le=1_000_000)]
 
 
 class Task:
-    """The base of every task's config table, besides `Table`."""
+    """The base, with `Table`, of every task's config table."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class NumbersTask(Table, Task, frozen=True, kw_only=True, tag_field="kind", tag=
     Attributes:
       num_clients: Number of real clients.
       dim: Number of trainable parameters.
-      initial_norm: L2 norm of the initial model; predicts `final`.
+      initial_norm: L2 norm of the initial model, to predict threat model `final`.
     """
 
     num_clients: PositiveInt
@@ -130,7 +130,7 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
       path: Examples of all clients.
       held_out: Held-out examples; by default a random tenth.
       hidden: Widths of the hidden dense layers; none for a linear model.
-      num_classes: Number of classes; by default that of distinct labels.
+      num_classes: Number of classes; default: that of distinct labels.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "held_out")
@@ -177,7 +177,7 @@ class NextWordTask(Table, Task, frozen=True, kw_only=True):
       sequence_length: Tokens per sentence, cut or padded.
       embedding_size: Width of the embedding and the last hidden layer.
       lstm_size: Number of LSTM units.
-      max_sequences_per_client: Maximum number of a client's sentences in a round.
+      max_sequences_per_client: Maximum number of a client's sentences in an epoch.
     """
 
     vocabulary_size: PositiveInt = 10_000

@@ -117,7 +117,7 @@ _ORIGIN = "https://storage.googleapis.com/tff-datasets-public"
 
 
 def tff_database(path: str | None, kind: str, name: str) -> Path:
-    """TFF's SQLite file of this name: `path`, or a download in ~/.tff if that is None."""
+    """TFF's SQLite file of this name: `path`, or a download in ~/.tff if `path` is None."""
     if path is not None:
         return Path(path)
     with download_of(kind, "path"):

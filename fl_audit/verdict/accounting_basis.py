@@ -50,7 +50,7 @@ MARGIN = 0.01
 """The tolerated relative shortfall of a claim: 15.25 may be claimed as 15.2."""
 
 _FACTORS = (1.0, 0.1, 0.01, 0.001)
-"""The deltas at which a claimed curve is compared, as multiples of the claim's."""
+"""The deltas at which a claimed curve is compared, as multiples of the claim's delta."""
 
 Source = Literal["configured", "stated"]
 """Whether the noise is from a run's config or stated by a log."""
@@ -61,8 +61,8 @@ class Accounted:
     """Noise and rounds with which a claim is compared.
 
     Attributes:
-      most_noise: The largest noise multiplier of any round if they differ, infinite if a round
-        states none; the release has the smallest one.
+      most_noise: The largest noise multiplier of any round, infinite if a round states none; None
+        if rounds are alike, or if the party has only one. The release has the smallest one.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """
@@ -76,7 +76,7 @@ class Accounted:
 
     @property
     def least(self) -> Release:
-        """The release with the largest noise of any round, for lower bounds."""
+        """The release as if every round had the largest noise of any, for lower bounds."""
         if self.most_noise is None:
             return self.release
         return with_noise_on_sum(self.release, self.most_noise)
@@ -135,10 +135,7 @@ def accounted_of_log(
     *,
     most_noise: float | None = None,
 ) -> tuple[Accounted, ...]:
-    """The stated noise of a log, for clients with stated participation.
-
-    Otherwise the claim is about a client that participates like canaries.
-    """
+    """The stated noise of a log, for a client as the log states, or else one like canaries."""
     accounted = []
     if uploads is not None and scope.covers_uploads:
         accounted.append(Accounted(uploads, uploads.client, Attacker.SEES_UPLOADS, "stated"))
@@ -154,7 +151,7 @@ def accounted_of_log(
     counts = scope.counts_on_sampling is True and hidden is None
     attacker = _attacker(counts_on_sampling=counts)
     if hidden is None and party.participations == 1:
-        most_noise = None  # the round may be any, also the one with the least noise
+        most_noise = None  # the client's round may be the one with the least noise
     return (*accounted, Accounted(rounds, party, attacker, "stated", hidden, most_noise))
 
 
@@ -247,7 +244,7 @@ def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | N
 
 
 def _number_given(least: float, most: float | None) -> str:
-    """The accounted epsilon as text, rounded like the upper bound if the two are equal."""
+    """The accounted epsilon as text: the upper bound, or the lower one if it is clearly smaller."""
     if most is not None and not _is_above(most, least):
         return upper_bound_text(most)
     return f"at least {lower_bound_text(least)}"
@@ -278,7 +275,7 @@ _ASSUMES: dict[Source, str] = {
 
 
 def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
-    """Why a claim that neither scores contradict nor accounting confirms is not consistent."""
+    """Why a claim is inconclusive that scores do not contradict and accounting does not confirm."""
     step = "claim that upper bound"
     if noise.source == "stated":
         step += ", or state in participation.json how clients are sampled (docs/logs.md)"

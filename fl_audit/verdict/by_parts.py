@@ -52,7 +52,7 @@ class SampledCanaries:
     background: Background
 
     def parts(self, scope: Scope, delta: float, level: float) -> Parts | None:
-        """The testable parts; None if the claim has none, or canaries cannot test them."""
+        """The testable parts; None if there are none, delta is 0, or canaries cannot test them."""
         expected = expected_parts(self.background, self.source, scope, level)
         if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
             return None
@@ -116,9 +116,9 @@ def _scored_rounds(background: Background) -> IndexArray:
 
 
 def _crowd(background: Background) -> float:
-    """The variance of clients' updates in aggregates, over that of the noise.
+    """The variance of clients' updates in aggregates over that of the noise; infinite without it.
 
-    The mean of rounds' ratios, because uneven noise hides a canary less.
+    It is the mean of rounds' ratios, because uneven noise hides a canary less.
     """
     noise = background.dim * background.noise**2
     has_noise = noise > 0
@@ -190,7 +190,7 @@ _NOT_COVERED = (
 
 
 def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
-    """The verdict if epsilon exceeds the claim for all noise and rates within their bounds."""
+    """The verdict if epsilon exceeds the claim for any noise and rate within the bounds."""
     claim = verdict.claim
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level

@@ -29,10 +29,10 @@ class ChosenTests:
 
 
 def shared_confidence(audit: Audit) -> float:
-    """The confidence of the live test, and of all final tests together.
+    """The confidence of the live test, which is also that of all final tests together.
 
-    A run that stops when its claim is contradicted is tested in both ways. Each has half of the
-    level, so that both hold together at the audit's confidence (Bonferroni).
+    A run that stops when its claim is contradicted is tested in both ways, each with half of the
+    level, so that the audit as a whole has the configured confidence (Bonferroni).
     """
     share = 0.5 if audit.stop_when_contradicted else 1.0
     return 1 - share * (1 - audit.confidence)
@@ -50,8 +50,8 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
 
     If the rounds of a client are sampled, a claim may rely on that. Statistics of attackers who
     know the rounds are then left out, unless no other statistic is selected. A claim is about sums;
-    it is about uploads if only a statistic of these is selected. `participations` is the largest
-    number of rounds of a client; None if secret.
+    it is about uploads if only a statistic of uploads is selected. `participations` is the largest
+    number of rounds of a client; None if its rounds are secret.
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
@@ -67,7 +67,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
 def chosen_methods(
     names: Collection[str] | None, inclusion: Inclusion = "coins"
 ) -> tuple[str, ...]:
-    """The valid methods among the requested ones (None for all), in the order of reports.
+    """The valid methods among the requested ones (None for all), in the order reports list them.
 
     >>> chosen_methods(["one_run", "one_run_valid"])
     ('one_run_valid',)

@@ -1,7 +1,7 @@
 """Tests of a claimed (epsilon, delta) by valid methods, and their p-value.
 
-Every method on every statistic is a test; together their bounds hold at one joint confidence, by
-the union bound. The p-value is the smallest level at which they contradict the claim.
+Every method on every statistic is a test; all bounds together hold at one confidence, by the union
+bound. The p-value is the smallest level at which one of them contradicts the claim.
 """
 
 import functools
@@ -50,7 +50,7 @@ class ClaimTest:
     statistic: ScoredStatistic
 
     def bound(self, delta: float, confidence: float) -> Estimate | None:
-        """The lower bound at a confidence; None if the method does not apply to the scores."""
+        """The lower bound on epsilon; None if the method does not apply to the scores."""
         try:
             return METHODS[self.method](self.statistic.setting(delta, confidence))
         except NotApplicableError:
@@ -79,7 +79,7 @@ class ClaimTests:
 
     Attributes:
       statistics: The tested statistics, at least one.
-      confidence: Probability that no bound exceeds the true epsilon, in (0, 1).
+      confidence: The least probability that no bound exceeds the true epsilon, below 1.
       methods: Names of methods in `valid_methods()`, at least one.
 
     Raises:

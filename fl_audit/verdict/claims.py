@@ -1,7 +1,7 @@
 """Kinds of claims about a run: a point (epsilon, delta), or a whole trade-off curve.
 
-An accountant's guarantee is a curve: mu-GDP, rho-zCDP, or that of the configured noise. A claim of
-(epsilon, delta)-privacy is one point of it, and is tested as a point. A curve is tested by all
+An accountant's guarantee is a curve: of mu-GDP, of rho-zCDP, or of the configured noise. A claim of
+(epsilon, delta)-privacy is one point of a curve, and is tested as a point. A curve is tested by all
 scores at once, which takes far fewer canaries (curve_claim_tests.py).
 
 >>> GaussianClaim(0.5, 1e-5).words
@@ -199,8 +199,8 @@ class GaussianClaim(OneCurveClaim):
 class ZeroConcentratedClaim(OneCurveClaim):
     """The claim that a run is rho-zCDP for a client (Bun & Steinke 2016, definition 1.1).
 
-    `rho` is above 0. The epsilon is the smaller of that of the curve, whose table is coarse for a
-    tiny rho, and that of proposition 1.3 of Bun & Steinke.
+    `rho` is above 0. The epsilon is from the curve, whose table is coarse for a tiny rho, or from
+    proposition 1.3 of Bun & Steinke if that is smaller.
     """
 
     kind: ClassVar[str] = "zcdp"
@@ -253,7 +253,7 @@ class NoiseClaim(OneCurveClaim):
 
 
 def _is_rounded(point: tuple[float, float]) -> bool:
-    """Whether a point of a profile looks truncated to two digits; one digit is deliberate."""
+    """Whether a point of a profile looks rounded to two digits; one digit counts as deliberate."""
     digits = (len(Decimal(repr(number)).normalize().as_tuple().digits) for number in point)
     return max(digits) == 2
 
@@ -286,8 +286,8 @@ class ProfileClaim(OneCurveClaim):
         """The claim of an accountant's profile.
 
         Args:
-          deltas_at: The deltas at rising epsilons, float64 of shape (n,) both, such as the method
-            `get_delta_for_epsilon` of dp-accounting's privacy loss distributions.
+          deltas_at: A function from rising epsilons to deltas, both float64 of shape (n,), such as
+            the method `get_delta_for_epsilon` of dp-accounting's privacy loss distributions.
           delta: The delta at which the claim is stated as an epsilon, in (0, 1).
         """
         tried = np.geomspace(_NEAREST_EPSILON, _FARTHEST_EPSILON, _POINTS)
@@ -350,15 +350,15 @@ class ProfileClaim(OneCurveClaim):
 class ConfiguredClaim:
     """The claim that the noise is as configured, as accounted for a canary.
 
-    The curve against each attacker is that of the dominating pair for its view; against an attacker
-    who does not know a canary's rounds, the curve for secret rounds.
+    Each attacker has the curve of the dominating pair for what it sees; for an attacker who does
+    not know a canary's rounds, they count as secret.
 
     Attributes:
       noise_multiplier: The configured noise multiplier.
-      epsilon: The accounted epsilon of a canary at delta, against an attacker who knows its rounds
-        if that is known.
+      epsilon: The accounted epsilon of a canary at delta, against an attacker who knows its rounds;
+        where accounting gives none, who does not, or else who sees uploads.
       delta: The delta of that epsilon, in (0, 1).
-      is_stated: Whether the user stated it; it is tested in either case.
+      is_stated: Whether the user stated the claim; it is tested in either case.
       curves: The known curves by name of the statistic.
     """
 
@@ -421,7 +421,7 @@ def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
 def claim_to_test(
     audit: Audit, release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> Claim | CurveClaim | None:
-    """The claim in the config, else the configured noise; None if neither can be tested."""
+    """The claim in the config, else the configured noise; None without a curve, or on request."""
     if audit.claimed_epsilon is not None:
         return Claim(audit.claimed_epsilon, delta)
     if audit.claimed_mu is not None:
@@ -444,7 +444,7 @@ def claim_to_test(
 def configured_claim(
     release: Release, delta: float, statistics: Sequence[Statistic], *, is_stated: bool
 ) -> ConfiguredClaim | None:
-    """The claim that a run's noise is as configured; None if accounting has no curve.
+    """The claim that a run's noise is as configured; None without a curve or a finite epsilon.
 
     For a canary of one round, scored by that round's aggregate, only the noise on the sum of
     updates counts: the count that moves the clip norm affects only later rounds.
@@ -470,7 +470,7 @@ def configured_claim(
 def sampled_claim(
     release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> ConfiguredClaim | None:
-    """Unstated claim: the noise equals the value in the log, for sampled canaries.
+    """The unstated claim that the noise is as the log states, for sampled canaries.
 
     Against an attacker who knows a canary's rounds, the curve is for the sampled number of rounds,
     not for the largest possible one; with coins that number is random, and less leaks.

@@ -70,7 +70,7 @@ class CurveTest:
 
     @functools.cached_property
     def null(self) -> ChosenNull | None:
-        """The null distribution for the sum of scores; None if the scores reject it."""
+        """The null distribution chosen for the scores; None if they are too few to choose one."""
         try:
             return chosen_null(self.statistic.setting(self.delta, 1 - self.level))
         except NotApplicableError:
@@ -85,7 +85,7 @@ class CurveTest:
     def deviates(self) -> FloatArray | None:
         """The normal deviates of included scores under `null`, float64 of shape (included,).
 
-        None if no null is known.
+        None if no null is known, or if the scores reject it.
         """
         if self.null is None or self.null.tail is None:
             return None
@@ -96,7 +96,7 @@ class CurveTest:
         """The lower bound on mu, to 0.5 %, if scores contradict a claimed Gaussian curve.
 
         The same sum is compared with curves of larger mu; rejecting one rejects all smaller ones.
-        None for other curves, or if the sum does not contradict the claim.
+        None for other curves, for guesses, or if the sum rejects no larger mu.
         """
         z, curve = self.deviates, self.curve
         if self.method != "trade_off_sum" or not isinstance(curve, GaussianTradeOff):
@@ -122,10 +122,10 @@ class CurveTest:
 
 @dataclass(frozen=True, eq=False)
 class CurveTests:
-    """The tests of a claimed curve, which hold together at `confidence`.
+    """The tests of a claimed curve, which together have the confidence `confidence`.
 
     Attributes:
-      tests: The tests, the largest level first; their levels sum to the level of all.
+      tests: The tests, the largest level first; their levels sum to `level`.
     """
 
     claim: CurveClaim

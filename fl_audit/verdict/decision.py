@@ -42,14 +42,14 @@ def reach_verdict(
     Args:
       claim: The claim for a client.
       tests: The tests of a point or a curve, chosen before the scores were seen.
-      scope: What canaries can show about the claim; by default for clients like them.
+      scope: What canaries can show about the claim; by default, it is about clients like canaries.
       canary_check: Result of the canary check, by default from the scores. Unless it passes, the
         claim is not called consistent.
       others: Untested statistics of the same audit. If one of them separates canaries clearly
         better than all tested ones, the claim is not called consistent.
       background: The background of canaries in their rounds, for simulating the power; None if only
         scores are known.
-      canaries: The canaries by their own rounds; None if these are not scored.
+      canaries: The canaries, scored in their own rounds; None if they are not.
     """
     scope, statistics = scope or Scope(), tests.statistics
     if isinstance(claim, NoiseClaim) and background is not None and background.most_rounds > 1:
@@ -90,9 +90,9 @@ class _Found:
     Attributes:
       verdict: The verdict from the tests; with a reason if they decide it.
       nothing: The clause that no test contradicts the claim.
-      why_not_simulated: The sentence for an unknown power.
+      why_not_simulated: The clauses for an unknown power.
       tested: What was tested, for a consistent claim.
-      nearly: The bound that exceeds the claim only by itself, and the next step.
+      nearly: A clause on a bound that exceeds the claim only uncorrected, and the next step.
     """
 
     verdict: Verdict
@@ -199,7 +199,7 @@ def _reached(
     if doubtful is not None:
         reason = sentences.before_next_steps(doubtful, *found.nearly)
         return dataclasses.replace(verdict, reason=reason)
-    # Canaries have the measured norm, or the expected one.
+    # Simulated canaries have the measured norm, or else the expected one.
     length = 1.0 if canary_check.length is None else canary_check.length
     seen = Seen(background, Lengths(length, canary_check.missing), scope)
     simulation = None if claim.delta == 0 else simulate(claim, found.tests, seen)
@@ -209,7 +209,7 @@ def _reached(
         return dataclasses.replace(verdict, reason=reason)
     power, needed = simulation.power, None
     rest: tuple[str | None, ...] = found.nearly
-    # Consistent if ENOUGH_POWER of audits contradict the claim when FACTOR times it is true.
+    # Consistent if ENOUGH_POWER of audits contradict the claim where FACTOR times it is the truth.
     if power.is_enough:
         closing = () if found.nearly else (sentences.after_consistent(claim),)
         rest = (found.tested, *found.nearly, sentences.OTHER_ATTACKS, *closing)
@@ -267,7 +267,7 @@ def _as_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> AsCurv
 def _against(
     tests: CurveTests, adjusted: Sequence[tuple[CurveTest, float]]
 ) -> tuple[AgainstAttacker, ...]:
-    """The outcome by attacker of a known threat model, the strongest first."""
+    """The outcome against each attacker of a known threat model, the strongest first."""
     smallest: dict[str, float] = {}
     for test, p in adjusted:
         statistic = STATISTICS.get(test.statistic.name or "")
@@ -393,7 +393,7 @@ def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
 def nearly_decided(
     claim: Claim, tests: ClaimTests, bounds: Sequence[Bound], p: float
 ) -> tuple[str, ...]:
-    """Sentences on a bound that exceeds the claim by itself but not when corrected, if any."""
+    """Clauses on a bound that exceeds the claim by itself but not when corrected, if any."""
     if len(tests) == 1 or p > len(tests) * (1 - tests.confidence):
         return ()
     alone = [bound.test.bound(claim.delta, tests.confidence) for bound in bounds]

@@ -1,8 +1,8 @@
 """The exposure of canaries: their signal relative to noise and clients' updates.
 
-A canary's score on a statistic is its cosine with a vector V, such as the sum of its rounds'
-directions. If it is included, V has a component of length `signal` along it, and others from noise,
-clients and other canaries. With a share f of the noise,
+A canary's score on a statistic is its cosine with a vector V, such as the sum of the directions of
+its rounds' aggregates. If the canary is included, V has a component of length `signal` along it;
+the others are from noise, clients and other canaries. With a share f of the noise,
 
     |V|^2 = rest + f^2 noise,                                                                 (1)
 
@@ -10,7 +10,7 @@ where `noise` is the contribution of the noise at f = 1, and `rest` is everythin
 not change. A canary of any family has a cosine of mean 0 and variance 1 / dim with anything
 independent of it. So an included canary's cosine is drawn without any vector. The lengths of V are
 measured in the rounds of an audit, and predicted in a plan; all else is the same. If the actual
-noise is below the stated one, `rest` is underestimated, but never below the part that rounds share.
+noise is below the stated one, `rest` is underestimated, but not below the part common to rounds.
 """
 
 import dataclasses
@@ -33,13 +33,13 @@ WITHOUT_DIM = 10**12
 
 
 _CHANCE = 3.0
-"""Standard deviations for the random variation of the noise's squared length."""
+"""The noise's squared length may deviate by chance up to this many standard deviations."""
 
 _ALIKE = 0.05
 """The width of cells of cosines that count as equal, in standard deviations."""
 
 _LEAST_SPREAD = 1e-12
-"""The least variance of a cosine, times dim; without noise it would be 0."""
+"""The least variance of a cosine, times dim; at a mean of 1 it would be 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,10 @@ class VectorExposure:
     """Canaries compared with one vector each.
 
     Attributes:
-      signal: The length of each included canary in its vector, at its expected norm; 0 if none of
-        its rounds was scored; float64 of shape (num_included,).
-      rest: The squared length of each vector without noise, of that shape.
-      noise: The squared length of the noise at f = 1, of that shape.
+      signal: The length of each included canary's component of its vector, at the expected norm; 0
+        if none of its rounds was scored; float64 of shape (num_included,).
+      rest: The squared length of each vector without noise, of the same shape.
+      noise: The squared length of the noise at f = 1, of the same shape.
       dim: The dimension of the vectors.
     """
 
@@ -74,7 +74,7 @@ class VectorExposure:
         return dataclasses.replace(self, rest=self.signal**2)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
-        """A number of canaries like these, drawn from them."""
+        """Another number of included canaries, drawn from these."""
         return self.of(_drawn(self.num_included, num_included, random))
 
     def of(self, canaries: IndexArray) -> "VectorExposure":
@@ -97,7 +97,7 @@ class VectorExposure:
     ) -> tuple[FloatArray, FloatArray]:
         """The cosines of included and of excluded canaries.
 
-        `chance` is a result of `draw`; `lengths` are canaries' norms over the expected ones.
+        `chance` is from `draw`; `lengths` are included canaries' norms over the expected ones.
         """
         cosines = self._cosines(factor, lengths)
         spread = np.sqrt((1 - cosines**2) / self.dim)
@@ -106,7 +106,7 @@ class VectorExposure:
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
         """Number, mean and standard deviation of included canaries with equal cosines.
 
-        Cosines in one cell of a grid count as their mean. None if scores are not Gaussian.
+        All cosines in one cell of a grid count as their mean. A `LargestExposure` returns None.
         """
         cosines = self._cosines(factor, lengths)
         cells = np.round(cosines * math.sqrt(self.dim) / _ALIKE)
@@ -116,7 +116,7 @@ class VectorExposure:
         return list(zip(counts.tolist(), means.tolist(), spreads.tolist(), strict=True))
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """Each canary's signal, in standard deviations of its cosine."""
+        """Each included canary's mean cosine, in standard deviations."""
         cosines = self._cosines(factor, np.full(self.num_included, length))
         with np.errstate(divide="ignore"):
             return np.asarray(math.sqrt(self.dim) * cosines / np.sqrt(1 - cosines**2))
@@ -135,8 +135,8 @@ class LargestExposure:
 
     Attributes:
       canary: The included canary of each participation, int64 of shape (participations,).
-      own: Each participation's round, as the exposure of a canary with only that round.
-      in_common: The share of aggregates' squared lengths that they have in common.
+      own: The exposure of each participation, as of a canary with only that round.
+      in_common: The share of aggregates' squared lengths that is common to all rounds.
     """
 
     canary: IndexArray
@@ -190,7 +190,7 @@ class LargestExposure:
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """By each canary's participation with the largest signal."""
+        """Each canary's largest shift in a participation; 0 without one."""
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest
@@ -201,7 +201,7 @@ Exposure = VectorExposure | LargestExposure
 
 
 def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
-    """Indices repeated as often as they fit, and a random rest."""
+    """All indices below `number`, repeated while they fit into `wanted`, and a random rest."""
     whole, rest = divmod(wanted, max(number, 1))
     return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
 
@@ -228,17 +228,20 @@ class Background:
       correlation: The matrix or trees that correlate noise over rounds; None for independent noise.
       rounds: The scored rounds, from 0, rising, int64 of shape (n,).
       aggregate_lengths: The length of each round's aggregate, float64 of shape (n,).
-      client_lengths: The length of a client's update in it, clip norm over denominator, also the
-        expected length of a canary; float64 of shape (n,).
-      noise: The standard deviation of the noise on a coordinate of it (under correlated noise, of
-        the independent noise), float64 of shape (n,).
-      in_common: The mean squared length of aggregates' common part, float64 of shape (n,).
+      client_lengths: The length of a client's update in each aggregate, clip norm over denominator,
+        also the expected length of a canary; float64 of shape (n,).
+      noise: The standard deviation of the noise on a coordinate of each aggregate (if correlated,
+        of the independent noise), float64 of shape (n,).
+      in_common: The squared length of the part of each aggregate that is common to all rounds,
+        float64 of shape (n,).
       surely_common: A lower bound on `in_common`.
-      sum_lengths: The measured length of each canary's vector on `own_rounds`, in units of
-        `own_weights`, float64 of shape (num_canaries,); None to compute it from the rest.
+      sum_lengths: The measured length of each canary's vector on `own_rounds`, for aggregates
+        weighted by `own_weights`, float64 of shape (num_canaries,); None if not measured.
       weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
-        where it is not known.
-      uploads: The noise on a canary's own upload, over its length; None where not scored.
+        if unknown.
+      initial_length: The length of the initial model; None if unknown.
+      uploads: The standard deviation of the noise on a coordinate of a canary's own upload, divided
+        by the upload's length; None if uploads are not scored.
       release: The release, with its noise; None if the noise is not stated.
       client_sensitivity: If the noise is not stated, the number of rounds of a client, or its
         squared sensitivity under correlated noise; None if unknown.
@@ -287,7 +290,7 @@ class Background:
 
     @functools.cached_property
     def presences(self) -> RoundWeights:
-        """Canaries' presences in rounds; a canary without a scored round counts in the first."""
+        """Canaries' presence in rounds; one without a scored round counts as in the first."""
         return RoundWeights.from_presences(self.own, self.rounds)
 
     @functools.cached_property
@@ -372,14 +375,14 @@ class Background:
         return VectorExposure(seen, rest_of, noise[set_of], self.dim)
 
     def _shared(self, weights: FloatArray) -> FloatArray:
-        """The contribution of rounds' common part to weighted sums, minus that of single rounds."""
+        """What rounds' common part adds to weighted sums, beyond the squares of single rounds."""
         together = (weights @ np.sqrt(self.in_common)) ** 2
         return np.asarray(together - weights**2 @ self.in_common)
 
     def common_share(self, lengths: FloatArray) -> float | None:
         """The mean cosine of two rounds' aggregates, from `lengths` such as `sum_lengths`.
 
-        Under independent noise; None if no canary has several rounds.
+        It is valid only under independent noise. None if no canary has several rounds.
         """
         weights = self.own_weights
         alone = weights**2 @ self.aggregate_lengths**2
@@ -431,11 +434,10 @@ _SHOWN = 1.0
 
 
 def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure | None:
-    """The exposure of canaries with only scores known.
+    """The exposure of canaries of which only scores are known; None if these show no signal.
 
-    Every canary is assumed to participate as often as a client. A part of their background, as
-    estimated from the scores, is the noise of a mu-GDP mechanism; the rest does not change under
-    less noise. None if the scores show no signal.
+    Every canary is assumed to participate as often as a client. One part of the background
+    estimated from scores is the noise of a mu-GDP mechanism; the rest stays under less noise.
     """
     scores, tail = statistic.scores, statistic.null.known_tail()
     unit = None if tail is None else unit_of(tail)

@@ -34,7 +34,7 @@ class LessNoise:
     """A mechanism with a share of its noise.
 
     Attributes:
-      of_factor: A function from that share, above 0, to the epsilon at the claim's delta.
+      of_factor: A function from the share f, above 0, to the epsilon at the claim's delta.
       noise_multiplier: The noise multiplier at f = 1; None if it is neither stated nor determined
         by the claim.
     """
@@ -65,7 +65,7 @@ class LessNoise:
 
 
 def claimed_mu(claim: Claim | CurveClaim) -> float:
-    """The mu of a Gaussian mechanism with the claimed rho, or else epsilon at delta."""
+    """The mu of a Gaussian mechanism that has the claimed rho, or else the claimed epsilon."""
     if isinstance(claim, ZeroConcentratedClaim):
         return math.sqrt(2 * claim.rho)
     return 1 / sigma_of_epsilon(claim.epsilon, claim.delta)
@@ -81,7 +81,7 @@ def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = N
 def stated_noise(
     release: Release, delta: float, *, whom: str, knows_rounds: bool
 ) -> LessNoise | None:
-    """The stated noise and shares of it; None without noise or an epsilon from accounting."""
+    """The stated noise and shares of it; None without noise, or if its epsilon is not finite."""
     if release.noise.noise_multiplier == 0:
         return None
     party = release.client if whom == "client" else release.canary
@@ -96,7 +96,10 @@ def stated_noise(
 
 
 def _with_share(release: Release, factor: float) -> Release:
-    """The release with a share of the noise on sums; noise on counts is unchanged."""
+    """The release with a share of the noise on sums; noise on counts is unchanged.
+
+    If sums are on a grid or have no noise, the effective noise multiplier is scaled directly.
+    """
     noise = release.noise
     changed = with_noise_on_sum(release, factor * noise.sum_noise_multiplier)
     if noise.grid is not None or noise.sum_noise_multiplier == 0:
@@ -116,7 +119,7 @@ def with_noise_on_sum(release: Release, multiplier: float) -> Release:
 def epsilon_of(release: Release, party: Party, delta: float, *, knows_rounds: bool) -> float:
     """The epsilon of a party, infinite if unknown.
 
-    It is computed often, so by closed forms if possible.
+    Closed forms are used if possible, because it is computed often.
     """
     distribution, z = (
         noise_distribution_named(release.noise.distribution),

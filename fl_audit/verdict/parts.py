@@ -1,21 +1,21 @@
 """A claim that relies on sampling, tested by its parts: the noise, and the sampling rate.
 
 Such a claim can hardly be tested as a whole, because an attacker who does not know a canary's
-rounds sees little. Its parts can be tested. Let each included canary c with k_c rounds be scored in
-these rounds, with the deviate z_c of its score under the null distribution. Under Gaussian noise
-with a multiplier of at least z, its rounds are a Gaussian mechanism with mu = sqrt(k_c) / z, so
-that z_c is stochastically at most N(sqrt(k_c) / z, 1) (estimators/curve_tests.py, equation (1)).
-The sum over canaries of sqrt(k_c) z_c, with z_c truncated at both ends and rounded down to a grid,
-is a sum of non-decreasing functions and has an exact p-value for every z; inverting the test gives
-an upper bound on the multiplier. Clients' updates only hide canaries more.
+rounds sees little. Its parts can be tested. Score each included canary c in its k_c rounds, and let
+z_c be the normal deviate of the score under the null distribution. Under Gaussian noise with a
+multiplier of at least sigma, the k_c rounds are a Gaussian mechanism with mu = sqrt(k_c) / sigma,
+so z_c is stochastically at most N(sqrt(k_c) / sigma, 1) (estimators/curve_tests.py, equation (1)).
+Clip every z_c at both ends, round sqrt(k_c) z_c down to a grid, and add up. The sum rises with
+every z_c, so a p-value can be computed for every sigma; inverting the test gives an upper bound on
+the multiplier. Clients' updates only hide canaries more.
 
-The included canaries' participations are binomial under Poisson sampling, given inclusion; samples
-of fixed size make them a sum of independent Bernoulli variables, whose upper tail beyond the mean
-is lighter (Hoeffding 1956, "On the distribution of the number of successes in independent trials",
-theorem 5). So the rate has a lower confidence bound by Clopper and Pearson.
+Given inclusion, the number of all included canaries' participations is binomial under Poisson
+sampling. Under sampling of fixed size it is a sum of independent Bernoulli variables, whose upper
+tail beyond the mean is lighter (Hoeffding 1956, "On the distribution of the number of successes in
+independent trials", theorem 5). So the rate has a lower confidence bound by Clopper and Pearson.
 
-Both hold together at 1 - level, each at level / 2. If accounting's lower bound for the bounded
-noise and rate exceeds the claim, the claim is contradicted.
+Both bounds hold with confidence 1 - level, as each fails with probability at most level / 2. The
+claim is contradicted if the lower bound on epsilon, accounted for both bounds, exceeds it.
 """
 
 import functools
@@ -37,23 +37,24 @@ from fl_audit.verdict.less_noise import with_noise_on_sum
 from fl_audit.verdict.search import bisected, least
 
 _LOWEST, _HIGHEST = -3.0, 9.0
-"""Deviates are truncated at these numbers of standard deviations from their mean under the stated
+"""Deviates are clipped at these numbers of standard deviations from their mean under the stated
 noise.
 """
 
 _VALUES = 1 << 16
-"""The approximate number of values of the sum."""
+"""The largest number of values of the sum, approximately."""
 
 _FINEST = 0.02
 """The finest step of the sum's grid."""
 
 WIDEST = 20.0
-"""The search range of multipliers and rates, as a factor of the stated ones."""
+"""The factor between a stated multiplier or rate and an end of its search range."""
 
 PRECISION = 1.002
+"""The ratio up to which multipliers and rates are found."""
 
 _SMALLEST_LEVEL, _COARSE = 1e-9, 1.33
-"""The range and the precision of p-values."""
+"""The smallest p-value searched for, and the ratio up to which it is found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class NoiseTest:
     Attributes:
       stated: The multiplier for which the grid is chosen; the test is valid for any.
       numbers: The distinct numbers of rounds of canaries, at least 1, int64 of shape (groups,).
-      canaries: The number of canaries with each, of the same shape.
+      canaries: The number of canaries with each number of rounds, of the same shape.
     """
 
     stated: float
@@ -76,7 +77,7 @@ class NoiseTest:
 
     @functools.cached_property
     def _step(self) -> float:
-        """The step of the grid of sqrt(k) z."""
+        """The step of the grid of sqrt(k_c) z_c."""
         spread = (_HIGHEST - _LOWEST) * float(self._roots @ self.canaries)
         return max(_FINEST, spread / _VALUES)
 
@@ -93,7 +94,7 @@ class NoiseTest:
         return int(np.clip(values, 0, self._sizes[group] - 1).sum())
 
     def tail(self, shift: float) -> FloatArray:
-        """P(sum >= s) at s = 0, 1, ..., rounded up, if each round shifts a canary by `shift`."""
+        """P(sum >= s) at s = 0, 1, ..., rounded up, if z_c has mean sqrt(k_c) times `shift`."""
         size = int(self.canaries @ (self._sizes - 1)) + 1
         length = fft.next_fast_len(size, real=True)
         transform = np.ones(length // 2 + 1, np.complex128)
@@ -111,7 +112,7 @@ class NoiseTest:
         return int(np.searchsorted(-self.tail(1 / multiplier), -level, side="left"))
 
     def upper_bound(self, statistic: int, level: float) -> float:
-        """The least rejected multiplier; infinite if none in the range is."""
+        """The least rejected multiplier; infinite if none in the search range is rejected."""
         return least(
             lambda multiplier: self.tail(1 / multiplier)[statistic] <= level,
             self.stated / WIDEST,
@@ -120,7 +121,7 @@ class NoiseTest:
         )
 
     def power(self, critical_values: npt.ArrayLike, shift: float) -> float:
-        """The probability that the sum reaches a value, or the mean of several, given `shift`."""
+        """The probability that the sum reaches a critical value, averaged over several values."""
         tail = np.append(self.tail(shift), 0.0)
         return float(np.mean(tail[np.minimum(critical_values, len(tail) - 1)]))
 
@@ -138,10 +139,11 @@ class Parts:
 
     Attributes:
       z: The deviates of included canaries with scored rounds, float64 of shape (canaries,).
-      numbers: Their numbers of scored rounds, int64 of the same shape.
+      numbers: The numbers of scored rounds of these canaries, int64 of the same shape.
+      participations: The number of participations of all included canaries together.
       trials: The number of included canaries times the number of rounds.
       spent: The part of the level spent on testing the null distribution.
-      crowd: The variance of clients' updates in the aggregate of a round, over that of the noise.
+      crowd: The variance of clients' updates in a round's aggregate, divided by the noise's.
     """
 
     release: Release
@@ -178,14 +180,14 @@ class Parts:
         return lower_rate(self.participations, self.trials, self.level / 2)
 
     def noise_at_most(self, level: float) -> float:
-        """The upper confidence bound on the noise multiplier, with this probability of failing."""
+        """The upper bound on the noise multiplier that fails with probability at most `level`."""
         allowed = level - self.spent
         if allowed <= 0:
             return math.inf
         return self.noise_test.upper_bound(self.noise_test.statistic(self.z, self.numbers), allowed)
 
     def epsilon_at_least(self, delta: float, level: float) -> float:
-        """The lower bound on epsilon, with this failure probability."""
+        """The lower bound on epsilon that fails with probability at most `level`; 0 without one."""
         noise = self.noise_at_most(level / 2)
         rate = lower_rate(self.participations, self.trials, level / 2)
         if math.isinf(noise) or rate == 0 or 1 / noise > LARGEST_SHIFT:
@@ -194,7 +196,10 @@ class Parts:
         return epsilon_at_least(release, party, delta, knows_rounds=False) or 0.0
 
     def p_value(self, claimed: float, delta: float) -> float:
-        """The smallest level at which the claim is contradicted, to a third from above."""
+        """The smallest level that contradicts a claim contradicted at `self.level`.
+
+        It is too large by up to a factor of 1.33, and at least _SMALLEST_LEVEL.
+        """
         return bisected(
             lambda level: self.epsilon_at_least(delta, level) > claimed,
             _SMALLEST_LEVEL,
@@ -204,7 +209,11 @@ class Parts:
 
 
 def are_testable(release: Release) -> bool:
-    """Whether the parts of a release can be tested: independent Gaussian noise and sampling."""
+    """Whether noise and sampling rate of a release can be tested.
+
+    The noise is Gaussian, independent between rounds and not tiny, canaries are sampled as clients
+    are (Poisson or fixed size, at a rate below 1), and no updates are zeroed adaptively.
+    """
     is_sampled = isinstance(release.client.sampling, PoissonSampling | FixedSizeSampling)
     is_gaussian = (
         noise_distribution_named(release.noise.distribution) is GAUSSIAN

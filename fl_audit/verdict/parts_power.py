@@ -1,7 +1,8 @@
 """The power of the tests of a claim's parts (parts.py): what they detect, computed without samples.
 
-The noise is varied at the stated rate, and the rate with the stated noise. The bound on the other
-part is random: it is computed at two of its quantiles, and interpolated between.
+The noise is varied at the stated rate, and the rate with the stated noise. The bound on the part
+that is not varied is random. What the other bound has to reach is computed at two quantiles of it,
+and interpolated.
 """
 
 import functools
@@ -33,7 +34,7 @@ _ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7,
 
 
 def _between(low: float, high: float) -> FloatArray:
-    """Interpolates a bound at _DEVIATES from values at _ENDS: its logarithm is nearly normal."""
+    """Interpolates a bound at _DEVIATES from values at _ENDS, as its logarithm is nearly normal."""
     return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 
@@ -46,7 +47,7 @@ class PartsPower:
     """The power of tests of the parts against a claim.
 
     Attributes:
-      signal: The canaries' norm over the expected one.
+      signal: The canaries' measured norm, divided by the expected one.
     """
 
     parts: Parts
@@ -55,7 +56,7 @@ class PartsPower:
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The larger accounted epsilon of the detectable noise and of the detectable rate."""
+        """The accounted epsilon of the detectable noise or of the detectable rate, if larger."""
         by_noise = self._epsilon(self.noise_multiplier, self.parts.stated_rate)
         return max(by_noise, self._epsilon(self._stated, self.rate))
 
@@ -67,8 +68,8 @@ class PartsPower:
     def canaries_needed(self) -> int | None:
         """The approximate number of included canaries like these that detect FACTOR times a claim.
 
-        Their weighted sum is taken as normal, and both bounds as in the worst fifth of audits,
-        which is conservative. None if MOST_CANARIES do not detect it.
+        The weighted sum of their deviates is taken as normal, and each bound at the 20 % quantile
+        that is worse for the audit, which is conservative. None if MOST_CANARIES are too few.
         """
         parts, target = self.parts, FACTOR * self.claim.epsilon
         noise = self._too_little(parts.stated_rate, target, self._epsilon)
@@ -94,7 +95,7 @@ class PartsPower:
         return least_number(is_enough, above=number, first=3 * number, most=MOST_CANARIES)
 
     def at(self, factor: float) -> float:
-        """The probability that the claim is contradicted, with a share of the stated noise."""
+        """The probability that the claim is contradicted with `factor` times the stated noise."""
         critical = self._critical_values
         return 0.0 if critical is None else self._noise_power(critical, factor * self._stated)
 
@@ -113,7 +114,7 @@ class PartsPower:
         return (1 + MARGIN) * self.claim.epsilon
 
     def _hidden(self, multiplier: float) -> float:
-        """The noise and clients that hide a canary, in its norms, if this is the noise."""
+        """This noise and clients' updates together, in multiples of a canary's norm."""
         return math.hypot(multiplier, math.sqrt(self.parts.crowd) * self._stated)
 
     def _too_little(self, rate: float, limit: float, epsilon: _Epsilon) -> float:
@@ -143,7 +144,7 @@ class PartsPower:
     def _critical_values(self) -> IntArray | None:
         """The least sums that show epsilon above the limit, for random bounds on the rate.
 
-        None if no noise is small enough.
+        None if no noise is small enough, or if the level is too small for a test or a rate.
         """
         parts = self.parts
         if self._level <= 0:
@@ -157,7 +158,7 @@ class PartsPower:
         return np.array([test.critical_value(z, self._level) for z in _between(*ends)])
 
     def _noise_power(self, critical: IntArray, multiplier: float, signal: float = 1.0) -> float:
-        """The probability that the sums are reached if this is the true noise."""
+        """The probability that the sum reaches a critical value if this is the true noise."""
         hidden = max(self._hidden(multiplier), 1 / LARGEST_SHIFT)
         return self.parts.noise_test.power(critical, signal / hidden)
 
@@ -176,7 +177,7 @@ class PartsPower:
 
     @functools.cached_property
     def rate(self) -> float:
-        """The least rate that 80 % of audits detect with the stated noise; 1 if none below."""
+        """The least rate that 80 % of audits detect with the stated noise; 1 if none."""
         if self._level <= 0:
             return 1.0
         parts, stated, test = self.parts, self._stated, self.parts.noise_test
@@ -209,7 +210,7 @@ class PartsPower:
         return min(rate, 1.0)
 
     def _epsilon(self, multiplier: float, rate: float) -> float:
-        """The accounted epsilon for a noise multiplier and a rate; infinite if out of range."""
+        """The accounted epsilon for a noise multiplier and a rate; infinite if there is none."""
         sampling = self.parts.release.client.sampling
         if not isinstance(sampling, FixedSizeSampling):
             return self._shown(multiplier, rate)
@@ -218,7 +219,7 @@ class PartsPower:
         return self._accounted(multiplier, FixedSizeSampling(sample, members))
 
     def _shown(self, multiplier: float, rate: float) -> float:
-        """The epsilon that is sure, but for rounding in accounting.
+        """The epsilon shown by bounds on noise and rate, up to rounding in accounting.
 
         It is computed for Poisson sampling, because samples of fixed size leak at least as much.
         """

@@ -42,7 +42,7 @@ FACTOR = 2.0
 ENOUGH_POWER = 0.8
 TRIALS = 400
 SEARCH_TRIALS = 30
-"""Number of trials for each number of canaries in the search."""
+"""Number of simulated audits for each number of canaries in the search."""
 
 MOST_CANARIES = 100_000
 """Largest number of canaries in the search."""
@@ -53,7 +53,7 @@ _LEAST_FACTOR = 1e-4
 """The smallest share of the noise distinguished from none."""
 
 _PARTS = 4
-"""Parts of the trials; after each the search may stop early."""
+"""The number of parts of the trials; after each, whether power is enough may be decided."""
 
 _AT_ONCE = 2_000_000
 """Number of simulated scores in memory at a time."""
@@ -76,11 +76,11 @@ class PointTests:
 
     @property
     def number(self) -> int:
-        """The number of tests, numbered with fast ones first."""
+        """The number of tests; fast ones have the lowest numbers."""
         return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
-        """Whether a test contradicts the claim, bool of shape (samples,)."""
+        """Whether the test of this number contradicts the claim, bool of shape (samples,)."""
         settings = [sample.setting(self.claim.delta, 1 - self.level) for sample in samples]
         return self._rejections[number](settings)
 
@@ -93,7 +93,7 @@ class PointTests:
         return shift > claimed_mu(self.claim)
 
     def chance(self, null: NullTail | None, groups: Groups) -> float | None:
-        """The probability of a contradiction, if it can be computed without samples."""
+        """The probability of a contradiction; None if it needs samples."""
         return None
 
     @functools.cached_property
@@ -152,7 +152,7 @@ AuditTests = PointTests | CurveSum
 """The tests of a simulated audit."""
 
 _BELOW, _SCORES = 10.0, 4_000
-"""The range of scores beyond the edges of a sum's cells, and their number."""
+"""How far tabulated scores reach beyond the edges of a sum's cells, and the number of scores."""
 
 
 # Canaries' lengths in the aggregate.
@@ -171,7 +171,7 @@ class Lengths:
     missing: Missing | None = None
 
     def ways(self, num_included: int) -> list[FloatArray]:
-        """Each canary's norm, float64 of shape (num_included,), in every simulated way.
+        """Canaries' norms over the expected ones in each simulated way, of shape (num_included,).
 
         A shortfall may mean that all canaries are shorter, or that fewer reached the aggregate.
         Which of the two reduces power more depends on the claim.
@@ -189,8 +189,8 @@ class Lengths:
 
 Hidden = Literal["by clients", "by little signal"]
 """Why no number of canaries would detect a violation: clients' updates hide each of them, or they
-leak less than the claim allows, because they participate less often than a client or scores contain
-only a part of their signal.
+leak less than the claim allows, because they participate less often than a client or because scores
+contain only a part of a canary's signal.
 """
 
 
@@ -199,9 +199,9 @@ class Power:
     """What simulated audits contradict.
 
     Attributes:
-      power: The share of audits that contradict the claim if FACTOR times it is true.
+      power: The share of audits that contradict the claim if FACTOR times it is the truth.
       detectable_epsilon: The smallest true epsilon, at the claim's delta, at which ENOUGH_POWER of
-        them contradict the claim, rounded up by about 1 %; None without one.
+        audits contradict the claim, rounded up by about 1 %; None without one.
       detectable_factor: The share of the noise for that epsilon.
       hidden: Why no number of canaries would contradict FACTOR times the claim; None if some number
         may, or if the power is enough.
@@ -281,7 +281,7 @@ class SimulatedAudit:
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
     def canaries_needed(self, factor: float, above: int = 1) -> int | None:
-        """Canaries for ENOUGH_POWER at a noise share, rounded up; None above MOST_CANARIES."""
+        """The number of canaries for ENOUGH_POWER at a noise share; None above MOST_CANARIES."""
         is_hidden = not self._may_contradict(self.exposure, factor)
         if is_hidden or not self.num_canaries or above >= MOST_CANARIES:
             return None
@@ -306,7 +306,7 @@ class SimulatedAudit:
         )
 
     def samples(self, trials: int) -> Iterator["_Samples | _Exact"]:
-        """Simulated audits for every way of a shortfall, with the same random numbers."""
+        """Simulated audits for every way of a norm's shortfall, with the same random numbers."""
         kept = trials if self.num_canaries * trials <= _AT_ONCE else 0
 
         @functools.lru_cache(maxsize=kept)
@@ -320,7 +320,7 @@ class SimulatedAudit:
             yield samples if self.exact(self.twice, lengths) is None else _Exact(self, lengths)
 
     def exact(self, factor: float, lengths: FloatArray) -> float | None:
-        """The power with a share of the noise, if it can be computed without samples."""
+        """The power with a share of the noise; None if it needs samples."""
         groups = self.exposure.groups(factor, lengths)
         if groups is None:
             return None
@@ -330,17 +330,15 @@ class SimulatedAudit:
 
     @functools.cached_property
     def null(self) -> tuple[float, NullTail | None]:
-        """The factor from simulated cosines to scores of a statistic, and their null distribution.
-
-        Without a known null, excluded scores have a standard deviation of 1.
-        """
+        """The factor from simulated cosines to scores, and the null (`simulated_null`)."""
         return simulated_null(self.like, self.exposure.dim)
 
 
 def _detectable(audits: "_Samples | _Exact", most: float, likely: float, at_most: float) -> float:
     """The largest share of the noise with ENOUGH_POWER, to `precision` from below; 0 if none.
 
-    `likely` is tried before smaller shares; at `most` almost no sample contradicts the claim.
+    No share above `at_most` is tried; at `most` almost no sample contradicts the claim. `likely` is
+    tried before smaller shares.
     """
     if at_most == 0 or not audits.has_power(0.0):
         return 0.0
@@ -360,7 +358,7 @@ def _detectable(audits: "_Samples | _Exact", most: float, likely: float, at_most
 
 @dataclass(frozen=True, eq=False)
 class _Exact:
-    """An audit with computable power."""
+    """An audit whose power is computed without samples."""
 
     audit: SimulatedAudit
     lengths: FloatArray
@@ -382,8 +380,8 @@ class _Samples:
       chance: The random part of an audit's scores, by its number.
       silent: The smallest share of the noise tried at which a test does not contradict the claim on
         a sample, float64 of shape (tests, trials).
-      loud: The largest share tried at which any test does, float64 of shape (trials,); below 0 if
-        none is known.
+      loud: The largest share tried at which any test contradicts the claim on a sample, float64 of
+        shape (trials,); below 0 if none is known.
     """
 
     audit: SimulatedAudit
@@ -449,9 +447,9 @@ decided.
 
 
 def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTail | None]:
-    """The factor from simulated cosines to scores of a statistic, and their null.
+    """The factor from simulated cosines to scores of a statistic, and the null of these scores.
 
-    An unknown null is None; the excluded scores that estimate it have a standard deviation of 1.
+    Where the null is not known it is None, and excluded scores have a standard deviation of 1.
     """
     tail = statistic.null.known_tail()
     if tail is None:

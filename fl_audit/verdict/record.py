@@ -27,11 +27,12 @@ class Outcome(enum.StrEnum):
     CONTRADICTED = "contradicted"
     """A valid test, or a lower bound of accounting, contradicts the claim."""
     CONSISTENT = "consistent"
-    """Nothing contradicts it, the canary check passed, no other statistic separates clearly better,
-    and the audit had the power to contradict a claim wrong by FACTOR."""
+    """Nothing contradicts it, no upper bound of accounting exceeds it, the canary check passed, no
+    other check failed, canaries were as exposed as clients, no untested statistic separates clearly
+    better, and the audit had the power to contradict a claim that is too small by FACTOR."""
     INCONCLUSIVE = "inconclusive"
-    """Nothing contradicts it, but one of these conditions is not met; or the canaries say nothing
-    about it.
+    """Nothing contradicts it, but another condition of CONSISTENT is not met; or the canaries say
+    nothing about it.
     """
 
 
@@ -82,12 +83,11 @@ class Verdict:
       reason: The reason for the outcome, the power of the audit and the next step, in sentences
         (sentences.py), one per line.
       claim: The claim.
-      confidence: The probability that no lower bound among the tests exceeds the truth is at least
-        this.
+      confidence: At least with this probability, no lower bound of a test exceeds the truth.
       num_tests: Number of tests; for a point, at confidence 1 - (1 - confidence) / num_tests.
       epsilon_lower: The largest lower bound; 0 without one.
-      method: Name of its method; None if no method applies to the scores.
-      statistic: Name of its statistic; None if it has no name.
+      method: Name of the method of that bound; None if no method applies to the scores.
+      statistic: Name of the statistic of that bound; None if it has no name.
       assumes: The assumptions of the bound, in words.
       p_value: The smallest 1 - confidence at which the claim would be contradicted; None if the
         canaries say nothing about it.

@@ -4,7 +4,7 @@ A claim that relies on sampling holds against attackers who do not know who part
 round. A lower bound against an attacker who knows the rounds does not contradict it: that bound is
 reported, and has to be below the epsilon without amplification. A bound for a canary is one for a
 client who participates like canaries: it contradicts a claim about clients who may participate more
-often, but canaries that participate less often cannot support one.
+often, but canaries that participate less often cannot support such a claim.
 """
 
 import dataclasses
@@ -99,7 +99,7 @@ def sees_uploads(statistic: Statistic) -> bool:
 
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
-    """The scope of an audit with statistics of attackers that the claim does not cover."""
+    """The scope as unfit, because the claim does not cover the attackers of these statistics."""
     known = [STATISTICS.get(name) for name in statistics if name is not None]
     if any(statistic is not None and sees_uploads(statistic) for statistic in known):
         say_so = scope.say_so_of_uploads or scope.say_so
@@ -194,7 +194,7 @@ def why_unfit(release: Release) -> str | None:
     """Why a bound for a canary does not bound a client's epsilon; None if it does.
 
     The bound carries over if a canary participates no more often than a client may, and if both are
-    sampled from one distribution. If only the client's rounds are sampled, its claim may rely on
+    sampled from one distribution. If only the client's rounds are sampled, the claim may rely on
     that, but the bound for a canary with a fixed number of rounds does not.
     """
     canary, client = release.canary.participations, release.client.participations

@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable
 
 _STEP = 3
-"""Ratio of consecutive numbers in a search."""
+"""Ratio of consecutive integers in a search."""
 
 _NEAR = 1.5
 """Ratio of consecutive numbers in a search near the first one."""
 
 _CLOSE = 1.2
-"""A search ends when the ratio of enough to too few is below this."""
+"""The ratio of an integer that suffices to one that does not, at which their search ends."""
 
 
 def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:

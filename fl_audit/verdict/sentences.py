@@ -312,7 +312,7 @@ NO_SIGNAL = (
 def power_words(
     claim: Claim | CurveClaim, simulation: Simulation, canary_check: CanaryCheck
 ) -> str:
-    """The smallest violation that the canaries would show, in a clause, and what they are."""
+    """A clause on the smallest violation that the canaries would show, and on these canaries."""
     audit, power = simulation.audit, simulation.power
     statistic, lengths = simulation.statistic, ""
     if simulation.knows_rounds:
@@ -370,7 +370,7 @@ def _percent(share: float) -> str:
 
 
 _NOTICED, _SEEN = 0.05, 0.005
-"""The least shares of the background that get a sentence and a clause."""
+"""The least shares of clients' updates in the background that get a sentence, or a clause."""
 
 
 def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | None:

@@ -15,8 +15,8 @@ def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     """Canary check by rank tests, for scores without a known null distribution.
 
     The check passes if scores of included canaries exceed those of excluded ones by more than
-    chance on one of the statistics: the rank test of Mann and Whitney, each at ARRIVED_LEVEL over
-    their number. It does not notice that some canaries were dropped.
+    chance on one of the statistics, by rank tests of Mann and Whitney, each at ARRIVED_LEVEL over
+    the number of statistics. It does not notice that some canaries were dropped.
     """
     tested = [
         statistic

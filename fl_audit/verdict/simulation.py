@@ -24,7 +24,7 @@ from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import Scope, is_about_sampling
 
 _EVEN = 0.8
-"""Canaries are uneven if one shows less than this share of what another does."""
+"""Canaries are uneven if one's signal is below this share of another's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Simulation:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether some canaries show much less than others, as they participate less often."""
+        """Whether some canaries show much less than others, such as by fewer participations."""
         shifts = self.audit.exposure.shifts(1.0, 1.0)
         return bool(len(shifts) and shifts.min() < _EVEN * shifts.max())
 
@@ -80,9 +80,9 @@ def simulate(
 ) -> Simulation | None:
     """The simulation of the most powerful statistic; None if scores show no signal.
 
-    The claim has a delta above 0. For a curve, the leading test is simulated. The best audit has
-    the smallest detectable epsilon, else the largest power. If none has power, it is one for which
-    more canaries would help, if possible with known rounds.
+    The claim has a delta above 0. For a curve, the leading test is simulated; None if that is by
+    guesses. The most powerful statistic has the smallest detectable epsilon, else the largest
+    power; if none has power, one for which more canaries would help, if possible with known rounds.
     """
     simulated: AuditTests
     if isinstance(tests, ClaimTests):
@@ -113,7 +113,7 @@ def simulate(
 def _simulation(
     claim: Claim | CurveClaim, tests: AuditTests, statistic: ScoredStatistic, seen: Seen
 ) -> Simulation | None:
-    """The simulation by one statistic: in canaries' rounds, else as the scores show; or None."""
+    """The simulation by one statistic, from canaries' rounds or else from scores, if they allow."""
     background, exposure, lengths = seen.background, None, seen.lengths
     less = None
     if background is not None:
@@ -136,7 +136,7 @@ def _simulation(
 def _stated(
     claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
 ) -> LessNoise | None:
-    """The alternatives by the stated noise; None if it is not stated."""
+    """The alternatives by the stated noise; None if it is not stated, is 0, or has no epsilon."""
     if background.release is None:
         return None
     if isinstance(claim, NoiseClaim):
@@ -156,7 +156,7 @@ class DecidedCurve:
 
     Attributes:
       canaries: The number with which 80 % of audits contradict the curve if FACTOR times the
-        claimed epsilon is true.
+        claimed epsilon is the truth.
     """
 
     mu: float

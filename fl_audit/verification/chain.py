@@ -28,9 +28,9 @@ _SHOWN = 5
 def verify_chain(
     folder: RunFolder | LogFolder, link: str | None, verified: Verified
 ) -> Chain | None:
-    """Compares a folder's files with its chain, and returns it; None if unreadable.
+    """Compares a folder's files with its chain, and returns the chain; None if it cannot be read.
 
-    `link` is its last link as known to the verifier, if any: a rewritten folder has another one.
+    `link` is the last link, if the verifier knows it: the chain of a rewritten folder has another.
     """
     if not folder.chain.exists():
         if isinstance(folder, RunFolder):
@@ -89,7 +89,9 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
     if scored is not None:
         _compare(folder.path, scored.files, "since scores were written", verified)
     if reported is None and isinstance(folder, RunFolder):
-        verified.note("the report is not in the chain: the run was killed right after it")
+        verified.note(
+            "the report is not in the chain, as after a run that was killed while writing it"
+        )
     if reported is not None:
         _compare(folder.path, reported.files, "since the report was written", verified)
     _verify_added(folder, chain, verified)
@@ -108,7 +110,7 @@ def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
 
 
 def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:
-    """Names what is in a run's folder and not in its chain, and links, whose targets may change."""
+    """Notes files in a run's folder that the chain lacks, and links, whose targets may change."""
     here = {path.name: path for path in sorted(folder.path.iterdir())}
     known = {folder.chain.name, folder.report_html.name, folder.report_json.name, LOCK_NAME}
     if others := sorted(here.keys() - _names_in(chain) - known):

@@ -110,7 +110,8 @@ class Difference:
       place: The keys of the value, such as `verdict.epsilon_lower`.
       recorded: The recorded value; `_MISSING` if the key is missing.
       derived: The recomputed value; `_MISSING` if there should be none.
-      kind: Whether only last digits of a number, words, a key or a value differ.
+      kind: What differs: only the last digits of a number, words, a key that is missing in the
+        file, or a value.
     """
 
     place: str
@@ -154,7 +155,7 @@ _MISSING = _Missing()
 def first_difference(
     lines: Sequence[str], follows: Sequence[str]
 ) -> tuple[int, str | _Missing, str | _Missing] | None:
-    """The first line, from 0, that differs or is missing in one of the two texts."""
+    """The number, from 0, of the first differing line, and both lines; None if none differs."""
     pairs = enumerate(itertools.zip_longest(lines, follows, fillvalue=_MISSING))
     return next(((at, line, follow) for at, (line, follow) in pairs if line != follow), None)
 

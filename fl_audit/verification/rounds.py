@@ -44,7 +44,8 @@ def verify_metrics(
     clip_norm = None if is_adaptive else getattr(mechanism, "clip_norm", None)
     if read_foreign(path) != metrics_text(rows).encode():
         verified.add(path, "has other columns or text than a run writes")
-    for index, (row, bound) in enumerate(zip(rows, bounds, strict=False)):  # the report needs all
+    # Missing rows are found when the report is built.
+    for index, (row, bound) in enumerate(zip(rows, bounds, strict=False)):
         cohort = design.schedule.cohort(index)
         sizes = {"num_clients": len(cohort.clients), "num_canaries": len(cohort.canaries)}
         noise = float(noise_on_sum(design.release.noise, sum(sizes.values())))
@@ -65,7 +66,7 @@ def verify_metrics(
 
 
 def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) -> None:
-    """Compares the logs about aggregates."""
+    """Compares the logs about aggregates with each other, with metrics.csv and with the models."""
     aggregates = run.aggregates
     if aggregates is not None:
         _verify_norms(run, aggregates, _gram(run, of_logs), verified)
@@ -118,8 +119,8 @@ def _verify_cosines(
 ) -> None:
     """Compares the change of the model with the logged aggregates, along every canary.
 
-    Its inner product with a canary is the sum of the canary's cosines, each times the length of the
-    round's contribution to the final model.
+    The inner product of that change and a canary is the sum of the canary's cosines, each times the
+    length of the round's contribution to the final model.
     """
     family, rounds = of_logs.vectors, of_logs.rounds
     if family is None or rounds is None:

@@ -1,8 +1,8 @@
 """Recomputes a finished run's coins, rounds, record, report and page.
 
-Coins, rounds and noise are drawn again from the seed. Scores, compared vectors (`scores`) and the
-live test are recomputed from the rounds' logs. The record follows from both, and the report from
-everything, by the code that wrote it.
+Coins and rounds are drawn again from the seed or secret; the noise follows from the config. Scores,
+compared vectors (score_files.py) and the live test are recomputed from the rounds' logs. The record
+follows from all these, and the report from everything, if the same code wrote it.
 """
 
 import contextlib
@@ -136,7 +136,7 @@ def _verify_inputs(
 def _design(
     config: Config, record: RunRecord, folder: RunFolder, verified: Verified
 ) -> RunDesign | None:
-    """The run as determined by config and seed; None if it cannot be drawn."""
+    """The run as determined by config, seed and secret; None if it cannot be drawn."""
     why_not = _why_not_drawn(config, record, folder)
     if why_not is None:
         try:
@@ -176,8 +176,8 @@ def _has_plugins(config: Config) -> bool:
 def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
     """Names of the clients, in each possible order of the task.
 
-    With a replayed log, canaries copy clients by the order of its names. Clients in none of its
-    rounds do not matter.
+    With a replayed log, canaries copy clients in the order of the names in the log. Clients in none
+    of the log's rounds do not matter.
     """
     if not isinstance(config.participation, Replay):
         yield NumberedClients(num_clients)
@@ -281,7 +281,7 @@ def _verify_record(
 def _live(
     of_logs: RunScores, design: RunDesign
 ) -> tuple[dict[str, LiveRecord | int | None], list[float | None]]:
-    """The live record and the round in which it ended the run; the lower bound of each round."""
+    """The live record, with the round after which it stopped the run; each round's lower bound."""
     record, config, rounds = of_logs.record, of_logs.config, of_logs.rounds
     if rounds is None:
         return {}, [None] * record.rounds_done

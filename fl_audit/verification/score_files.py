@@ -76,7 +76,7 @@ def compare_scores(
 def compare_vectors(
     path: Path, derived: Mapping[str, ComparedVectors], verified: Verified
 ) -> dict[str, ComparedVectors]:
-    """Compares recorded nulls with those from logs, and returns the latter where they differ."""
+    """Compares recorded nulls with those from logs, which replace them where they differ."""
     recorded: dict[str, ComparedVectors] = {}
     with verified.reading(path):
         recorded = dict(read_compared_vectors(path))
@@ -127,7 +127,7 @@ _ROUNDING_OF_STORED = 0.05
 
 @dataclass(frozen=True, eq=False)
 class RunScores:
-    """The scores of a run from the logs of its rounds; `pool` holds the canaries and rounds."""
+    """The scores of a run from its models and logs; `pool` has the canaries with their rounds."""
 
     folder: RunFolder
     config: Config
@@ -237,7 +237,7 @@ class RunScores:
         return next(found, folder.model)
 
     def _verify_used(self, verified: Verified) -> None:
-        """Finds scores and logs that no statistic of the config has."""
+        """Finds files of scores and cosines that no statistic of the config uses."""
         folder, used = self.folder, {self._source(one) for one in self.statistics}
         used |= {folder.scores(one.name) for one in self.statistics}
         logs = (folder.upload_cosines, folder.round_cosines, folder.round_products)

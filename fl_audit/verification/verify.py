@@ -40,7 +40,7 @@ def verify_folder(
 
     Args:
       path: The folder of a finished run, or of a log.
-      commitment: The commitment of the run as published before training; None for that in the
+      commitment: The commitment of the run as published before training; None for the copy in the
         folder, if any.
       progress: Wraps the iteration over files of aggregates.
       model: A file of the released model to compare with the run's, if any.

@@ -8,6 +8,7 @@ import pytest
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.attacks import CanaryPool, RoundScorer
+from fl_audit.attacks.log_release import stated_rounds
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log, write_listed
 from fl_audit.canaries.pool import write_pool
@@ -97,6 +98,20 @@ def test_files_and_a_loop_that_restarts_give_the_same(tmp_path, name):
     of_files, _ = own_rounds(rounds.files(tmp_path / "files", rounds.correlation))
     of_loop, _ = own_rounds(rounds.loop(tmp_path / "loop", rounds.correlation, restarts=True))
     np.testing.assert_allclose(of_loop, of_files, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", list(CORRELATIONS))
+def test_the_stated_noise_is_that_before_correlation(tmp_path, name):
+    """Whitened aggregates of trees have less noise than a node: 0.65 of it in round 16."""
+    rounds = Rounds(CORRELATIONS[name], times=2)
+    scorer = RoundScorer.create(
+        tmp_path, rounds.pool, ROUNDS, rounds.listed, noise_correlation=rounds.correlation
+    )
+    for index, released in enumerate(rounds.released):
+        scorer.score_round(index + 1, released, noise_stddev=0.5, canary_length=1.0, norm_bound=9.0)
+    stated = stated_rounds(read_log(LogFolder(tmp_path), list))
+    assert stated is not None
+    assert stated.release.noise.noise_multiplier == stated.most_noise == 0.5
 
 
 def test_a_log_gives_what_a_run_gives(tmp_path):

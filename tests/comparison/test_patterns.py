@@ -53,13 +53,20 @@ def test_the_table_and_the_sentence(make_run):
     found = compare([first, make_run("b")])
     text = "\n".join(brief_lines(found))
     words = " ".join(text.split())
-    for attacker in ("without the schedule", "with the final model"):
-        none = f"To an attacker {attacker}: no detectable difference (AUC 0."
+    for attacker in (
+        "without the schedule (sees all rounds, not who took part when)",
+        "with the final model (initial and final model only)",
+    ):
+        none = f"To an attacker {attacker}: no difference detected (AUC 0."
         assert none in words
+    assert "One run per pattern: another may give other numbers." in words
     rows = [line for line in text.splitlines() if "0." in line and "…" in line]
     assert len(rows) == 4
     assert max(map(len, text.splitlines())) <= 100
-    assert "an attacker without the schedule" in render_comparison(found)
+    page = render_comparison(found)
+    assert "an attacker without the schedule" in page
+    assert "Upper bound, client" in page
+    assert "Upper bound, canary" not in page, "its attacker would not be named"
     assert json.loads((first / "report.json").read_text())["statistics"].keys() >= {"max", "sum"}
 
 
@@ -67,11 +74,12 @@ def test_the_answer_names_the_least_and_the_most_with_those_not_told_apart():
     random = np.random.default_rng(5)
     made = tuple(detection(shift, random, 2_000) for shift in (0.5, 3.0, 1.5, 0.52))
     table = PatternTable((PatternAttacker("with x", "s", made),), "5 rounds each", 0.95)
-    head, answer = table.question, table.answers[0].words
-    assert table.lines()[0] == head == "Which pattern leaks least (5 rounds each)?"
-    least = r"least “0\.52?” or “0\.52?” \(AUC 0\.6\d\d to 0\.6\d\d\)"
-    most = r"most “3\.0” \(AUC 0\.98\d\)"
-    assert re.fullmatch(f"To an attacker with x: {least}; {most}\\.", answer), answer
+    assert table.lines()[0] == table.question == "Which pattern leaks least (5 rounds each)?"
+    head, least_line, most_line = table.answers[0].sentences
+    least = r"least “0\.52?” \(AUC 0\.6\d\d\) and “0\.52?” \(0\.6\d\d\), not distinguished"
+    assert head == "To an attacker with x:"
+    assert re.fullmatch(f"  {least}", least_line), least_line
+    assert re.fullmatch(r"  most “3\.0” \(AUC 0\.98\d\)", most_line), most_line
 
 
 def found(label: str, auc: float, deviation: float, upper: float) -> Detection:
@@ -83,7 +91,10 @@ def test_a_pattern_between_is_no_winner_and_the_largest_bound_is_named():
     made = (found("a", 0.6, 0.1, 9.0), found("b", 0.66, 0.4, 5.0), found("c", 0.75, 0.1, 5.0))
     (answer,) = PatternTable((PatternAttacker("with x", "s", made),), "", 0.95).answers
     assert [d.label for d in (*answer.least, *answer.most, *answer.unclear)] == ["a", "c", "b"]
-    assert answer.words == (
-        "To an attacker with x: least “a” (AUC 0.600; on average only, as its upper bound is "
-        "larger: ε ≤ 9.00); most “c” (AUC 0.750); not distinguished from either: “b”."
-    )
+    assert answer.sentences == [
+        "To an attacker with x:",
+        "  least for the average canary “a” (AUC 0.600)",
+        "  for the most exposed one the upper bound of “a” is the largest: ε ≤ 9.00, others ≤ 5.00",
+        "  most “c” (AUC 0.750)",
+        "  in between, distinguished from neither least nor most: “b” (AUC 0.660)",
+    ]

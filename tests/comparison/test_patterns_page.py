@@ -65,7 +65,10 @@ def test_the_page_s_answer_follows_from_its_table():
     )
     attacker = PatternAttacker("without the schedule", "likelihood_ratio", detections)
     lines = PatternTable((attacker,), "5 rounds per canary", 0.95).lines()
-    assert shown.splitlines()[:3] == lines[:3]
+    assert (
+        shown.partition("\n…\n")[0].splitlines()
+        == lines[: next(i for i, line in enumerate(lines) if line.startswith("pattern"))]
+    )
     aucs = sorted(row[2] for row in table.values())
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     least, most = (f"{np.mean(group):.2f}" for group in (aucs[:3], aucs[3:]))

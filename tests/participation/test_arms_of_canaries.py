@@ -85,8 +85,8 @@ def test_coins_change_nobodys_arm_or_rounds(kind):
         ("late:0", "late:NUMBER needs a whole number from 1 on, got 'late:0'"),
         ("late:x", "late:NUMBER needs a whole number"),
         ("b_min_sep:4", "must be 'b_min_sep:NUMBER/MEAN', got 'b_min_sep:4'"),
-        ("b_min_sep:4/0", "b_min_sep:NUMBER needs a whole number"),
-        ("late:3/5", "late:NUMBER needs a whole number"),
+        ("b_min_sep:4/0", "b_min_sep:NUMBER/MEAN needs whole numbers from 1 on"),
+        ("late:3/5", "late:ROUNDS/PARTS needs whole .* no more parts than rounds, got"),
     ],
 )
 def test_an_arm_that_is_none_is_said(arm, message):

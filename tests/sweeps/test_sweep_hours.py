@@ -48,7 +48,9 @@ def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypa
     monkeypatch.setattr(planning_hours, "calibrate", calibrate)
     assert main(["sweep", str(path), "--out", str(out), "--dry-run", "--calibrate", "5"]) == 0
     assert asked == [(1, 5.0)]
-    told = "min for 3 runs in turn; 20 s a round, measured on 7 rounds of seed_1, trained now"
+    told = (
+        "about 6 min for 3 runs in turn; 20 s a round, measured on 7 rounds of seed_1, trained now"
+    )
     assert told in capsys.readouterr().out
     assert not out.exists()
 

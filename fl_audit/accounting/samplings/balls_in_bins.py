@@ -32,7 +32,7 @@ class BallsInBinsSampling(SecretSampling):
 
     Attributes:
       bins: The number of groups, at least 1; a member draws one of them uniformly and
-        independently. Also the distance between a group's rounds.
+        independently. It is also the distance between a group's rounds.
       rounds: The number of rounds of training.
     """
 
@@ -89,7 +89,7 @@ class BallsInBinsSampling(SecretSampling):
                 return None
 
     def least(self, release: Release, delta: float) -> float:
-        """Leaves out the rounds of an incomplete last cycle."""
+        """The lower bound without the rounds of an incomplete last cycle."""
         turns = max(self.rounds // self.bins, 1)
         z = release.noise.noise_multiplier / math.sqrt(turns)
         bins = min(self.bins, self.rounds)

@@ -95,10 +95,11 @@ class CyclicPoissonSampling(CoinSampling):
 def cyclic_rounds(release: Release, sampling: CyclicPoissonSampling) -> SampledRounds | None:
     """Poisson-sampled rounds with the same guarantee as the rounds of one group.
 
-    Under independent noise these are the rounds of the group. The same holds under a matrix with no
-    more bands than groups: the columns of a group's rounds then do not overlap, each moves the
-    release by its norm, and rounds may depend on earlier ones (Choquette-Choo et al. 2023,
-    arXiv:2306.08153, algorithm 2 and theorem 4).
+    Under independent noise these are the rounds of the group. Under a matrix with no more bands
+    than groups, the noise multiplier is divided by the first column's norm: the columns of a
+    group's rounds then do not overlap, each moves the release by at most that norm, and rounds may
+    depend on earlier ones (Choquette-Choo et al. 2023, arXiv:2306.08153, algorithm 2 and theorem
+    4).
 
     None if the probability is 1, or if no result covers the correlation.
     """

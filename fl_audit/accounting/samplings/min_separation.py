@@ -2,7 +2,7 @@
 
 Given the past, the client is in round t with a probability of at most p, whether it rests or not. A
 round's factor 1 - p_t + p_t W_t, with W_t its likelihood ratio, is larger in the convex order for a
-larger p_t, so that Poisson sampling with p in every round bounds it (`hidden_rounds`).
+larger p_t, so that Poisson sampling with p in every round dominates (`hidden_rounds`).
 """
 
 import functools
@@ -51,7 +51,7 @@ class MinSeparationSampling(CoinSampling):
         return self.probability / (1 + (self.separation - 1) * self.probability)
 
     def log_ratio(self, logs: FloatArray) -> FloatArray:
-        """A forward pass: `resting[i]` are those who rest for i + 1 more rounds."""
+        """A forward pass over members that may join now, or i + 1 rounds later (`resting[i]`)."""
         rest, log_p = self.separation - 1, math.log(self.probability)
         started = -math.log1p(rest * self.probability)
         ready = np.full(logs.shape[1], started)
@@ -112,7 +112,7 @@ def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
     for index in range(rounds):
         ready[index + 1] += (1 - p) * ready[index]
         if index < rest:
-            ready[index + 1, 0] += p * started  # joined in the last `rest` rounds before the first
+            ready[index + 1, 0] += p * started  # joined in one of `rest` rounds before the first
         if index + 1 + rest <= rounds:
             ready[index + 1 + rest, 1:] += p * ready[index, :-1]
     resting = np.zeros(most + 1)

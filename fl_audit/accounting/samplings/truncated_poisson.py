@@ -1,11 +1,11 @@
-"""Truncated Poisson sampling, of n members to a largest sample B.
+"""Truncated Poisson sampling, with samples cut to at most B members.
 
 Let the attacker also see O, the other members of the sample. As a client that sends nothing counts
 too, O has the same distribution with and without the client's update. If O has fewer than B - 1
 members, none was cut, and the client is present by its coin q. If O has B members, the client is
-absent. If O has B - 1, the client is present with the posterior probability q' of Bayes' rule:
-given N >= B other sampled members, it is one of the B with probability B / (N + 1). So a round is a
-mixture, known to the attacker, of rounds with the coins q, q' and 0. Without a cut it is Poisson
+absent. If O has B - 1, the client is present with the posterior probability q' of Bayes' rule: if
+sampled with N >= B others, it is one of the B with probability B / (N + 1). So each round has one
+of the coins q, q' and 0, and the attacker knows which. If no sample can be cut, this is Poisson
 sampling. (arXiv:2508.15089 bounds truncated sampling for other neighbours.)
 """
 
@@ -89,7 +89,7 @@ _SURE = 1 - 1e-9
 
 
 def coins_of_a_cut(sampling: TruncatedPoissonSampling) -> tuple[tuple[float, float], ...] | None:
-    """The coins of a round given the other members, with their probabilities; None if one is 1."""
+    """The coins of a round by other members, with probabilities; None if one exceeds `_SURE`."""
     q, largest = sampling.probability, min(sampling.largest, sampling.members)
     others = np.exp(log_binomial_masses(sampling.members - 1, q))
     numbers = np.arange(largest, sampling.members)

@@ -17,7 +17,7 @@ from fl_audit.checks.replay.trial_rounds import Answer, Promise, Trial, TrialRou
 from fl_audit.errors import InputError
 
 _TOLERANCE = 1e-3
-"""The relative error of float32 in the norm of a client's part."""
+"""The largest relative error of float32 in the norm of a client's part."""
 
 _MOST_NAMED = 3
 """The largest number of clients named in a finding."""
@@ -87,10 +87,10 @@ class Ruler:
         """Whether a client's part is short enough apart from rounding to a grid.
 
         Rounding up or down at random is independent between coordinates and right on average. The
-        component along the client's own update is therefore its part, up to a normal number with a
-        standard deviation below the step; the orthogonal component is at most as long as such
-        rounding. If a client other than the last is left out, the others may be rounded
-        differently.
+        change's component along the client's own update is therefore the client's part, up to a
+        normal number with a standard deviation below the step; the orthogonal component is at most
+        as long as such rounding makes it. If a client other than the last is left out, the others
+        may be rounded differently.
         """
         trial = change.trial
         own = trial.cohort[trial.left]
@@ -103,7 +103,7 @@ class Ruler:
         return is_short and across <= spread * (math.sqrt(len(own) / 2) + 4)
 
     def explained(self, change: Change, most: float) -> str:
-        """A clause with each client's weight in a change; empty if it is no sum of updates."""
+        """A clause with clients' weights in a change; empty if it is no sum of distinct updates."""
         cohort = change.trial.cohort
         if len({id(client) for client in cohort}) < len(cohort):
             return ""  # equal updates cannot be distinguished
@@ -249,7 +249,10 @@ def half_precision(numbers: FloatArray) -> float:
 
 
 def grid_step(vector: FloatArray, error: float) -> float | None:
-    """The step of the grid on which all numbers lie up to an error; None if there is none."""
+    """The step of the grid on which all numbers lie up to an error; None if none is found.
+
+    With fewer than 8 numbers, none is.
+    """
     values = np.unique(np.append(np.abs(vector), 0.0))
     gaps = np.diff(values)
     gaps = gaps[gaps > 8 * error]
@@ -328,11 +331,11 @@ class _Later:
     def excess(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
     ) -> tuple[FloatArray, FloatArray]:
-        """Its excess over an idle round, and that of the round before.
+        """The excess of this release over `quiet`, and of the previous over `before_quiet`.
 
-        Noise may be a multiple of the idle round's, if the clip norm follows the updates. The
-        growth of the noise between two seeds is subtracted from both. `quiet` follows the idle
-        round `before_quiet`, under the same seeds.
+        Noise may be a multiple of that in `quiet`, if the clip norm follows the updates. The growth
+        of the noise, measured between two seeds, is subtracted from both. `quiet` follows the round
+        `before_quiet`, which is without clients, under the same seeds.
         """
         excess, last = self.release - quiet.release, before.release - before_quiet.release
         if not excess.any():

@@ -29,11 +29,11 @@ ClipNormOf = Callable[[Any], float]
 
 _CHAINS = 48
 """The number of seeds, with two rounds each. Noise of half the promised deviation is then found
-almost surely: the 96 counts have less than 0.65 of it with probability 1e-7.
+almost surely: 96 correct counts deviate by less than 0.65 of it with probability 1e-7.
 """
 
 _MOST_NUMBERS = 1 << 30
-"""The largest number of values in all releases of these rounds, which limits the time."""
+"""The largest number of values in all releases under these seeds, which limits the time."""
 
 _MOST_SENT = 1 << 25
 """The largest number of values in all updates of one round."""
@@ -41,7 +41,7 @@ _MOST_SENT = 1 << 25
 _MOST_CLIENTS = 512
 
 _FIRST_SEED = 3_000_017
-"""Away from the seeds of other questions."""
+"""The first seed of these questions, far from those of others."""
 
 COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
@@ -172,14 +172,14 @@ class ClipQuestions:
 
     def _counted(self, words: str, clients: list[FloatArray], seed: int) -> _Counted:
         promise = self.trials.promise
-        # The mechanism zeroes others.
+        # The mechanism zeroes the other clients' updates.
         within_bound = [client for client in clients if most_of(client, promise)]
         cohort = self._few(within_bound)
         answer = self.rounds.run(cohort, seed)
         return _Counted(words, self._sum(cohort, self._start), self._count(self._start, answer))
 
     def _noise_alone(self) -> tuple[FloatArray, FloatArray]:
-        """Noise of the smallest cohort's counts, and its sums, each of shape (seeds, 2 rounds)."""
+        """The noise of the smallest cohort's counts, and the rest of them, of shape (seeds, 2)."""
         few = self._few()
         number = max(2, min(_CHAINS, _MOST_NUMBERS // (2 * self.rounds.dim * max(1, len(few)))))
         counts, sums = np.zeros((number, 2)), np.zeros((number, 2))
@@ -278,9 +278,9 @@ class ClipQuestions:
     def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
         """Noise in standard deviations; noise beyond the range of the share is drawn again.
 
-        A share at a limit of [0, 1] shows only that its noise was beyond. Drawn again from the
-        normal distribution beyond that point, the noise is exactly normal (a randomised probability
-        integral transform), so that limits change no test.
+        A share at a limit of [0, 1] shows only that its noise reached beyond it. Drawn again from
+        the normal distribution beyond that point, the noise is exactly normal (a randomised
+        probability integral transform), so that limits change no test.
         """
         from scipy import special
 
@@ -289,7 +289,7 @@ class ClipQuestions:
         units = noise / self.clip.count_stddev
         random = np.random.default_rng(_FIRST_SEED)
         for sign in (1.0, -1.0):
-            edge = self.clip.denominator / 2 - sign * sums  # of noise, in this direction
+            edge = self.clip.denominator / 2 - sign * sums  # the noise at the limit of the share
             is_at = np.abs(sign * noise - edge) <= self.clip.rounding
             tail = special.ndtr(-edge / self.clip.count_stddev)
             normal = -special.ndtri(np.maximum(tail * random.uniform(size=noise.shape), 1e-300))
@@ -332,7 +332,7 @@ class ClipQuestions:
         yield _sum_noise_finding(groups, touched, self.rounds.sizes)
 
     def _next_finding(self, after: dict[str, Answer], norms: dict[str, float]) -> Check:
-        """The effect of a long client after the clip norm moved down, and up."""
+        """The effect of one long update after the clip norm moved down, and after it moved up."""
         ratios = {}
         for words, answer in after.items():
             alone = self._few([self._scaled(FAR)])
@@ -387,7 +387,7 @@ ZeroingNormOf = Callable[[Any], float]
 """A function from a server's state to the largest coordinate that the next round keeps."""
 
 _SEED = 4_000_037
-"""Away from the seeds of other questions."""
+"""The seed of this question, far from those of others."""
 
 _CLIENTS = 6
 

@@ -46,7 +46,8 @@ EXPECTED = "after whitening by the accounted matrix, noise is independent betwee
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
     """The number of rounds whose noise is compared.
 
-    Twice the bands or a tree's rounds, from 8 to 32, as training and memory allow.
+    It is twice the number of bands or of a tree's rounds, brought into 8 to 32, or what remains of
+    the training or fits in memory, if that is less.
     """
     bands = correlation.bands if isinstance(correlation, Toeplitz) else correlation.period
     wanted = min(max(_FEWEST, 2 * bands), _MOST, correlation.num_rounds - rounds_before)
@@ -105,10 +106,10 @@ def _releases(
 
 
 def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -> FloatArray:
-    """Rows of independent standard normal numbers, from differences over the noise of z.
+    """Rows of independent standard normal numbers, from differences over the noise of z - z'.
 
-    A Toeplitz matrix is the same from any round on. A tree is whitened from its first round; rounds
-    before these have a difference of zero.
+    A Toeplitz matrix is the same from any round on. A tree is whitened from its first round; the
+    differences in rounds before the replayed one are zero.
     """
     first = 0 if isinstance(correlation, Toeplitz) else rounds_before
     whitening = Whitening.from_correlation(correlation)
@@ -198,8 +199,8 @@ def length_finding(
     """Whether noise has the expected norm in every variable, by the chi-square distribution.
 
     The squared distance of n releases from their mean is chi-square with (n - 1) dim degrees of
-    freedom. `sizes` lacks variables without noise and clients. With `may_be_longer` only noise that
-    is too short fails.
+    freedom. `sizes` omits variables that neither noise nor clients change. With `may_be_longer`
+    only noise that is too short fails.
     """
     from scipy import stats  # imported here: it takes half a second
 
@@ -262,7 +263,7 @@ def echo_finding(difference: FloatArray, stddev: float) -> Check:
 
 
 def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
-    """Whether noise has at least as many different values as float32 allows.
+    """Whether values of the noise repeat no more often than in float32, up to chance.
 
     A new value equals one of n earlier ones with probability at most n times that of the likeliest
     value, so the number of repetitions is at most binomial. If the release is rounded like the
@@ -286,7 +287,7 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
     """Whether a release is in half precision, or on a grid as coarse as the noise's."""
     if half_precision(release):
         return True
-    for epsilon in (2.0**-23, 2.0**-46):  # of float32, and finer grids of float64
+    for epsilon in (2.0**-23, 2.0**-46):  # for grids of float32, and finer ones of float64
         error = epsilon * float(np.abs(noise).max())
         step, of_noise = grid_step(release, error), grid_step(noise, error)
         if step is not None and of_noise is not None:
@@ -295,7 +296,7 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
 
 
 def shows_noise(releases: FloatArray, touched: FloatArray, sizes: Sequence[int]) -> FloatArray:
-    """Which variables are changed by noise or clients; a frozen one is not."""
+    """Which variables noise or clients change, of shape (variables,); all if they change none."""
     parts = np.split(np.ptp(releases, axis=0), np.cumsum(sizes)[:-1])
     shows = np.array([part.any() for part in parts]) | touched
     return np.asarray(shows if shows.any() else ~shows)
@@ -309,7 +310,7 @@ class NoiseQuestions:
     """The questions about noise.
 
     Attributes:
-      without: The cohort of a trial without its client.
+      without: The function that returns a trial's cohort without its client.
       begun: Two first states with different randomness, for a server whose state determines future
         noise; None for a server that draws noise in each round.
     """
@@ -402,7 +403,7 @@ class NoiseQuestions:
         return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
 
     def _longest_after(self, state: Any) -> float:
-        """The largest effect of a single client after a state; None for the first state."""
+        """The largest effect of a single client from a state on; None for the recorded round's."""
         start = self.rounds.state if state is None else state
         lengths = [0.0]
         for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms

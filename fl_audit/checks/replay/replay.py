@@ -46,7 +46,8 @@ class Replay:
     Attributes:
       findings: Expected and measured values, question by question.
       sensitivity: The change of each variable of the release, and last of the whole, by leaving the
-        first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated.
+        first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated as
+        it was, or without a client.
     """
 
     findings: tuple[Check, ...]
@@ -87,9 +88,9 @@ def replay_round(
 
     The rounds are: the recorded one, twice; without its first, a middle and its last client; with a
     single client whose update is short, long, or long in one variable; with clients that differ in
-    length and direction; with more clients than the denominator; with an update of NaN; under other
+    norm and direction; with more clients than the denominator; with a NaN in an update; under other
     seeds; and the rounds after these. For correlated noise up to 32 rounds are computed twice; for
-    an adaptive clip norm 96 rounds measure the noise of its count.
+    an adaptive clip norm up to 96 rounds measure the noise of its count.
 
     Args:
       function: The server's round (`Server`), which takes all randomness from the generator in its
@@ -259,7 +260,7 @@ class _Replayed:
         return inconclusive(finding.name, finding.meaning, f"{finding.measured}, but {why}")
 
     def _not_finite(self) -> Check:
-        """The effect of one client's NaN; the promise does not cover a server that accepts it."""
+        """The effect of a NaN in one client's update, for which nothing is promised."""
         name, expected = "not_finite", "an update with a NaN changes no more than another"
         vectors = self._trials.vectors
         poison = vectors[-1].copy()

@@ -1,8 +1,8 @@
 """The parts of a replay: the promise, the rounds that are computed, and the file of its checks.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
-client to leave out. Updates are scaled copies of the given ones, short and long, alone, among a few
-different ones and among many.
+client to leave out. Its updates are scaled copies of the given ones: a short or a long one, alone,
+among a few different ones or among many.
 """
 
 import copy
@@ -41,8 +41,8 @@ class Promise:
 
     A client's part is at most as long as the clip norm; it may be a clipped update, a normalised
     one, or one with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on
-    each coordinate, independent between rounds and of the updates. With a `correlation` the noise
-    is C^-1 z for such z, or that of a tree with such nodes.
+    each coordinate, independent between rounds and of the updates. With a `correlation` this is the
+    distribution of z or of a tree's nodes, and the noise is C^-1 z or the tree's.
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without
@@ -50,7 +50,7 @@ class Promise:
       denominator: The divisor of the sum, positive, the same for any participants.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
         clip norm; None if the noise has another distribution and is not checked.
-      zeroing_norm: The largest absolute coordinate of an update that is not replaced by zero.
+      zeroing_norm: The largest absolute coordinate of updates that are not replaced by zeros.
       smallest_cohort: The number of clients in the smallest round of the mechanism; 0 under Poisson
         sampling.
       correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
@@ -92,13 +92,13 @@ class Promise:
 
     @property
     def noise_stddev(self) -> float | None:
-        """The standard deviation of independent noise on a coordinate of a release."""
+        """The standard deviation of independent noise on a coordinate of a release, if promised."""
         if self.noise_multiplier is None:
             return None
         return self.noise_multiplier * self.sensitivity if self.noise_multiplier else 0.0
 
     def new_noise(self, later: int = 0) -> float | None:
-        """The standard deviation of the new noise of the round, or of a later one."""
+        """The standard deviation of the new noise in the round, or `later` rounds after it."""
         if self.noise_stddev is None:
             return None
         return self.noise_stddev * new_in_round(self.correlation, self.rounds_before + later)
@@ -111,7 +111,7 @@ def flat(update: Update) -> FloatArray:
 
 
 def most_of(update: FloatArray, promise: Promise) -> float:
-    """The largest allowed norm of this update's part in a release."""
+    """The largest norm in a release that the promise allows this update."""
     if np.abs(update).max(initial=0.0) > promise.zeroing_norm:
         return 0.0
     if np.isfinite(promise.clip_norm):
@@ -147,7 +147,7 @@ FAR, SHORT = 10.0, 0.3
 """The norms of long and short updates, over the clip norm."""
 
 _GRADED = (np.geomspace(0.05, 20, 8), np.geomspace(0.5, 4, 8))
-"""Norms of updates, the longest of which a server's rule might treat as outliers."""
+"""Norms of updates, over the clip norm; a server's rule might treat the longest as outliers."""
 
 _AGAINST_ONE = (2, 3, 5)
 """Numbers of equal clients among which a server's rule might treat another one as an outlier."""
@@ -214,9 +214,9 @@ class TrialRounds:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A round without one client."""
+    """A cohort, and the client to leave out of it."""
 
-    words: str  # the round, to follow "in a round of" or "of"
+    words: str  # the cohort, to precede a colon
     cohort: Sequence[FloatArray]
     left: int  # the client that is left out, by number from 0
 
@@ -248,7 +248,7 @@ class Trials:
             yield from self._each(words.format(which), [self._lengthened(first, step)], [0])
 
     def unlike(self) -> Iterator[Trial]:
-        """Clients of graded norms, without every second one in turn; and opposing groups."""
+        """Clients of graded norms, every second of which is left out once; and opposing groups."""
         for lengths in _GRADED:
             graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"
@@ -283,7 +283,7 @@ class Trials:
     def _each(
         self, words: str, cohort: Sequence[FloatArray], left_out: Iterable[int]
     ) -> Iterator[Trial]:
-        """Trials of these clients, added to the smallest cohort, without some of them in turn."""
+        """Trials of the smallest cohort with these clients, one for each client in `left_out`."""
         whole = [*self.few, *cohort]
         return (Trial(words, whole, len(self.few) + left) for left in left_out)
 

@@ -1,9 +1,9 @@
 """Zeroing, clipping, the sum, Gaussian noise, and adaptive norms.
 
-It follows TFF's `DifferentiallyPrivateFactory` with tensorflow-privacy's queries step by step, and
-tests compare the two: without noise, aggregates and norms are the same; with noise, their
-distribution is. It is implemented again because those two packages do not install on current
-Python, where this engine runs too.
+The code follows TFF's `DifferentiallyPrivateFactory` with tensorflow-privacy's queries step by
+step, and tests compare the two: without noise, aggregates and norms are the same; with noise, their
+distributions are. It is a second implementation because TFF and tensorflow-privacy do not install
+on current Python, where this engine runs too.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Summed(NamedTuple):
 
     updates: Any  # zeroed and clipped, like the weights; integers under `IntegerSums`
     participants: Array
-    unclipped: Array  # the number of updates within the clip norm
+    unclipped: Array  # the number of updates within the clip norm, zeroed ones included
     below_zeroing: Array  # the number of updates without a coordinate above the zeroing estimate
     totals: Array  # the summed loss and the number of tokens trained on
 
@@ -56,7 +56,7 @@ class Aggregation:
     process: NoiseProcess = field(default_factory=FreshNoise)
 
     def zeroing_norm(self, norms: Norms) -> Array:
-        """The largest coordinate that an update may have."""
+        """The largest absolute coordinate that an update may have."""
         if self.zeroing is None:
             return norms.zeroing_estimate
         return self.zeroing.multiplier * norms.zeroing_estimate + self.zeroing.increment
@@ -64,7 +64,7 @@ class Aggregation:
     def clipped_sum(
         self, norms: Norms, updates: Weights, totals: Array, numbers: Array, key: Array
     ) -> Any:
-        """The sum over a block of participants; number -1 is padding, totals are (n, 2)."""
+        """The sum over a block of participants; `numbers` are -1 for padding, `totals` (n, 2)."""
         takes_part = numbers >= 0
         rows = [update.reshape(update.shape[0], -1) for update in updates]
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), 1) for row in rows]), 0)
@@ -127,7 +127,7 @@ class Aggregation:
     def release(
         self, norms: Norms, noise: Any, total: Any, key: Array
     ) -> tuple[Weights, Norms, Any]:
-        """The noised sum over the denominator, the next norms, and the noise's next state."""
+        """The noised sum divided by the denominator, the next norms, and the noise's next state."""
         aggregate, noise = self._aggregate(norms, noise, total, key)
         next_norms = Norms(self._next_clip(norms, total, key), self._next_zeroing(norms, total))
         return aggregate, next_norms, noise
@@ -135,7 +135,7 @@ class Aggregation:
     def _aggregate(
         self, norms: Norms, noise: Any, total: Any, key: Array
     ) -> tuple[list[Array], Any]:
-        """The noised sum over the denominator, and the state of the noise."""
+        """The noised sum divided by the denominator, and the noise's next state."""
         aggregate: list[Array] = total.updates
         if self.noise.sum_noise_multiplier:
             stddev = norms.clip * self.noise.sum_noise_multiplier
@@ -149,7 +149,7 @@ class Aggregation:
         """The clip norm after a round (Andrew et al. 2021, arXiv:1905.03871, section 2.1)."""
         if not self.clip_rate:
             return norms.clip
-        # Counted from one half, so that a client changes the count by one half.
+        # Each update counts as 1/2 or -1/2, so that a client changes the count by one half.
         count = total.unclipped - 0.5 * total.participants
         if self.noise.count_noise_stddev:
             of_count = fold_in(key, len(total.updates))

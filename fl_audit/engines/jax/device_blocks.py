@@ -72,7 +72,11 @@ class Blocks:
         precision: str = "float32",
         side_by_side: bool | None = None,
     ) -> None:
-        """Functions are compiled when first called; `precision` has no effect on a CPU."""
+        """Functions are compiled at their first calls; `precision` has no effect on a CPU.
+
+        With `side_by_side` a block's clients train together by `jax.vmap`, else one by one; by
+        default one by one only on a CPU.
+        """
         self._precision = precision
         self._training = training
         self._aggregation = aggregation
@@ -143,7 +147,7 @@ class Blocks:
     def updates(
         self, weights: Sequence[Float32Array], clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """The update of each client, for `fl_audit.engines.engine.ClientUpdates`."""
+        """Yields clients and their updates, as `fl_audit.engines.engine.ClientUpdates` does."""
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")
         rows = Cohort.from_clients(clients, self._batch_size).rows
@@ -167,7 +171,7 @@ class Blocks:
         return int(given + plan.temp_size_in_bytes)
 
     def _trained(self, model: Weights, group: Sequence[Examples], rows: int) -> Any:
-        """The clients of a group of blocks after all their batches."""
+        """The training states of a group's clients after all their batches."""
         count = self._size * len(self._devices)
         needed = BlockShape.least(group, self._batch_size).batches
         batches = -(-needed // _BATCHES_AT_ONCE) * _BATCHES_AT_ONCE
@@ -187,13 +191,13 @@ class Blocks:
         return jax.device_put(shaped, self._split)
 
     def _numbers(self, first: int, count: int, size: int) -> Array:
-        """The numbers of a group's participants, -1 for padding, of shape (devices, size)."""
+        """Participants' numbers from `first` on, padded with -1, of shape (devices, size)."""
         places = np.arange(len(self._devices) * size, dtype=np.int32)
         numbers = np.where(places < count, first + places, -1).astype(np.int32)
         return jax.device_put(numbers.reshape(len(self._devices), size), self._split)
 
     def _stacked(self, group: Sequence[Sequence[Float32Array]]) -> Weights:
-        """Vectors as blocks of one, with zeros if there are fewer than devices."""
+        """Vectors as blocks of one, and zeros for devices without a vector."""
         missing = len(self._devices) - len(group)
         stacked = []
         for leaves in zip(*group, strict=True):

@@ -45,7 +45,7 @@ def local_training(config: tables.Client, model: JaxModel) -> LocalTraining:
 
 
 def client_optimizer(config: tables.LocalSteps) -> Optimizer:
-    """The optimizer of a client's local steps; constants of adaptive ones are TFF's defaults."""
+    """The optimizer of a client's local steps; TFF's default constants for adaptive optimizers."""
     match config.optimizer:
         case "sgd":
             return sgd(config.learning_rate, config.momentum)
@@ -122,7 +122,7 @@ def aggregation_of(
 
 
 def _zeroing_estimate(zeroing: Zeroing | None) -> float:
-    """The fixed zeroing norm, or an adaptive one's first estimate; infinite without zeroing."""
+    """The fixed zeroing norm, or adaptive zeroing's first estimate; infinite without zeroing."""
     if isinstance(zeroing, FixedZeroing):
         return zeroing.norm
     return math.inf if zeroing is None else zeroing.initial_estimate

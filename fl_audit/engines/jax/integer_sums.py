@@ -1,7 +1,7 @@
 """Sums of integers with noise from each participant, as under secure aggregation.
 
-Participant i of n clips its update to length C, turns it by a random rotation U that the round's
-participants share, rounds it to a grid at random and adds a share of the noise; the sum is known
+Participant i of n clips its update to norm C, turns it by a random rotation U that the round's
+participants share, rounds it randomly to a grid and adds a share of the noise; the sum is known
 modulo m = 2^b (Kairouz, Liu & Steinke 2021, arXiv:2102.06387, algorithms 1 and 2, with the noise of
 Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, algorithm 1):
 
@@ -9,13 +9,13 @@ Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, algorithm 1):
 
 divided by the number of actual participants. `DistributedDpSumFactory` inside
 `UnweightedMeanFactory` of `tff.aggregators` computes the same, and tests compare the two. As in
-TFF, rounding has no condition on the result's length (beta = 0); accounting adds sqrt(d) steps of
-the grid for it.
+TFF, rounding has no condition on the result's norm (beta = 0); accounting adds sqrt(d) steps of the
+grid to the norm.
 
 Integers are added modulo 2^32, which m divides, so that their sum modulo m is exact and has the
 same bits in any order and on any number of devices.
 
-A symmetric Skellam variable is the difference of two independent Poisson variables of one mean. Of
+A symmetric Skellam variable is the difference of two independent Poisson variables of one mean. At
 variance x it is k with probability p(k) = exp(-x) I_k(x), where I is the modified Bessel function
 of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, with both means x /
 2). `jax.random.poisson` computes in float32, which cannot represent the Poisson variables of a fine
@@ -40,10 +40,10 @@ from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.jax_classifier import Array, Weights
 
 _SMALL_VARIANCE = 64.0
-"""Below it the distribution comes from a table; above, Debye's expansion is exact to float32."""
+"""Below it a table of the distribution is used; above, Debye's expansion is exact to float32."""
 
 _TABLE = 128
-"""The table's size; at the largest variance, less than 1e-30 of the distribution is beyond."""
+"""The table's size; at variance 64, less than 1e-30 of the distribution lies beyond it."""
 
 _FARTHEST = 6.77
 """The largest value of `_normal`, rounded up."""
@@ -61,8 +61,8 @@ def skellam(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 def tail_probabilities(variance: Array) -> Array:
     """The probabilities that |k| exceeds 0, 1, 2, ..., float32, for a variance x below 64.
 
-    Ratios of neighbours follow from I_(k-1)(x) = I_(k+1)(x) + (2 k / x) I_k(x) (DLMF 10.29.1),
-    downwards, where errors decay.
+    Ratios p(k) / p(k - 1) follow from I_(k-1)(x) = I_(k+1)(x) + (2 k / x) I_k(x) (DLMF 10.29.1),
+    from large k to small, as errors then decay.
     """
 
     def ratio(above: Array, k: Array) -> tuple[Array, Array]:
@@ -77,7 +77,7 @@ def tail_probabilities(variance: Array) -> Array:
 
 
 def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
-    """Inverts tail probabilities, of which small ones are the most exact; the sign is random."""
+    """Inverts tail probabilities, the smallest of which are the most exact, and draws a sign."""
     bits = random_bits(key, (2, *shape))
     uniform = (bits[0].astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     upwards = tail_probabilities(variance)[::-1]
@@ -86,7 +86,7 @@ def _by_table(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 def log_probability(number: Array, variance: Array) -> Array:
-    """The logarithm of p(k) for integers k (float32), to 1e-5 or a relative error of 1e-6.
+    """The logarithm of p(k) for integers k (float32), with error 1e-5 or relative error 1e-6.
 
     Debye's expansion (DLMF 10.41.3) for x at least 64, w = (k^2 + x^2)^(1/2) and q = (k / w)^2:
     p(k) = exp(w - x - k asinh(k / x)) (2 pi w)^(-1/2)
@@ -103,7 +103,7 @@ def log_probability(number: Array, variance: Array) -> Array:
 
 
 def _normal(high: Array, turn: Array) -> Array:
-    """Normal numbers from two random words each; the radius has 32 bits."""
+    """Normal numbers from two random words each; the radius comes from one, so from 32 bits."""
     uniform = (high.astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     angle = turn.astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
     return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
@@ -112,11 +112,11 @@ def _normal(high: Array, turn: Array) -> Array:
 def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
     """Samples by rejection from a slightly wider normal variable, rounded to integers.
 
-    A normal number v of variance s^2 is accepted as k = floor(v + 1/2) with probability p(k) / (M
-    f(v)), for its density f. With s^2 = x / (1 - 4.2 / x) the fourth power of k in log p, k^4 / (24
-    x^3), is compensated in the range of v, and p(k) / f(v) is below M = exp((|v| + 1/2) / (2 x) + 1
-    / (4 x)) s / x^(1/2). M allows for the difference of up to 1/2 between k and v, its square and
-    Debye's series. At a variance of 1e4, 97 % are accepted at once.
+    A normal number v of variance s^2 and density f is accepted as k = floor(v + 1/2) with
+    probability p(k) / (M f(v)). With s^2 = x / (1 - 4.2 / x) the fourth power of k in log p, k^4 /
+    (24 x^3), is compensated in the range of v, and p(k) / f(v) is below M = exp((|v| + 1/2) / (2 x)
+    + 1 / (4 x)) s / x^(1/2) for the largest |v|. M allows for the difference of up to 1/2 between k
+    and v, for its square and for Debye's series. At a variance of 1e4, 97 % are accepted at once.
     """
     share = 4.2 / variance
     scale = jnp.sqrt(variance / (1.0 - share))
@@ -199,14 +199,14 @@ class IntegerSums(Aggregation):
     shapes: Sequence[tuple[int, ...]]  # of the weights
     bits: int  # of a sum
     most_cells: float  # the clip norm in steps of the finest grid that fits the bits
-    largest_scale: float  # the largest number of grid steps in one unit
+    largest_scale: float  # the largest number of grid steps per unit of an update
 
     @property
     def _dim(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def scale(self, norms: Norms) -> Array:
-        """The number s of grid steps in one unit."""
+        """The number s of grid steps per unit of an update."""
         return jnp.minimum(self.most_cells / norms.clip, jnp.float32(self.largest_scale))
 
     def _signs(self, key: Array) -> Array:

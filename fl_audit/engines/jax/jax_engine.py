@@ -59,7 +59,7 @@ class Evaluator:
 
 
 def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
-    """The examples in batches of one shape, the last one padded, for one compiled program."""
+    """The examples in batches of one shape, the last batch padded, for one compiled program."""
     shape = BlockShape(1, 1, min(_AT_ONCE, len(examples)))
     for start in range(0, len(examples), _AT_ONCE):
         part = examples.take(np.arange(start, min(start + _AT_ONCE, len(examples))))
@@ -67,7 +67,7 @@ def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
 
 
 class MeanLosses:
-    """Computes a model's mean attacked loss on each owner's examples."""
+    """Computes the mean of a model's `attacked_losses` over each owner's examples."""
 
     def __init__(self, model: JaxModel, owners: Sequence[Examples], padding_label: int) -> None:
         everything = Examples.concatenate(owners)
@@ -112,7 +112,7 @@ monitoring.register_event_duration_secs_listener(_count)
 
 
 class CompilationClock:
-    """Number and time of compilations in this process since the clock was created."""
+    """The number and the time of compilations in this process since the clock was created."""
 
     def __init__(self) -> None:
         self._before = _so_far()
@@ -157,7 +157,7 @@ class JaxEngine(engine.Engine):
         devices: Sequence[Any] | None = None,
         noise_keys: NoiseKeys | None = None,
     ) -> None:
-        """The functions of a run, by default on all devices and with fresh keys of noise."""
+        """The functions of a run, by default on all devices and with fresh noise keys."""
         self._compilation = CompilationClock()
         config, model = run.config, run.task.classifier
         functions = as_jax_model(model)
@@ -244,7 +244,7 @@ class JaxEngine(engine.Engine):
     def _uploads(
         self, state: State, data: RoundData, length: float, key: Any
     ) -> dict[int, Float32Array]:
-        """The uploads of canaries, with the noise that they have in the round's sum."""
+        """Canaries' noised uploads if clients add noise and attackers see uploads; else none."""
         if not (self._aggregation.process.is_at_clients and engine.shows_uploads(self._run)):
             return {}
         uploads = {}
@@ -303,7 +303,7 @@ class JaxEngine(engine.Engine):
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """Canaries scored on an accelerator, if there is one."""
+        """Canaries scored on an accelerator, if there is one and `scored_on` takes the family."""
         return scored_on(run.family, self._devices[0]) or run.family
 
     def losses(self, run: PreparedRun) -> Callable[[engine.Weights], FloatArray]:

@@ -30,7 +30,7 @@ from fl_audit.resources import set_jax_defaults
 
 
 class JaxOnRay(JaxEngine):
-    """Rounds whose participants are summed by actors."""
+    """Rounds whose participants' updates are summed by actors."""
 
     first_round = "before the first round each actor loads the task and compiles, up to a minute"
 

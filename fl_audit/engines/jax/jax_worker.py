@@ -12,7 +12,7 @@ from fl_audit.engines.ray.worker import Arrays, ClientWorker, Sent, WorkerSetup
 from fl_audit.resources import set_jax_defaults
 
 _USUAL_MEMORY_FRACTION = 0.75
-"""The share of a GPU's memory that JAX allocates at the start."""
+"""The share of a GPU's memory that JAX allocates at its start by default."""
 
 
 class JaxWorker(ClientWorker):

@@ -32,7 +32,7 @@ class Optimizer:
 
 
 def sgd(rate: float, momentum: float) -> Optimizer:
-    """Gradient descent with momentum m, if not 0, and rate r: a = m a + g, w = w - r a."""
+    """Gradient descent with rate r and momentum m, 0 for none: a = m a + g, w = w - r a."""
     if momentum == 0:
 
         def plain(slots: Slots, weights: Weights, gradients: Weights) -> tuple[Slots, Weights]:
@@ -88,7 +88,7 @@ def _adaptive(
     initial: float,
     next_square: Callable[[Array, Array], Array],
 ) -> Optimizer:
-    """Running means of gradients over the roots of running means of their squares."""
+    """Steps by running means of gradients, divided by roots of running means of squares."""
     beta_1, beta_2 = betas
 
     def begin(weights: Weights) -> Slots:
@@ -127,7 +127,7 @@ class LocalTraining(abc.ABC):
     def steps(
         self, initial: Weights, client: Any, inputs: Array, labels: Array, num_examples: Array
     ) -> Any:
-        """A client after some more batches; empty ones come last and are skipped."""
+        """A client after some more batches; empty batches come last and are skipped."""
 
         def step(at: Array, client: Any) -> Any:
             state, totals = client
@@ -158,7 +158,7 @@ class LocalTraining(abc.ABC):
 
 
 class OptimizerSteps(LocalTraining):
-    """Steps of an optimizer, restarted for each client: FedAvg, and FedProx with its term."""
+    """Steps of an optimizer, new for each client: FedAvg, or FedProx with a proximal term."""
 
     def __init__(self, model: JaxModel, optimizer: Optimizer, proximal_strength: float) -> None:
         """`proximal_strength` is FedProx's factor mu; 0 for FedAvg."""

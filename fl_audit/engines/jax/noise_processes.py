@@ -4,10 +4,10 @@ A `NoiseProcess` generates noise from independent standard normal draws; the cal
 independent noise each round draws a key from the operating system. Correlated noise and noise from
 participants have one key for all rounds, drawn when a run begins and kept in its state: a state
 fixes all future noise, after any restart, and anyone who sees it can subtract the noise. In
-production each device draws its own.
+production each device draws its own key.
 
 Numbers come from Threefry4x32-20, a counter-based generator with keys of 128 bits (Salmon et al.
-2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11), with the same words as the authors'
+2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11); words are those of the authors'
 Random123. Threefry passes the usual statistical tests, but is not cryptographic. JAX's own
 generators have keys of 64 bits, or draw other numbers inside `vmap` than outside.
 
@@ -37,16 +37,16 @@ _ROTATIONS = np.array(
 """The rotations in bits: two alternating groups of four rounds, two words in each round."""
 
 _GROUPS = 5
-"""The groups of four rounds; the key is added after each."""
+"""The number of groups of four rounds; the key is added after each group."""
 
 _PARITY = 0x1BD11BDA
 
 _OF_BITS, _OF_KEYS = 0, 1
-"""The last word of the counter for numbers, and for keys."""
+"""The counter's last word for random words, and for derived keys."""
 
 
 def threefry(key: Array, counter: list[Array]) -> list[Array]:
-    """Four random words for each counter, itself four uint32 words that broadcast."""
+    """Four random words for each counter; a counter is four uint32 arrays, which broadcast."""
     words = jnp.stack([*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ jnp.uint32(_PARITY)])
     begin = jnp.broadcast_arrays(*[of_counter + words[at] for at, of_counter in enumerate(counter)])
     rotations = jnp.asarray(_ROTATIONS)
@@ -111,7 +111,7 @@ def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
     """Standard normal numbers, float32, by Box and Muller's method.
 
     `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that no value
-    exceeds 5.4. Here the radius has 64 bits and ends at 9.49, because an audit looks at tails.
+    exceeds 5.4. Here the radius is made from 64 bits and ends at 9.49, as an audit looks at tails.
     """
     size = math.prod(shape)
     high, low, turn, _ = (word.astype(jnp.float32) for word in random_words(key, -(-size // 2)))
@@ -143,7 +143,7 @@ class NoiseProcess(abc.ABC):
 
     @abc.abstractmethod
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The key of a round, from its initial state, or `fresh`."""
+        """The key of a round, from the state before it, or `fresh`."""
 
     @abc.abstractmethod
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
@@ -179,7 +179,7 @@ class ClientNoise(NoiseProcess):
         return ClientNoiseState(key, jnp.zeros((), jnp.int32))
 
     def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
-        """The state's key and the number of the round."""
+        """A key derived from the state's key and the number of the round."""
         return fold_in(state.key, state.calls)
 
     def next(
@@ -194,8 +194,8 @@ class CorrelatedState(NamedTuple):
 
     key: Array
     calls: Array  # rounds so far, int32
-    past: list[Array]  # the vectors of past noise, stacked, for each array of the sum
-    # under trees, the noise of the sum over the tree's rounds so far; else empty
+    past: list[Array]  # the kept vectors, stacked, for each array of the sum
+    # under trees, the noise on the sum over the tree's rounds so far; else empty
     released: list[Array]
 
 
@@ -216,7 +216,7 @@ class CorrelatedNoise(NoiseProcess):
         return []
 
     def key_of_round(self, state: CorrelatedState, fresh: Array) -> Array:
-        """The state's key and the number of the round."""
+        """A key derived from the state's key and the number of the round."""
         return fold_in(state.key, state.calls)
 
 
@@ -261,9 +261,9 @@ class TreeNoise(CorrelatedNoise):
 
     Every node of a tree has standard normal noise. A node's estimate weights its own noise and the
     sum of its children's estimates by their inverse variances: with b = own + (left b + right b) /
-    2, it is b / (2 - 2^-height), with variance 1 / (2 - 2^-height). The noise of a prefix sum adds
-    up the estimates of its largest whole nodes; tensorflow-privacy's `EfficientTreeAggregator` does
-    the same (arXiv:2103.00039, appendix B).
+    2, the estimate is b / (2 - 2^-height), of variance 1 / (2 - 2^-height). The noise of a prefix
+    sum adds up the estimates of its largest whole nodes; tensorflow-privacy's
+    `EfficientTreeAggregator` does the same (arXiv:2103.00039, appendix B).
     """
 
     def __init__(self, period: int) -> None:

@@ -1,4 +1,4 @@
-"""Scores of canaries on an accelerator, from the same random bits as NumPy's families.
+"""Scores of canaries on an accelerator, from the same random bits as with NumPy.
 
 `hadamard`: the pool's signs and columns stay on the device, where one Walsh-Hadamard transform, as
 products with three small matrices, scores all canaries. `gaussian`: parts of many canaries' random
@@ -39,7 +39,7 @@ _MOST_AT_ONCE = 4096
 _RUN = 256
 
 _STRETCH = 1 << 13
-"""Words of a stream drawn sequentially."""
+"""The number of words of a stream that are drawn one after another."""
 
 _STRETCHES = PIECE // 2 // _STRETCH
 """The number of stretches in a whole piece."""
@@ -194,7 +194,7 @@ def _stretches_shape(dim: int) -> tuple[int, int, int]:
 
 
 def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
-    """The states of all canaries' streams at the start of each stretch, low halves first."""
+    """The states of all canaries' streams before each stretch, low halves of words first."""
     states = np.empty((family.num_canaries, *_stretches_shape(family.dim)), np.uint32)
 
     def run_through(canary: int) -> None:
@@ -212,11 +212,11 @@ def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
 def _gaussian_piece(stretches: Array, target: Array) -> Array:
     """The products of a piece with the target, and the piece's squares, of shape (2, canaries).
 
-    The numbers are those of `HalfNormals.draw`: the first half of the words are radii, the second
-    angles; all cosines come first, then all sines.
+    The numbers are those of `HalfNormals.draw`: the first half of the 32-bit words give radii, the
+    second angles; all cosines come first, then all sines.
 
     Args:
-      stretches: The states of its stretches, of shape (stretches, 4, 2, canaries).
+      stretches: The states of the piece's stretches, of shape (stretches, 4, 2, canaries).
       target: The target's coordinates, of shape (coordinates,).
     """
     count = target.shape[0]

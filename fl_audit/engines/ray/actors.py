@@ -37,7 +37,7 @@ from fl_audit.version import __version__
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LOSSES_IN_A_ROW = 3
-"""The run stops after this many actors were lost at one piece of work, or while loading."""
+"""The run stops when one round lost this many actors at one piece of work, or in loading."""
 
 RESUME = "once that is fixed, --resume continues from the last checkpoint"
 
@@ -84,7 +84,7 @@ class Actors:
         worker: type[Any],
         lost: Callable[[], str | None] = lost_part,
     ) -> None:
-        """Starts `cluster.actors` actors, or all that fit; `lost` does what `lost_part` does."""
+        """Starts `cluster.actors` actors, or all that fit; tests pass a `lost` of their own."""
         self._ray = ray
         self._cluster = cluster
         self._setup = ray.put(setup)
@@ -150,7 +150,7 @@ class Actors:
         return not all(call.is_loading for call in self._busy.values())
 
     def _workers(self) -> Counter[str]:
-        """Actors per node; those still loading count at the node with an empty name."""
+        """The number of actors per node; those still loading count at a node with an empty name."""
         busy = [call.actor for call in self._busy.values() if call.actor is not None]
         return Counter(actor.node for actor in (*self._idle, *busy))
 
@@ -232,7 +232,7 @@ class Actors:
     def _after_loss(
         self, call: _Call, error: BaseException, work: RoundWork, losses: Counter[Subtree | None]
     ) -> list[RemoteSum]:
-        """Puts lost work back, acts on `lost_actors`; returns the sums to fetch."""
+        """Puts lost work back, obeys the key `ray.lost_actors`; returns the sums to fetch."""
         why = str(error).strip().splitlines()[0]
         if call.actor is not None:
             self._lost += 1
@@ -291,7 +291,7 @@ class RaySession:
 
     @property
     def words(self) -> str:
-        """The actors' places, for the line that describes an engine."""
+        """Where the actors run, for the line that describes an engine."""
         address = self._cluster.address
         return "ray, on " + ("this machine" if address == LOCAL else address)
 
@@ -305,7 +305,7 @@ class RaySession:
         merge: Merge,
         parts: Mapping[str, bytes] | None = None,
     ) -> Any:
-        """The sum over a round's participants; None without any. `parts` never change."""
+        """The sum over a round's participants; None without any. Only the first `parts` count."""
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
             return None
@@ -333,7 +333,7 @@ class RaySession:
         if cluster.address != LOCAL:
             return ray_at(cluster.address)
         actors = cluster.actors or max(num_cores() // cluster.cpus_per_actor, 1)
-        # Two sums for each actor (the last and the next), and the weights sent each round.
+        # Two sums for each actor (the finished and the next), and the weights sent each round.
         store = _LEAST_STORE + 8 * self._dim * (2 * actors + 4)
         return ray_on_this_machine(max(num_cores(), actors * cluster.cpus_per_actor), store)
 

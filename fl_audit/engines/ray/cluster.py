@@ -5,9 +5,9 @@ every interface, asks for no token and makes its folder readable by everybody. H
 the loopback, which other users of the machine can reach too; so it asks for a token that only this
 user can read, and its folder lies inside one of mode 0700.
 
-Ray's processes ask the kernel to end with this program, except for two agents. These notice within
-two seconds that it has gone, and then try for a minute to report to a server that has gone too. A
-guard process, which reads a pipe from this program, kills them and deletes Ray's folder.
+Ray's processes ask the kernel to end with this program, except for two agents. They notice within
+two seconds that the others have gone, and then try for a minute to report to a server among these.
+A guard process, which reads a pipe from this program, kills the agents and deletes Ray's folder.
 
 All that uses Ray's private modules (`ray._private`, `ray._raylet`) is here.
 """
@@ -75,7 +75,7 @@ def check_ray() -> None:
 
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
-    """Starts Ray for this program alone, from the main thread (death signals); yields it."""
+    """Starts Ray for this program alone and yields its module; must be in the main thread."""
     ray = quiet_ray()
     usual = tempfile.gettempdir()
     parent = usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp"
@@ -223,7 +223,7 @@ def token(path: Path) -> Iterator[None]:
 
 
 def _read_token_anew() -> None:
-    """Makes Ray reload its authentication token, which it reads once otherwise."""
+    """Makes Ray reload its authentication token, which Ray otherwise reads once."""
     from ray._raylet import AuthenticationTokenLoader, Config
 
     AuthenticationTokenLoader.instance().reset_cache()
@@ -263,8 +263,8 @@ def own_signals() -> Iterator[None]:
 def silent() -> Iterator[None]:
     """Suppresses Ray's startup output, and its later output to stdout.
 
-    Its C++ describes its logging on stderr. A Python thread prints warnings, such as of many
-    workers or of a lost node, on stdout, with any log settings.
+    Ray's C++ code describes its logging on stderr. A Python thread prints warnings, such as of many
+    workers or of a lost node, on stdout, whatever the log settings.
     """
     from ray._private import worker
 

@@ -1,4 +1,4 @@
-"""Shards of a cohort, the tree of their sums, and its assignment to actors.
+"""Shards of a cohort, the tree in which they are added, and the assignment of parts to actors.
 
 Floating-point sums depend on their order. Here the shards and the order of addition follow from the
 cohort alone. So the sum is bit for bit the same for any number of actors and any assignment, even
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 def shard_size(clients_per_block: int) -> int:
-    """Participants of a shard: whole blocks of clients that train at once."""
+    """The number of participants of a shard: whole blocks of clients that train at once."""
     return -(-CLIENTS_IN_SHARD // clients_per_block) * clients_per_block
 
 
 def shards_of(cohort: Cohort, size: int) -> list[Cohort]:
-    """Splits a cohort into shards, the last one smaller; clients first, then canaries."""
+    """Splits a cohort into shards, clients first, then canaries; the last may be smaller."""
     num_clients, count = len(cohort.clients), len(cohort.clients) + len(cohort.canaries)
     return [
         Cohort(
@@ -38,13 +38,13 @@ def shards_of(cohort: Cohort, size: int) -> list[Cohort]:
 
 @dataclass(frozen=True, order=True)
 class Subtree:
-    """The sum of 2^level shards from `index` * 2^level on; level 0 is a single shard."""
+    """A subtree of up to 2^level shards from number `index` * 2^level on; level 0 is one shard."""
 
     level: int
     index: int
 
     def shards(self, num_shards: int) -> range:
-        """The shards below the subtree, of `num_shards` in all."""
+        """The numbers of the subtree's shards; `num_shards` is the number of all shards."""
         end = min((self.index + 1) << self.level, num_shards)
         return range(self.index << self.level, end)
 
@@ -95,7 +95,7 @@ class OpenWork:
         """The next subtree for `taking` of `num_workers` workers; None if nothing is left.
 
         It has about half of these workers' share of the unclaimed shards, so that few sums are
-        fetched and no worker waits long for the last one.
+        fetched and no worker waits long for others at the end of the round.
         """
         if self._returned:
             return self._returned.pop()
@@ -146,7 +146,7 @@ class Region:
 
     @property
     def is_done(self) -> bool:
-        """Whether no work of it is open or under way."""
+        """Whether none of the region's work is open or under way."""
         return not (self.work.is_open or self.at_work)
 
     def add(self, new: RemoteSum, merge_there: MergeThere) -> None:
@@ -196,7 +196,7 @@ class RoundWork:
         subtree = self._work.take(num_workers, sharing)
         if subtree is None:
             open_regions = (r for r in self._regions.values() if r.work.is_open)
-            region = next(open_regions, None)  # its node's actors are busy, or lost
+            region = next(open_regions, None)  # whose node's actors are busy, or lost
             return None if region is None else self._piece_of(region, node, num_workers)
         if sharing == 1 or len(subtree.shards(self._num_shards)) == 1:
             return Piece(subtree, node)

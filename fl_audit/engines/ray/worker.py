@@ -1,6 +1,6 @@
-"""The work of a Ray actor: it reads and trains the clients of a run's shards.
+"""The work of a Ray actor: it reads clients' data, trains them and adds their updates by shard.
 
-The actors of an engine are a subclass of `ClientWorker`, in a module that imports no framework:
+An engine's actors are of a subclass of `ClientWorker`, in a module that imports no framework:
 whether the actor has GPUs must be set before a framework looks for them.
 """
 
@@ -43,12 +43,12 @@ class WorkerSetup:
     version: str  # the version of fl_audit in the program that runs the rounds
     config: str  # resolved, as TOML
     cpus: int  # of each actor
-    gpus: float  # likewise; may be a fraction
+    gpus: float  # of each actor; may be a fraction
     parts: Mapping[str, bytes]  # serialized functions; empty if actors build theirs from the config
 
 
 class ClientWorker(abc.ABC):
-    """An actor; it loads in a call, not in `__init__`, so that errors come back unwrapped."""
+    """An actor; it loads the task in a call, not in `__init__`, so that errors are not wrapped."""
 
     def __init__(self) -> None:
         end_with_parent()
@@ -72,7 +72,7 @@ class ClientWorker(abc.ABC):
     def total(
         self, sent: Sent, subtree: Subtree, shards: Sequence[Cohort]
     ) -> tuple[Subtree, Arrays]:
-        """Sums shards in the tree's order; returns the highest complete subtree, and its arrays."""
+        """Sums a subtree's shards in the tree's order; returns the subtree reached, and its sum."""
         tree = TreeSum[Any](sent.num_shards, self._merged)
         shard_sum = self._shard_sum_of(sent)
         with prefetched(lambda shard: self._read(shard, sent.round_index), shards) as read:
@@ -95,7 +95,7 @@ class ClientWorker(abc.ABC):
 
     @abc.abstractmethod
     def _merged(self, earlier: Any, later: Any) -> Any:
-        """The sum of two sums, each from a shard or as arrays."""
+        """The sum of two sums, each as `_shard_sum_of` gives it or as arrays."""
 
     @abc.abstractmethod
     def _arrays(self, total: Any) -> Arrays:

@@ -75,7 +75,7 @@ def build_process(
 def build_process_over_results(
     classifier: Classifier, config: tables.Config, expected_cohort: float, num_rounds: int
 ) -> tff.templates.IterativeProcess:
-    """The same process, with the same state, over `OrderedDict(update, metrics)`."""
+    """A process with the state of `build_process`, over results: `OrderedDict(update, metrics)`."""
     process = build_process(classifier, config, expected_cohort, num_rounds)
     weights_type = process.initialize.type_signature.result.member.global_model_weights
     factory = make_aggregator(config.mechanism, expected_cohort, num_rounds)
@@ -131,7 +131,7 @@ def build_audited_fed_avg(
       The process of `compose_audited_process`.
 
     Raises:
-      InputError: The weight is not positive, or `model_aggregator` is not an aggregator factory.
+      InputError: The weight is not positive and finite, or `model_aggregator` is no factory.
     """
     if isinstance(model_fn, tff.learning.models.FunctionalModel):
         client_work = tff.learning.templates.build_functional_model_delta_client_work(
@@ -235,7 +235,7 @@ def _initial_weights(model: Model) -> tff.Computation:
 def create_aggregator(
     factory: tff.aggregators.AggregationFactory, weights_type: tff.types.Type
 ) -> tff.templates.AggregationProcess:
-    """A factory's aggregator of updates, which takes weights even if it does not use them."""
+    """A factory's aggregator of updates; it takes a weight per client even if it uses none."""
     if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
         factory = tff.aggregators.as_weighted_aggregator(factory)
     if not isinstance(factory, tff.aggregators.WeightedAggregationFactory):
@@ -266,7 +266,7 @@ def client_optimizer(config: tables.LocalSteps) -> tff.learning.optimizers.Optim
 
 
 def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer:
-    """The server's optimizer; squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
+    """The server's optimizer; sums of squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
     match config:
         case tables.ServerSgd():
             return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)

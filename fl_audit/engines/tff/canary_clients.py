@@ -1,6 +1,6 @@
 """Canary clients in a user's own TFF loop (docs/any_process.md).
 
-`CanaryClients` draws the canaries of each round and creates the data of all its clients.
+`CanaryClients` draws the canaries of each round and creates the data of all clients in it.
 `read_clip` reads the clip norm from the state of TFF's aggregator, so that canaries have at least
 this norm. `probe` runs one round before training, to measure whether canaries reach the aggregate
 at the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
@@ -54,7 +54,7 @@ class DataSets:
             yield _participant(small_data_set(vector[None, :]), no_batches)
 
     def participants(self, data: RoundData, mechanism: Mechanism, state: Any) -> Iterator[Any]:
-        """`client_data` with canaries of the round's norm, and keys of noise if clients add it."""
+        """`client_data` with canaries of the round's norm, and noise keys if clients add noise."""
         client_data = self.client_data(data, canary_norm(mechanism, state.aggregator))
         return with_noise_keys(
             client_data, mechanism, state, data, lambda key: small_data_set(key[None, :])
@@ -87,7 +87,7 @@ def with_noise_keys(
     data: RoundData,
     as_data: Callable[[IndexArray], Any],
 ) -> Iterator[Any]:
-    """Participants with keys of noise, if clients add it; `as_data` converts an int64 pair."""
+    """Participants, with noise keys if clients add noise; `as_data` converts an int64 pair."""
     if not isinstance(mechanism, ClientGaussian):
         yield from participants
         return
@@ -99,7 +99,7 @@ def with_noise_keys(
 class CanaryClients:
     """The included canaries of a pool as clients of an audited process.
 
-    Each participates in `repeats` rounds, one sampled from each of `repeats` equal parts of the run
+    Each canary participates in `repeats` rounds, one from each of `repeats` equal parts of the run
     (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed alone, so a loop that
     restarts from a checkpoint has the same canaries.
     """
@@ -165,7 +165,7 @@ class CanaryClients:
           state: The state of the process; needed if no norm was given.
 
         Raises:
-          InputError: No norm was given, and there is no state, or no clip norm in it.
+          InputError: No norm was given, and `state` is None or has no clip norm.
         """
         if self._norm is not None:
             return self._norm
@@ -179,9 +179,9 @@ class CanaryClients:
     def arriving_length(self, state: Any) -> float | None:
         """The largest norm of a client in the aggregate of the round after a state.
 
-        It is clip norm over denominator, for `RoundScorer.score_round(canary_length=...)`, also if
-        canaries are shorter: they then show less than a client would, and the audit should say so.
-        None if the aggregator's state does not have both.
+        The clip norm divided by the denominator, for `RoundScorer.score_round(canary_length=...)`,
+        even if canaries are shorter: they then show less than a client would, and the audit should
+        say so. None unless the aggregator's state has clip norm and denominator.
         """
         clip = read_clip(state)
         if clip.norm is None or clip.denominator is None:
@@ -191,9 +191,9 @@ class CanaryClients:
     def noise_stddev(self, state: Any) -> float | None:
         """The standard deviation of the noise on each coordinate of the round's aggregate.
 
-        It is the noise stated in the round's initial state, over the denominator, for
-        `RoundScorer.score_round(noise_stddev=...)`; under tree aggregation that of a tree's node.
-        None if the aggregator's state does not have both.
+        It is for `RoundScorer.score_round(noise_stddev=...)`: the noise on the sum (under tree
+        aggregation, on a node) in the state before the round, divided by the denominator. None
+        unless the aggregator's state has noise and denominator.
         """
         clip = read_clip(state)
         if clip.noise_stddev is None or clip.denominator is None:
@@ -209,7 +209,7 @@ class CanaryClients:
           state: The state of the process before the round; may be omitted if a norm was given.
 
         Raises:
-          InputError: No norm was given, and there is no state, or no clip norm in it.
+          InputError: No norm was given, and `state` is None or has no clip norm.
         """
         norm = self.norm(state)
         vectors = (norm * self._pool.vector(int(c)) for c in self.in_round(round_number))
@@ -255,21 +255,21 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
 
 
 JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
-"""The smallest and the largest norm of a canary, over the clip norm."""
+"""The smallest and the largest norm of a canary, in clip norms."""
 
 
 @dataclass(frozen=True)
 class ClipState:
-    """The clip norm of one round, and related numbers; None if the state does not have them."""
+    """The clip norm of one round, and related values; None for values that the state lacks."""
 
     norm: float | None
-    denominator: float | None  # the fixed one of sums of updates
-    noise_stddev: float | None = None  # on a coordinate of that sum, or of a tree's node
+    denominator: float | None  # a fixed number by which the sum of updates is divided
+    noise_stddev: float | None = None  # of the noise on a coordinate of the sum, or on a node
     unzeroed: float = math.inf  # the largest coordinate that is certainly not zeroed
 
 
 def read_clip(state: Any) -> ClipState:
-    """Reads the round's clip from a learning process's state, or its TFF aggregator's."""
+    """Reads a round's clip norm from the state of a learning process or of its TFF aggregator."""
     aggregator = getattr(state, "aggregator", state)
     unzeroed = math.inf
     if isinstance(aggregator, Mapping) and "zeroing_norm" in aggregator:
@@ -290,7 +290,7 @@ def read_clip(state: Any) -> ClipState:
 
 
 def _state_of_ones(kind: tff.Type) -> Any:
-    """A state of a type filled with ones, to inspect a state's parts before there is one."""
+    """A state of a type, filled with ones, to inspect its parts before there is a real state."""
 
     def ones(part: tff.Type) -> Any:
         if not isinstance(part, tff.StructType):
@@ -302,7 +302,7 @@ def _state_of_ones(kind: tff.Type) -> Any:
 
 
 def _estimate(norm_state: Any) -> float | None:
-    """The current estimate of an adaptive norm; None for a fixed one, which has no state."""
+    """The current estimate of an adaptive norm; None for a fixed norm, which has no state."""
     return _number(norm_state[0], "current_estimate") if len(norm_state) else None
 
 
@@ -317,7 +317,7 @@ def norm_to_clip(state: Any) -> float:
     if clip.norm is None:
         raise InputError(
             "norm: must be given, as the aggregator's state shows no clip norm; "
-            "fl_audit.training.probe(process) finds the length that it just clips"
+            "fl_audit.training.probe(process) finds a norm that is clipped"
         )
     return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
 
@@ -325,13 +325,16 @@ def norm_to_clip(state: Any) -> float:
 # A round before training that measures canaries in the aggregate.
 
 _COPIES = 32
-"""Identical canaries in a probe, which reduce the noise by this factor."""
+"""The number of identical canaries in a probe, which reduce the noise by this factor."""
 
 _TOLERATED, _CLEAR = 0.05, 0.5
-"""Relative deviations from the expected norm: the tolerated one, and the bound with error bars."""
+"""Relative deviations from the expected norm: the tolerated one, and the largest for "arrived".
+
+The second includes the error bar of `_ERRORS` standard errors.
+"""
 
 _ZEROED = 0.25
-"""A longer canary below this share of the last norm was zeroed, not clipped."""
+"""A longer canary with less than this share of the previous measured norm was zeroed."""
 
 _ERRORS = 5.0
 """A deviation beyond this many standard errors is not chance (probability 6e-7)."""
@@ -343,7 +346,7 @@ _GROWN = 1.5
 """If doubling the norm multiplies the measured norm by at least this, nothing clips it."""
 
 _LONGER = 6
-"""Doublings of a given norm, up to a factor of 128, to see whether a client may be longer."""
+"""Doublings of twice a given norm, up to 128 times, to see whether a client may be longer."""
 
 
 @dataclass(frozen=True)
@@ -351,11 +354,11 @@ class ProbedCanary:
     """The measured canary of a probe's round.
 
     Attributes:
-      norm: The norm of its update before zeroing, clipping, compression and weighting.
-      arrived: Its norm in the aggregate, along its own direction.
+      norm: The norm of the canary's update before zeroing, clipping, compression and weighting.
+      arrived: The canary's norm in the aggregate, along its own direction.
       promised: The expected norm: clip norm over denominator. Without a denominator it is the clip
         norm, as the mean of identical canaries equals each of them. If the state has no clip norm,
-        it is the largest norm measured, or `norm` if nothing limits it.
+        it is the largest norm measured; if nothing limits norms, `norm` replaces the clip norm.
       error: The standard error of `arrived`, from the noise on the aggregate.
       zeroed: The number of canaries that TFF counted as zeroed; None if it does not count.
     """
@@ -396,16 +399,17 @@ def probe(
 
     The round has 32 identical canaries and no other client; its state is discarded. If the
     aggregator's state has no clip norm, norms are doubled, a round each, until the measured norm no
-    longer grows: this is the largest norm that is not clipped. A given norm is compared with it.
-    Outside a runtime's block, TFF's runtime starts and ends with the probe.
+    longer grows: this is the largest norm of a client. For a given norm, seven rounds with longer
+    canaries measure it. Outside a runtime's block, TFF's runtime starts and ends with the probe.
 
     Args:
       process: A process of `compose_audited_process`.
-      norm: The norm of a canary's update; None for the default of `CanaryClients`.
+      norm: The norm of a canary's update; by default the default norm of `CanaryClients`, or the
+        first of the doubled norms that is clipped.
       state: The state before the round; by default the initial one.
 
     Raises:
-      InputError: The norm is not positive, or none can be found because nothing clips.
+      InputError: The norm is not positive and finite, or none is given and nothing clips.
     """
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
@@ -430,7 +434,7 @@ def _probe(
 def _longest(
     process: tff.learning.templates.LearningProcess, start: Any, probed: ProbedCanary
 ) -> float:
-    """The measured norm of the longest client; the canary's own if nothing limits it."""
+    """The measured norm of the longest client; the probed canary's `promised` without a limit."""
     longer = _doubled(process, start, 2 * probed.norm, _LONGER)
     arrived = [canary.arrived for canary in longer]
     is_limited = arrived[-1] < _GROWN * arrived[-2] or arrived[-1] < _GROWN * probed.arrived
@@ -438,7 +442,7 @@ def _longest(
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
-    """The first of doubled norms that is clipped, or the last one before zeroing."""
+    """The canary of the first doubled norm that is clipped, or of the last norm before zeroing."""
     last: ProbedCanary | None = None
     for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
         if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":
@@ -446,8 +450,8 @@ def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> 
             return last if is_zeroed else dataclasses.replace(probed, promised=last.arrived)
         last = probed
     raise InputError(
-        "norm: must be given, the length of a typical update: nothing clips or zeroes updates up "
-        f"to length {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
+        "norm: must be given, the norm of a typical update: nothing clips or zeroes updates up "
+        f"to norm {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
     )
 
 

@@ -39,8 +39,8 @@ def compose_audited_process(
 ) -> tff.learning.templates.LearningProcess:
     """A learning process with canary clients, otherwise as TFF's `compose_learning_process`.
 
-    State and real clients are those of the process without canaries, so either can continue from
-    the other's checkpoint. docs/any_process.md has an example.
+    State and real clients are as in the process without canaries, so either process can continue
+    from the other's checkpoint. docs/any_process.md has an example.
 
     Args:
       initial_model_weights_fn: A computation of the model's initial weights.
@@ -59,7 +59,8 @@ def compose_audited_process(
       (`CanaryClients.join`), and its metrics contain the round's aggregate (`released_aggregate`).
 
     Raises:
-      InputError: An update is not made of floating-point numbers, or the weight is not positive.
+      InputError: An update has other than floating-point numbers, or the weight is not positive
+        and finite.
       TypeError: The parts do not fit together (raised by TFF).
     """
     return tff.learning.templates.compose_learning_process(
@@ -189,7 +190,7 @@ def with_aggregate_released(
     """A finalizer that also measures the noised aggregate, in the direction the model moves.
 
     The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
-    with server momentum, or an adaptive server, these differ. Its measurements are
+    with server momentum, or an adaptive server, these differ. The finalizer's measurements are
     `OrderedDict(aggregate, finalizer)`.
     """
     parameter_types = finalizer.next.type_signature.parameter
@@ -281,7 +282,7 @@ class RoundResult:
     state: Any  # the state of the learning process for the next round
     aggregate: npt.NDArray[np.float32]  # noised, (dim,), in the direction the model moves
     clip_norm: float  # of this round; infinite without clipping
-    noise_stddev: float  # on a coordinate of the sum; under trees, of a node's noise
+    noise_stddev: float  # of noise on a coordinate of the sum; under trees, of a node's noise
     train_loss: float  # mean over the cohort's examples, in nats; 0 without any
 
 

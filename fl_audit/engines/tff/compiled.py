@@ -2,8 +2,8 @@
 
 TFF's C++ runtime is built for CPUs and reads each client's data through a socket. Here a process is
 compiled by TFF to a MapReduceForm, whose parts are plain TensorFlow: prepare, work, zero,
-accumulate, report, update. It is the same process, on any device that TensorFlow sees; only the
-caller of the parts differs.
+accumulate, merge, report, update. It is the same process, on any device that TensorFlow sees; only
+the caller of the parts differs.
 
 TFF serialises each part as a GraphDef and a binding, which maps tensors to parts of the argument
 and of the result. The graph is imported and called on flat lists of tensors, in TFF's own order of
@@ -72,7 +72,7 @@ class ImportedComputation:
         return self._initialize is not None
 
     def __call__(self, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Runs the graph on parts in TFF's order; a Keras model's variables start anew."""
+        """Runs the graph on tensors in TFF's order; a Keras model's variables start anew."""
         if self._initialize:
             self._initialize()
         if self._tape:
@@ -130,7 +130,7 @@ def _rename_references(attributes: Iterable[Any], renamed: Mapping[str, str]) ->
 def _rename_resources(graph_def: tf.compat.v1.GraphDef, prefix: str) -> None:
     """Gives the graph's variables and tables names that are new in this process.
 
-    TensorFlow looks them up by name in the whole process: two Keras models would share variables of
+    TensorFlow looks both up by name in the whole process: two Keras models would share variables of
     layers or metrics with equal names, even of different types or shapes.
     """
     for node in _nodes(graph_def):
@@ -251,7 +251,7 @@ and sum are parts in TFF's order.
 
 
 SeeWork = Callable[[int, Sequence[tf.Tensor]], None]
-"""A callback that receives a client's position in the cohort, and the parts of its result."""
+"""A callback for a client's position in the cohort, and the parts of the client's result."""
 
 
 def _unseen(place: int, work: Sequence[tf.Tensor]) -> None:
@@ -263,17 +263,17 @@ class NotCompilableError(CannotRunError):
 
 
 class LocalContext(tff.framework.SyncContext):
-    """A context that runs clients as they are read, with memory independent of the cohort."""
+    """A context that runs clients as they are read; memory does not grow with the cohort."""
 
     def __init__(self, num_threads: int = 1) -> None:
-        """`num_threads` clients work at once; the order of their sum does not depend on it."""
+        """`num_threads` clients work at once, and are added in the order of the cohort."""
         self._num_threads = num_threads
         self._watch: SeeWork | None = None
         # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
-        """Compiles a computation, once, to a function of its argument, or of None."""
+        """Compiles a computation, once, to a function of its argument (None without one)."""
         if id(computation) not in self._compiled:
             self._compiled[id(computation)] = (computation, self._compile(computation))
         return self._compiled[id(computation)][1]
@@ -356,7 +356,7 @@ class SeededRounds:
         self._without_randomness: dict[str, ImportedComputation] = {}
 
     def begun(self, seed: int) -> Callable[[Any, Any], Any]:
-        """A function like `next` that runs successive rounds from a positive seed."""
+        """A function like `next`, for successive rounds with randomness from a positive seed."""
 
         def part(name: str) -> ImportedComputation:
             return self._part(name, seed)

@@ -114,7 +114,7 @@ def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
 def process_of(
     run: PreparedRun, trained_blocks: TrainedBlocks | None
 ) -> tff.templates.IterativeProcess:
-    """The process of a run; over clients' results if they train in blocks."""
+    """The process of a run; if clients train in blocks, a process over their results."""
     build = build_process if trained_blocks is None else build_process_over_results
     classifier, cohort = as_classifier(run.task.classifier), run.schedule.expected_cohort
     return build(classifier, run.config, cohort, run.num_rounds)
@@ -141,11 +141,11 @@ def local_of(run: PreparedRun) -> Local | LocalBlocks:
 
 
 def clients_in_parallel(cores: int) -> int:
-    """Number of client threads: one per core, or one on a GPU, where it turns TF32 off."""
+    """The number of client threads: one per core; on a GPU one, and TF32 is turned off."""
     if _device() == "CPU":
         return cores
-    # TF32 products keep only ten bits of each factor: blocks and single clients would differ by a
-    # thousandth, and so would cosines.
+    # TF32 products keep only ten bits of each factor: results of blocks and of single clients, and
+    # so cosines, would differ by a thousandth.
     tf.config.experimental.enable_tensor_float_32_execution(False)
     return 1
 

@@ -102,8 +102,8 @@ def native_runtime(
     """Makes TFF's C++ runtime the default context inside the `with` block, which ends its worker.
 
     The worker that TFF starts by itself keeps running, and a program that reads this one's output
-    then waits for ever (`python audit.py | tee log`). This one ends with the block, and with the
-    program, even if that is killed.
+    then waits for ever (`python audit.py | tee log`). The worker here ends with the block, and with
+    the program, even if the program is killed.
 
     Enter it from the main thread: the kernel's death signal follows the thread that started the
     worker, and TFF's context stack is per thread. While the block runs, the worker's port is open

@@ -45,7 +45,7 @@ def replay_process(
     Args:
       process: A process of `compose_audited_process` or of a `build_audited_…` function; the local
         runtime has to be able to run it.
-      promise: The expected behaviour of its aggregator in a round.
+      promise: The expected behaviour of the process's aggregator in a round.
       state: The state before the round; by default the initial one.
       seed: The seed of the updates and of the rounds.
       clip_norm_of: Reads a state's clip norm, for a promise with an `adaptive_clip`.
@@ -79,7 +79,7 @@ def replay_vectors(
 ) -> Replay:
     """Replays a round whose updates are vectors.
 
-    `begun` are two initial states, for noise that the initial state determines.
+    `begun` is a pair of initial states, for noise that the initial state determines; else None.
     """
 
     def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
@@ -149,7 +149,7 @@ def _zeroing_norm(run: PreparedRun, state: Any) -> float:
 
 
 def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:
-    """A client's data, for a process that trains clients or for one over their results."""
+    """A client's data, for a process that trains clients, or for one over results of training."""
     data_type = process.next.type_signature.parameter[1].member
     if "canary" in dir(data_type):
         return canary_client_data(process, vector)

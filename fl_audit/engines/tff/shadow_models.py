@@ -10,10 +10,10 @@ is killed, only the block in training is lost; as all randomness comes from the 
 number, training it later gives the same result.
 
 The shadow models of clients are whole federated runs of one config, each with a part of the
-clients. Each run is the process that `fl-audit run` trains, compiled once for all of them, with its
-own seed for cohorts, orders and such noise as the first state does not fix. A client that is left
-out keeps its place in the schedule and sends nothing, like an excluded canary: two runs that differ
-in one client are neighbours under the config's accounting.
+clients. Each run is the process that `fl-audit run` trains, compiled once for all runs, with a seed
+of its own for cohorts, orders and any noise that the first state does not fix. A client that is
+left out keeps its place in the schedule and sends nothing, like an excluded canary: two runs that
+differ in one client are neighbours under the config's accounting.
 
 Of each run, the margin and the loss of every client and the accuracy are cached.
 """
@@ -61,8 +61,8 @@ from fl_audit.tasks.tf.networks import as_classifier
 Weights = list[tf.Tensor]
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""The largest number of input values, over all models, for logits at once: 682 colour images
-of 32 x 32, whose convolutions take some gigabytes.
+"""The largest number of input values, over all models, in one calculation of logits: 682 colour
+images of 32 x 32, whose convolutions take some gigabytes.
 """
 
 
@@ -96,7 +96,7 @@ class ModelBlockTrainer:
     def train(
         self, initial: Sequence[Float32Array], batches: Batches, noise_keys: npt.NDArray[np.int64]
     ) -> Weights:
-        """Trains a block of models by batches (models, steps, rows), with a noise key for each."""
+        """Trains models by batches (models, steps, rows); each model has a key for its noise."""
         trained: Weights = self._train(list(initial), batches, noise_keys)
         return trained
 
@@ -135,7 +135,7 @@ class ModelBlockTrainer:
                 for w, v in zip(weights, velocity, strict=True)
             ]
         if recipe.output_noise > 0:
-            # No step has number -1, so this noise is not that of a step.
+            # No step has number -1, so no step has this noise.
             noise = self._noise(weights, keys, tf.constant(-1))
             weights = [w + recipe.output_noise * n for w, n in zip(weights, noise, strict=True)]
         return weights
@@ -152,7 +152,7 @@ class ModelBlockTrainer:
     def _clipped_sum(
         self, weights: Weights, inputs: tf.Tensor, labels: tf.Tensor, rows: tf.Tensor
     ) -> Weights:
-        """The sum of one model's clipped gradients: of examples, or means of micro-batches."""
+        """The sum of one model's clipped gradients, of examples or averaged over micro-batches."""
         privacy = self._recipe.privacy
         assert privacy is not None
         counts = tf.cast(rows >= 0, tf.float32)
@@ -210,7 +210,7 @@ def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
 BoolArray = npt.NDArray[np.bool_]
 
 AfterBlock = Callable[[int, int], None]
-"""Called after each block with its number of models, and how many of them were trained now."""
+"""Called after each block with the number of its models, and the number trained now."""
 
 _VERSION = 1
 """The version of the training procedure, to be raised by a change that alters its numbers."""
@@ -249,7 +249,7 @@ def train_models(
     models_per_block: int,
     after_block: AfterBlock,
 ) -> ModelOutputs:
-    """Trains models, numbered from `first`, on their points (models, points), or reads them."""
+    """Trains or reads models from `first` on; `training` has their points, (models, points)."""
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
     common = digest_of(
@@ -313,7 +313,7 @@ def digest_of(facts: Any, arrays: Sequence[AnyArray]) -> "hashlib._Hash":
 
 
 def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int) -> str:
-    """The end of a file's name: its first model's number, and a digest of its inputs."""
+    """The end of a file's name: the number of the first model, and a digest of all inputs."""
     digest = common.copy()
     digest.update(f"{first} {training.shape}".encode() + np.packbits(training).tobytes())
     return f"{first:06d}-{digest.hexdigest()[:24]}.npz"
@@ -337,7 +337,7 @@ _RUNS_VERSION = 1
 class RunOutputs:
     """Outputs of the final models of runs, for each client."""
 
-    margins: FloatArray  # (runs, clients), the log-odds of e^-loss; minus the loss without log-odds
+    margins: FloatArray  # log-odds of e^-loss, or else minus the loss, (runs, clients)
     losses: FloatArray  # mean on the client's examples, (runs, clients)
     accuracy: FloatArray  # on held-out examples, (runs,)
 
@@ -364,7 +364,7 @@ class FederatedRuns:
     def train(
         self, training: BoolArray, first: int, folder: Path, after_run: AfterBlock
     ) -> RunOutputs:
-        """Trains runs, numbered from `first`, of their clients (runs, clients), or reads them."""
+        """Trains or reads runs from `first` on; `training` has their clients, (runs, clients)."""
         clients = training.shape[1:]
         shapes = {"margins": clients, "losses": clients, "accuracy": ()}
         outputs = []

@@ -84,8 +84,8 @@ _LOSSES_AT_ONCE = 256
 class OwnersLosses:
     """Means over each owner's tokens (or examples), in nats, float64 of shape (owners,)."""
 
-    attacked: FloatArray  # minus the labels' log-odds; the loss of a task without them
-    label: FloatArray  # minus the labels' log probabilities; the loss of such a task
+    attacked: FloatArray  # minus the labels' log-odds; the loss if a task has no log-odds
+    label: FloatArray  # minus the labels' log probabilities; the loss if a task has no log-odds
 
 
 class MeanLosses:
@@ -165,7 +165,7 @@ class TffEngine(Engine):
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
 
-    first_round = "in the first round TensorFlow traces its graphs first, up to a minute"
+    first_round = "in the first round TensorFlow first traces its graphs, up to a minute"
     packages = ("tensorflow", "tensorflow-federated", "tensorflow-privacy")
 
     @abc.abstractmethod
@@ -198,7 +198,7 @@ class TffEngine(Engine):
     def seen_uploads(
         self, state: Any, data: Any
     ) -> contextlib.AbstractContextManager[Mapping[int, Float32Array]]:
-        """A block in which a round records its canaries' uploads, by canary; here none."""
+        """A context in which a round records canaries' uploads, by canary; here it records none."""
         return contextlib.nullcontext({})
 
     def weights(self, state: Any) -> Weights:

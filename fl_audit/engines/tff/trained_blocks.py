@@ -56,7 +56,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        """The state after a batch, from its mean gradients and its (float, positive) size."""
+        """The state after a batch, from the batch's mean gradients and (float, positive) size."""
 
     @abc.abstractmethod
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
@@ -129,10 +129,10 @@ class NotVectorizedError(Exception):
 class TrainedBlock:
     """The result of training a block of clients; the first axis of every array is the client."""
 
-    # initial minus trained weights or FedSGD's gradient, like the weights
+    # initial minus trained weights, or FedSGD's gradient, in the order of the weights
     update: Sequence[tf.Tensor]
-    loss: tf.Tensor  # summed over tokens (or examples) at the time of their step, in nats
-    num_tokens: tf.Tensor  # of these tokens (or examples)
+    loss: tf.Tensor  # summed over tokens (or examples), each at its own step, in nats
+    num_tokens: tf.Tensor  # the number of these tokens (or examples)
 
 
 class BlockTrainer:
@@ -244,7 +244,7 @@ class TrainedBlocks:
     def results(
         self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
-        """The results of those that train, then of vectors, computed as they are consumed."""
+        """Results of participants that train, then of canaries that are vectors, as consumed."""
         tensors = [tf.constant(array) for array in weights]
         # Clients with similar numbers of batches share a block, so that little of it is padding.
         clients = sorted(data.trained, key=len)
@@ -289,8 +289,8 @@ def default_clients_per_block(dim: int) -> int:
     """The default number of clients that train at once on TensorFlow's device.
 
     On a GPU as many as fit in half of its memory, at most 64. On a CPU eight for small models,
-    where the overhead of operations dominates, and one for others, because batched matrix products
-    are slower there than separate ones.
+    where the overhead of operations dominates, and one for larger models, as batched matrix
+    products are slower than separate ones there.
     """
     return _default_block(dim, _CLIENTS_PER_BLOCK_ON_CPU)
 

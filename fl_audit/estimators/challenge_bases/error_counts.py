@@ -24,8 +24,8 @@ class ChallengeCounts:
       fp: False positives X, int64 of shape (n,): models trained on D that the attack classified as
         trained on D and z.
       n0: Numbers N0 of models trained on D, at least 0, int64 of shape (n,).
-      fn: False negatives Y, int64 of shape (n,): models trained on D and z that it classified as
-        trained on D.
+      fn: False negatives Y, int64 of shape (n,): models trained on D and z that the attack
+        classified as trained on D.
       n1: Numbers N1 of models trained on D and z, at least 0, int64 of shape (n,).
 
     Raises:
@@ -87,7 +87,7 @@ def _frozen_counts(name: str, values: npt.ArrayLike) -> IntArray:
 
 
 _LARGEST_VARIANCE = 1e6
-"""With a larger variance the prior allows an epsilon of 1,000, and the grid resolves no counts."""
+"""With a larger variance epsilons above 1,000 are likely, and the grid resolves no counts."""
 
 
 _SHAPES = 1e-3, 1e6
@@ -238,7 +238,7 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
     return BetaStrength(a, b) if kind == "beta" else FixedStrength(value)
 
 
-# Two models of the counts given the error rates, with samples for averaging over them. A model
+# Two models of the counts given the error rates, with samples for averaging over the rates. A model
 # draws auxiliary error rates for each base from a proposal based on its counts, and weights each by
 # likelihood / proposal density. Algorithm 1 of Yıldırım et al. (2025) draws them uniformly on the
 # unit square, where most have no weight. The chain is exact for every positive proposal.
@@ -302,8 +302,8 @@ class CorrelatedCounts:
     Y likewise; their correlation is rho / (a0 a1). With N0 = N1 = N this is equation 7.
 
     The auxiliary distribution is a mixture of Beta distributions for counts reduced as by tau, so
-    that it is never much narrower than the likelihood; its shapes of 1/2 match the likelihood's
-    poles at rates of 0 and 1.
+    that it is never much narrower than the likelihood; the 1/2 added to each shape matches the
+    likelihood's poles at rates of 0 and 1.
     """
 
     def __init__(self, counts: ChallengeCounts, prior: CorrelationPrior) -> None:

@@ -5,13 +5,13 @@ chain is epsilon, s, one pair of error rates per base and, in the correlated mod
 move of the parameters is accepted by likelihoods averaged over each base's pair and K - 1 auxiliary
 ones; then each base picks one of its K pairs.
 
-It differs from the printed algorithm in its moves, not in the sampled distribution. Auxiliary pairs
-come from a proposal based on the counts, not uniformly from the unit square (`CountModel`). Given
-the K pairs, epsilon and s move several times before each base picks its pair: each of these moves
-leaves the joint distribution of the parameters and the picks unchanged. Their normal step, in log
-epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves the paper leaves to
-a supplement, move given the picked pairs. Several chains run at once, so that their agreement can
-be measured.
+The chain differs from the printed one in its moves, not in the sampled distribution. Auxiliary
+pairs come from a proposal based on the counts, not uniformly from the unit square (`CountModel`).
+Given the K pairs, epsilon and s move several times before each base picks its pair: each of these
+moves leaves the joint distribution of the parameters and the picks unchanged. The normal step of
+these moves, in log epsilon and s, has a covariance learned in the burn-in. Tau and rho, whose moves
+the paper leaves to a supplement, move given the picked pairs. Several chains run at once, so that
+their agreement can be measured.
 """
 
 import math
@@ -153,8 +153,8 @@ def find_start(
     """A start for each chain, spread over the epsilons that the error rates allow.
 
     With a free strength s, epsilon is the least that allows the first pair of each base, plus a
-    random amount; then s is halved until R(s epsilon, s delta) contains none of them. With a fixed
-    one, epsilon is chosen at random among those for which each base has a pair in
+    random amount; then s is halved until R(s epsilon, s delta) contains none of these pairs. With a
+    fixed strength, epsilon is chosen at random among those for which each base has a pair in
     R_s(epsilon, delta); InputError if there is none.
     """
     if isinstance(strength, error_counts.FixedStrength):
@@ -210,7 +210,7 @@ _START_POINTS = 256
 _MOST_PAIRS = 50_000_000
 """The largest number of pairs of error rates in one iteration: about 4 GB."""
 _MOVES = 4
-"""The moves of epsilon and s given the K pairs, and of tau and rho given the picked ones."""
+"""Moves per iteration of epsilon and s given the K pairs, and of tau and rho given the picks."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,8 @@ class ChainSettings:
       draws: Draws kept from all chains together; rounded up to a multiple of the chains.
       burn_in: Iterations of each chain that are discarded; the steps are learned in them.
       chains: Number of chains, at least 4.
-      auxiliary: Number K of error rates per base over which a move is averaged, at least 2.
+      auxiliary: Number K of pairs of error rates per base, over which a move is averaged; at least
+        2.
 
     Raises:
       InputError: A number is out of range.

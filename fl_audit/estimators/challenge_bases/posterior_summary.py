@@ -30,9 +30,11 @@ class PosteriorSummary:
       strength: Marginal of s, in [0, 1].
       acceptance: Share of accepted moves of a Markov chain; None without a chain.
       ess: Effective sample size of epsilon, over all chains; None without a chain.
-      r_hat: Split R-hat of epsilon over the chains, near 1 if they agree; None without one.
-      tau: Marginal of tau, the correlation of two decisions on the same side; None without it.
-      rho: Marginal of rho, the correlation of a decision on each side; None without it.
+      r_hat: Split R-hat of epsilon over the chains, near 1 if they agree; None without a chain.
+      tau: Marginal of tau, the correlation of two decisions on the same side; None if counts are
+        independent.
+      rho: Marginal of rho, the correlation of a decision on each side; None if counts are
+        independent.
     """
 
     epsilon: Marginal

@@ -277,7 +277,7 @@ class Spline:
 
 @dataclass(frozen=True, eq=False)
 class TableGrid:
-    """Points centre_j + width_j sinh(z) of base j, for equally spaced z: fine near its epsilon."""
+    """Points centre_j + width_j sinh(z) of base j, for equally spaced z: dense near centre_j."""
 
     centre: FloatArray  # (n, 1), as all
     width: FloatArray

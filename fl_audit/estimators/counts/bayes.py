@@ -98,7 +98,7 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     the threshold with the largest posterior probability of an epsilon above 0.
 
     The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, alpha = 1 - confidence,
-    so one probability per threshold decides whether it beats the best so far, of lower end L. Few
+    so one probability per threshold decides whether it beats the best so far, whose end is L. Few
     thresholds need to be evaluated: in a block from i to j, the mass of the lower corner is at most
     that of the counts (FN_i, FP_j), and the mass of the upper corner at most that of (FN_j, FP_i),
     by monotonicity. A block is dropped if the sum of both is at most the best P(epsilon > L) so
@@ -166,8 +166,8 @@ def bayes(setting: AuditSetting) -> Estimate:
 
     With unequal numbers the interval misleads: a threshold below all scores is uninformative, but
     the prior makes FNR near 1 / included and 1 - FPR near 1 / excluded there, and their ratio
-    counts as evidence. With 100,000 included and 1 excluded canary its interval starts at 4.81 (95
-    %, delta 0).
+    counts as evidence. With 100,000 included and 1 excluded canary, that threshold's interval
+    starts at 4.81 (95 %, delta 0).
     """
     setting.require(included=1, excluded=1)
     roc = RocCounts.from_scores(setting.scores)

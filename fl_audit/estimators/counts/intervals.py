@@ -3,9 +3,9 @@
 Zanella-Béguelin et al. (2022), sections 2.5 to 3.2: the two rates' Clopper-Pearson or Jeffreys
 intervals, and the posterior of epsilon itself. `intervals` gives all three.
 
-The posterior is the mass outside privacy regions, by quadrature in one dimension. The complement of
-the region R(epsilon, delta) has two corners of the unit square of error rates (x, y): one with
-small rates, below the lines x + e^epsilon y = 1 - delta and y + e^epsilon x = 1 - delta, and its
+The posterior follows from masses outside privacy regions, by quadrature in one dimension. Outside
+the region R(epsilon, delta) are two corners of the unit square of error rates (x, y): one with
+small rates, below the line x + e^epsilon y = 1 - delta or y + e^epsilon x = 1 - delta, and its
 mirror image, the same corner for 1 - x and 1 - y. The two lines cross at x = y = c = (1 - delta) /
 (1 + e^epsilon). Beyond c the corner is a thin wing along each axis, so that its mass is
 
@@ -60,7 +60,8 @@ class ConfusionCounts:
       true_negatives: Number of non-members guessed to be non-members.
 
     Raises:
-      InputError: A count is negative or no integer, or there are no members or no non-members.
+      InputError: A count is negative, above 10^12 or no integer, or there are no members or no
+        non-members.
 
     >>> counts = ConfusionCounts(35, 65, 25, 75)
     >>> counts.members, counts.non_members
@@ -201,8 +202,8 @@ def corner_density(
 ) -> FloatArray:
     """Minus the derivative of `corner_mass` with respect to epsilon, at least 0.
 
-    Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so its part
-    is the integral of f_Y(y) f_X(t) t; the contributions at c cancel. This is the boundary integral
+    Each wing's boundary x = t(y) = (1 - delta - y) e^-epsilon recedes at the speed t, so it adds
+    the integral of f_Y(y) f_X(t) t; the contributions at c cancel. This is the boundary integral
     of Zanella-Béguelin et al. (2022), equations 7 to 12.
     """
     wings = _Wings.between(x, y, delta, epsilon)
@@ -447,9 +448,9 @@ def interval_of_rates(
 
     Footnote 1 warns that for (TP, FP, TN, FN) = (90, 0, 100, 10), delta = 1e-5 and 90 %
     Clopper-Pearson intervals of the rates the minimum is 1.736, at (FNR+, 0), and not the 3.124
-    at (FNR+, FPR+). It is 3.124: at FPR = 0 the term log((1 - delta - FNR) / FPR) is infinite, and
-    no finite epsilon allows these rates (section 2.4). The footnote drops that term and keeps
-    log((1 - delta - 0) / FNR+) = 1.736.
+    at (FNR+, FPR+). But 3.124 is right: at FPR = 0 the term log((1 - delta - FNR) / FPR) is
+    infinite, and no finite epsilon allows these rates (section 2.4). The footnote drops that term
+    and keeps log((1 - delta - 0) / FNR+) = 1.736.
 
     A lower bound on a rate is one minus the `upper_bound` on its complement.
     """

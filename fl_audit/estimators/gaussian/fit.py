@@ -241,7 +241,7 @@ def _best_above(null: Distribution, alternative: Distribution, delta: float) -> 
     values = lower_bound(refined)
     largest = float(max(values.max(), on_grid.max()))
     # Rounding must not choose among thresholds that are equally good, as between distributions far
-    # apart: it is the middle one of the grid, else the first of the refined ones.
+    # apart: of those, the middle one on the grid is taken, else the first of the refined ones.
     level = largest - _ALIKE * abs(largest) if math.isfinite(largest) else largest
     alike = grid[on_grid >= level]
     best = alike[len(alike) // 2] if len(alike) else refined[np.argmax(values >= level)]
@@ -276,8 +276,8 @@ def _zoom(
 ) -> FloatArray:
     """Where an objective with one peak in each interval is largest, by refining grids.
 
-    Before these come the tops of parabolas through three points of a coarser grid: on a smooth peak
-    values hardly differ on the finest grids, so that rounding chooses among their points.
+    Before the best points of the finest grids, the result has the tops of parabolas through three
+    points of a coarser grid: on a smooth peak the finest values differ by rounding alone.
     """
     rows, steps = np.arange(len(left)), np.arange(21) / 20
     for step in range(9):
@@ -296,7 +296,7 @@ def _zoom(
 
 
 _COARSE = 3
-"""The grid, from 0, whose points differ enough in value for a parabola."""
+"""The refinement, from 0, whose points still differ enough in value for a parabola."""
 
 
 _ASYMPTOTIC_CRITICAL_VALUES = {0.15: 0.576, 0.10: 0.656, 0.05: 0.787, 0.025: 0.918, 0.01: 1.092}

@@ -85,7 +85,7 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
     The likelihood ratio ((K - 1) Phi(x - m) / Phi(x) + exp(m x - m^2 / 2)) / K rises with x, so
     thresholds are the most powerful tests (Neyman-Pearson), and delta(epsilon) = P1(X >= x) -
     e^epsilon P0(X >= x) at the x where the ratio is e^epsilon. The root of delta(x) = delta gives
-    epsilon in one direction, and the same below a threshold in the other.
+    epsilon in one direction; the same below a threshold gives it in the other.
 
     K = `rounds` need not be an integer; m = `shift` is in standard deviations, and m <= 0 gives 0.
 
@@ -153,7 +153,7 @@ def _log_sf(x: float, rounds: float, shift: float) -> float:
 
 
 _STEPS_PER_STDDEV = 128
-"""The resolution to which more than `_MOST_EXACT` scores are rounded, to save time."""
+"""More than `_MOST_EXACT` scores are rounded to 1 / 128 standard deviations, to save time."""
 
 _MOST_EXACT = 4096
 """The largest number of scores that are not rounded."""
@@ -190,7 +190,7 @@ class KnownNull:
     """Included scores N(m, s^2) with s at least 1, for the null N(0, 1).
 
     A canary's shift may differ from the mean m because of an adaptive clip norm or aggregates of
-    different lengths; s^2 - 1 is the variance of the shifts.
+    different norms; s^2 - 1 is the variance of the shifts.
     """
 
     least = -math.inf
@@ -201,7 +201,7 @@ class KnownNull:
         self._mean, self._variance = float(np.mean(included)), float(np.var(included))
 
     def best(self) -> ShiftedDistribution:
-        """The mean, and the standard deviation about it if that is above 1."""
+        """The mean of the scores, and their standard deviation if it is above 1, else 1."""
         return self.profile(self._mean)[1]
 
     def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
@@ -258,7 +258,7 @@ class LargestOfRounds:
         return -least, ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
 
     def _loss(self, point: FloatArray, of: slice = slice(None)) -> tuple[float, FloatArray]:
-        """Minus the log-likelihood at shift, log K and log spread, and its slopes along some.
+        """Minus the log-likelihood at shift, log K and log spread, and its slopes along `of` these.
 
         The density of an excluded score is K p(x) Phi(x)^(K - 1).
         """
@@ -418,8 +418,8 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     If shifts differ between canaries, m is their mean, and their spread only widens the interval.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
 
-    Without a known null that the excluded scores do not reject, both groups are Gaussian with
-    unknown means, and the unit of m is the standard deviation of the included scores
+    If the null is unknown, rejected by the excluded scores or not of cosines, both groups are
+    Gaussian with unknown means, and the unit of m is the standard deviation of the included scores
     (`UnknownNull`).
     """
     null = chosen_null(setting)

@@ -1,7 +1,7 @@
 """Lower bounds from guesses at inclusion in one run (Steinke et al. 2023).
 
 With 75 correct out of 100 guesses about 1,000 canaries and delta 1e-3, the paper's bound is 0, but
-that with the exact worst case of delta is not:
+the bound by the exact worst case of delta is not:
 
 >>> epsilon_lower_bound(1000, 100, 75, delta=1e-3, confidence=0.95)
 0.0

@@ -1,7 +1,8 @@
 """Correct guesses in one training run: Steinke, Nasr & Jagielski (2023), arXiv:2305.08846.
 
 Each of m canaries is included by an independent fair coin. The auditor guesses for r of them and
-is right v times. Under (epsilon, delta)-DP, v is hardly more than Binomial(r, e^eps / (1 + e^eps)).
+is right v times. Under (epsilon, delta)-DP, v is stochastically at most Binomial(r, e^epsilon / (1
++ e^epsilon)), up to a term in delta.
 
 The bound of Corollary 5.4 is `epsilon_lower_bound`. `sharp_epsilon_lower_bound` replaces it: it has
 the exact worst case of v or more correct guesses out of r under (epsilon, delta)-DP.
@@ -12,7 +13,7 @@ it is too small, so Corollary 5.4 as printed is not a theorem: for m = r = 2, v 
 delta = 0.1 it says 0.957, and a mechanism with these parameters reaches 0.962 (in the tests). No
 such case was found with f(v) below 0.87, so the corollary's bounds on epsilon at the usual
 confidences are valid. The gap is in Proposition 5.7: the number F of failures depends on the coins,
-as does the number of correct guesses, but its proof ignores that.
+as does the number of correct guesses, but the proof ignores that.
 
 The proof here needs no failures. Let c in {0, 1}^r mark the correct guesses, let f(c) be the
 indicator of an increasing event, p = e^epsilon / (1 + e^epsilon), and E f the chance of the event
@@ -187,8 +188,8 @@ def largest_rejected(
     `chance` is the p-value at delta = 0, which grows with epsilon and is at most `p_value`. The
     result is 700, beyond which e^epsilon overflows, if everything up to there is rejected.
 
-    A test that rejects (epsilon, delta)-DP may reject all smaller epsilons with it, since they
-    imply it (Steinke et al. 2023, Lemma 4.7). So every epsilon with a p-value below alpha is a
+    A test that rejects (epsilon, delta)-DP may reject all smaller epsilons too, since these imply
+    the larger (Steinke et al. 2023, Lemma 4.7). So every epsilon with a p-value below alpha is a
     valid bound, even if the p-value grows again towards epsilon = 0, as terms in delta do. The
     search goes down from the point where the chance at delta = 0 reaches alpha; 1e-9 is subtracted,
     to err on the valid side.

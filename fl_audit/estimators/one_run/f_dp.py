@@ -8,7 +8,7 @@ auditor chooses r of them, r fixed in advance, and guesses their coins; on the o
 guesses are correct. Neighbours differ in one coin: one canary is added or removed. The mechanism is
 f-DP in both directions: an event of probability q on one input has probability at most 1 - f(q) on
 its neighbour, with f convex and symmetric (f is its own inverse). So an event of probability x has
-at least L(x) = f(1 - x) there; L is increasing and convex.
+probability at least L(x) = f(1 - x) there; L is increasing and convex.
 
 Theorem 3.1. Let p_w = P(W = w). For any set A of counts,
 
@@ -61,7 +61,7 @@ from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.trade_off import GaussianTradeOff, TradeOff
 
 _ROUNDING = 1e-9
-"""The relative margin by which (2) has to exceed r / m; a million steps lose less by rounding."""
+"""The relative margin by which a_i + b_i must exceed r / m; rounding in a million steps is less."""
 
 
 def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:
@@ -93,8 +93,8 @@ def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:
 def f_dp_p_value(trade_off: TradeOff, m: int, r: int, v: int) -> float:
     """An upper bound on the chance of v or more correct guesses out of r under f-DP.
 
-    It is the smallest level at which they reject; 1 if none does (Mahloujifar et al. 2024, section
-    3.1).
+    It is the smallest level at which so many reject; 1 if they reject at none (Mahloujifar et al.
+    2024, section 3.1).
 
     The curve's `least` is L(x) = f(1 - x); the counts m, r (fixed in advance) and v are those of
     `one_run.p_value`, InputError if out of range.
@@ -141,8 +141,9 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 
     For each r of `few_numbers_of_guesses` the ceil(r / 2) largest scores are guessed to be included
     and the floor(r / 2) smallest to be excluded; two more tests guess m / 8 and m / 16, from the
-    top. Each of these orders has a fixed share of alpha (plan.py), and each r an equal share of
-    that, so that the order, r and level of a test are fixed in advance, as Theorem 3.2 requires.
+    top. Both orders have fixed shares of alpha (guessing_plan.py), and each r an equal part of its
+    order's share, so that the order, r and level of a test are fixed in advance, as Theorem 3.2
+    requires.
     The largest mu that any test rejects becomes epsilon at delta, by the Gaussian mechanism with
     noise multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite if mu is above 0.
     """
@@ -222,9 +223,9 @@ _PLANNED_LEVEL = 0.01
 def guesses_p_value(scores: CanaryScores, trade_off: TradeOff) -> float:
     """A p-value of a claimed curve from correct guesses, valid under any dependence of scores.
 
-    It is the smallest p-value of the guesses that `one_run_fdp` would make, each divided by its
-    share of the level (a weighted Bonferroni correction). The number of canaries alone determines
-    the numbers of guesses. The curve must hold in both directions, and coins be fair.
+    It is the smallest p-value of the guesses that `one_run_fdp` would make at confidence 0.99, each
+    divided by its share of the level (a weighted Bonferroni correction). The number of canaries
+    alone determines the numbers of guesses. The curve must hold in both directions; coins are fair.
     """
     m = scores.num_included + scores.num_excluded
     least = 1.0

@@ -1,7 +1,7 @@
 """Guesses at inclusion from the largest and the smallest scores, and the published bound.
 
-`one_run` selects the best numbers of guesses on the data, as its authors do, and is therefore
-invalid after selection; `one_run_valid` (valid_guesses.py) corrects for the choice.
+`one_run` selects the best numbers of guesses on the data, as its authors do, and its bound is
+therefore not valid; `one_run_valid` (valid_guesses.py) corrects for the choice.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def correct_among_top(scores: CanaryScores) -> IntArray:
     """Correct guesses if the k largest are guessed included, by k = 0..m.
 
     The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
-    wrong guesses first give at most as many correct ones, so the bound is valid.
+    with the wrong guesses first, no more are counted as correct, so the bound is valid.
     """
     return _right_from_top(scores.excluded, scores.included)
 
@@ -73,8 +73,8 @@ def best_total(m: int, correct: IntArray, delta: float, confidence: float) -> in
 
     `correct` are the correct guesses by r = 0..m, negative where r is no candidate.
 
-    A single bisection for all: a bound is at least epsilon exactly if its p-value rejects epsilon,
-    so once any rejects, only those that do remain candidates.
+    One bisection serves all r: the bound of r is at least epsilon exactly if its p-value rejects
+    epsilon, so once some r reject an epsilon, only these remain candidates.
     """
     alpha = 1 - confidence
     rivals, best = np.flatnonzero(2 * correct > np.arange(m + 1)), 0
@@ -115,7 +115,7 @@ def right_among_surest(scores: CanaryScores) -> IntArray:
 
 
 EXHAUSTIVE_UP_TO = 5000
-"""Up to this number of canaries all pairs of k+ and k- are tried instead of a grid."""
+"""Up to this number of canaries all combinations of k+ and k- are tried instead of a grid."""
 
 _DENSE_UP_TO = 200
 _GRID_RATIO = 1.05
@@ -125,8 +125,8 @@ def one_run(setting: AuditSetting) -> Estimate:
     """The largest one-run bound over k+ and k-, as Steinke et al. report it in section 6.
 
     The k+ canaries with the largest scores are guessed to be included, the k- with the smallest
-    excluded; on the rest the auditor abstains. All pairs are tried for up to EXHAUSTIVE_UP_TO
-    canaries; for more, k+ and k- take all values up to 200 and then grow by 5 % a step.
+    excluded; on the rest the auditor abstains. For up to EXHAUSTIVE_UP_TO canaries all combinations
+    are tried; for more, k+ and k- take all values up to 200 and then grow by 5 % a step.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded

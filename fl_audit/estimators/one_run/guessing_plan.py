@@ -83,9 +83,9 @@ class GuessOrder:
     def log_odds(self, epsilon: float) -> float:
         """The largest log odds of a correct guess, given all before, under epsilon-DP.
 
-        They are epsilon for fair coins (Steinke et al. 2023, Proposition 5.1), plus or minus
-        log(pi / (1 - pi)) for coins of probability pi (Proposition 5.7, with
-        e^epsilon for its e^-epsilon), and 2 epsilon for pairs (appendix A).
+        They are epsilon for fair coins (Steinke et al. 2023, Proposition 5.1), plus or minus log(pi
+        / (1 - pi)) for coins of probability pi (Proposition 5.7, with e^epsilon instead of the
+        printed e^-epsilon), and 2 epsilon for pairs (appendix A).
         """
         return self.log_odds_at_0 + self.coin_epsilons * epsilon
 
@@ -107,10 +107,10 @@ class GuessOrder:
     def correct(self, scores: CanaryScores, totals: IntArray) -> IntArray:
         """The correct guesses among each number of guesses.
 
-        Guesses from the top would all be right if every canary were included. So the excess of
-        included over excluded canaries, beyond two standard deviations of fair coins and as a share
-        of all, is subtracted from them. Counting fewer correct guesses keeps a bound valid, and
-        with fair coins hardly any are subtracted.
+        Guesses from the top would all be right if every canary were included. So the correct ones
+        of r such guesses are reduced by r times a surplus: that of included over excluded canaries
+        beyond two standard deviations of fair coins, as a share of all canaries. Counting fewer
+        correct guesses keeps a bound valid, and with fair coins the surplus is mostly 0.
         """
         if self.where == "pairs":
             return np.asarray(right_among_surest(scores)[totals])
@@ -139,7 +139,7 @@ class GuessOrder:
 
 GUESS_ORDERS = (GuessOrder("both_ends", 0.7), GuessOrder("top", 0.3))
 """Both orders for fair coins; shares add up to 1. Guesses from both ends get more: they are better
-for Gaussian scores, and with tails heavy enough for guesses from the top, these need little.
+for Gaussian scores, and where tails are heavy enough for guesses from the top, a small share does.
 """
 
 
@@ -281,7 +281,7 @@ def _fits(x: FloatArray, is_normal: bool) -> _Mixture:
 
 
 def _single_likelihood(x: FloatArray, is_normal: bool) -> FloatArray:
-    """The log likelihood of one distribution, plus n log 2: mixtures leave out weights 1/2."""
+    """The log likelihood of one distribution, plus n log 2, as mixtures omit their weights 1/2."""
     part = _Parts(is_normal, np.zeros((1, 1, len(x), 1)), np.ones((1, 1, len(x), 1)))
     for _ in range(_STEPS):
         part = part.refitted(x, np.ones((1, 1, *x.shape)))
@@ -313,7 +313,7 @@ _NEAR = 1.6
 """Numbers within this ratio of the plan's have the full level."""
 
 _FALL = 3.0
-"""Beyond, the level falls with this power of the ratio."""
+"""Beyond `_NEAR`, the level falls with this power of the ratio."""
 
 _FARTHEST = 16
 """The largest ratio of a tested number to the plan's, or the reverse."""
@@ -338,7 +338,7 @@ class GuessPlan:
         return np.asarray(numbers[numbers >= min(self.fewest, numbers[-1])])
 
     def levels(self, totals: IntArray) -> FloatArray:
-        """The level of each number of guesses, in units of alpha."""
+        """The level of each number of guesses, as a share of alpha without the part for delta."""
         if self.total is None:
             return np.full(len(totals), _EQUAL_LEVEL)
         ratio = np.maximum(totals / self.total, self.total / totals)
@@ -368,9 +368,9 @@ def spare_for_delta(m: int, m_delta: float, alpha: float) -> float | None:
     It is a multiple of m delta, and the delta factor of all tested numbers of guesses must not
     exceed that multiple. The multiple is 1/10, for which at log odds near 0 the fewest have to be
     81 guesses or more (`_fixed`). With fewer than 162 canaries the fewest is m / 2, which
-    determines the multiple. If that part is too large, 1/10 is tried; if that is too large as well,
-    it is None: the numbers of guesses are then the same for all scores, and each boundary reserves
-    its own part.
+    determines the multiple. If the part exceeds alpha / 3, the multiple 1/10 is tried. If that part
+    does, too, the result is None: the numbers of guesses are then the same for all scores, and each
+    boundary reserves its own part.
     """
     parts = (m_delta * max(0.1, _FOR_DELTA / math.sqrt(m / 2)), m_delta / 10)
     return next((part for part in parts if part <= alpha / 3), None)

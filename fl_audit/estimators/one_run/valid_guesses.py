@@ -1,7 +1,7 @@
 """`one_run_valid`: a one-run bound that is valid although guesses are chosen on the data.
 
-The scores without their coins determine a plan of the guesses (plan.py). One event, a random walk
-crossing a boundary, covers many numbers of guesses (walk.py).
+The scores without their coins determine a plan of the guesses (guessing_plan.py). One event, a
+random walk crossing a boundary, covers many numbers of guesses (walk.py).
 """
 
 import functools
@@ -66,7 +66,7 @@ class WalkEvent:
         return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether it rejects epsilon; without a part for delta, larger epsilons are tried too."""
+        """Whether the event rejects epsilon; with no part for delta, larger ones are tried too."""
         log_odds = self.plan.order.log_odds(epsilon)
         if self.crossing(log_odds) >= self._left:
             return False
@@ -87,7 +87,7 @@ class WalkEvent:
         fall first, and the search goes down from where the probability at delta = 0 reaches alpha.
 
         With a spared part, the probability without delta has to be below the rest, and delta must
-        add no more than is spared (the theorem in plan.py).
+        add no more than is spared (the theorem in guessing_plan.py).
         """
         if self._limit is None:
             return self._lowest
@@ -180,21 +180,22 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     too, the bound is on the epsilon for adding or removing one client; the details have the one for
     replacing a client, twice as large.
 
-    With fair coins the scores without their coins determine a plan (plan.py): the order of guesses,
-    either at both ends, so that the k+ = r / 2 largest scores are guessed to be included and the
-    k- = r / 2 smallest to be excluded, or from the top, with k+ = r; the tested even numbers r; and
-    the level of each. With other coins these are fixed, and each order has a share of the failure
-    probability alpha. W_r of r guesses are right.
+    With fair coins the scores without their coins determine a plan (guessing_plan.py): the order of
+    guesses, either at both ends, so that the k+ = r / 2 largest scores are guessed to be included
+    and the k- = r / 2 smallest to be excluded, or from the top, with k+ = r; the tested even
+    numbers r; and the level of each. With other coins these are fixed, and each order has a share
+    of the failure probability alpha. W_r of r guesses are right.
 
     The statistic Q is the largest Clopper-Pearson bound of any r at its level (`single_bounds`).
     {Q >= q} is the event that the walk W reaches its boundary (`boundary_at`), and `WalkEvent`
     turns it into a bound.
 
-    The bound is valid by the theorem in plan.py. Given the output, the events {Q >= q} shrink with
-    q. Let q be the least for which the result exceeds the true epsilon. Whenever it does, Q is at
-    least q, and this event has probability at most alpha, as the epsilon' of q is above the true
-    one. Without a part for delta, the numbers and levels, and so these events, are the same for all
-    outputs, which determine only the order (Steinke et al. 2023, Lemma 4.7).
+    The bound is valid by the theorem in guessing_plan.py. Given the output, the events {Q >= q}
+    shrink with q. Let q be the least for which the result exceeds the true epsilon. Whenever the
+    bound exceeds it, Q is at least q, and this event has probability at most alpha, as the result
+    for q is above the true epsilon. Without a part for delta, the numbers and levels, and so these
+    events, are the same for all outputs, which determine only the order (Steinke et al. 2023, Lemma
+    4.7).
     """
     setting.require(included=_fewest(setting.scores.inclusion), excluded=1)
     scores, level = setting.scores, 1 - setting.confidence
@@ -230,7 +231,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
 
 
 def _fewest(inclusion: Inclusion) -> int:
-    """The included canaries of the fewest coins that a guess of both ends needs."""
+    """The fewest included canaries to which the method applies: one, or one each of two pairs."""
     return 2 if inclusion == "pairs" else 1
 
 
@@ -266,7 +267,7 @@ class _TestedPlan:
 
 
 def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _TestedPlan:
-    """The event of a plan, given its guesses; all plans together fail at the level."""
+    """The event of a plan, given its guesses; `level` is the failure probability of all plans."""
     order, totals = plan.order, plan.totals()
     alpha = order.share * level
     levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
@@ -309,7 +310,7 @@ _FARTHEST = 8.0
 
 @dataclass(frozen=True, eq=False)
 class OneRunRegion:
-    """The event that the walk of correct guesses reaches a boundary; None if no event rejects."""
+    """The event that the walk of correct guesses reaches `boundary`, None if no event rejects."""
 
     plan: GuessPlan
     boundary: Boundary | None

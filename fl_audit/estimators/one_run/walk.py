@@ -38,8 +38,8 @@ class Boundary:
 
         A path with k correct guesses out of r has the chance p^k (1 - p)^(r - k), so the paths that
         cross are the same for all epsilons, and only their weights differ, by the ratio of these
-        chances. The walk is thus computed at one epsilon of each range, and the chances at the
-        others take a sum. At each r, paths less likely than `negligible` are dropped and count as
+        chances. The walk is thus computed at one epsilon of each range, and the chance at any other
+        takes a sum. At each r, paths less likely than `negligible` are dropped and count as
         crossed, so that the chance errs upwards.
 
         >>> boundary = Boundary(np.array([1, 3]), np.array([1, 2]))  # right, or wrong right right
@@ -78,11 +78,11 @@ class Boundary:
 
         Two bounds are combined. First, a flip that decides whether any of several events is true
         decides at least one of them, so single events W_r >= b_r add up. Second, consider all r >=
-        r0 together: each contains the first r0 guesses. Of r0 - 1 of these other than j, the number
-        N of resampled ones is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1]. Given all else,
-        guess j decides only at one value of their sum, so with at most the probability of the mode
-        of Binomial(N, p). The events below r0 are added one by one, the others taken together, for
-        the best r0.
+        r0 together: each contains the first r0 guesses. Take r0 - 1 of these other than guess j:
+        the number N of resampled ones is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1].
+        Given all else, guess j decides only at one value of their sum, so with at most the
+        probability of the mode of Binomial(N, p). The events below r0 are added one by one, the
+        others taken together, for the best r0.
         """
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)

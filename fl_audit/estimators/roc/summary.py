@@ -88,8 +88,8 @@ def bias_corrected_interval(
 ) -> ApproximateInterval:
     """The interval from an estimate and its bootstrap replicates; ValueError for NaN.
 
-    With z0 the normal quantile of the share of replicates below the estimate (equal ones half), its
-    ends are the replicates' quantiles at Phi(2 z0 -+ z), z that of the confidence: the BC interval
+    With z0 the normal quantile of the share of replicates below the estimate (equal ones half), the
+    ends are the replicates' quantiles at Phi(2 z0 -+ z), z from the confidence: the BC interval
     of Efron (1987), "Better bootstrap confidence intervals", JASA 82, 171-185. The acceleration of
     BCa is omitted, because it needs leave-one-out statistics.
     """
@@ -182,10 +182,10 @@ def tpr_at_fpr_replicates(
 
 # Epsilon from the confidence interval of a ratio of rates, as in tensorflow-privacy.
 #
-# Its epsilon_lower_bound has five: KATZ_LOG, ADJUSTED_LOG, BAILEY, INV_SINH and CLOPPER_PEARSON.
-# The module is not in release 0.9.0, and it needs statsmodels. Here scipy computes the first, and
-# `threshold_clopper_pearson` is the last. The other three are left out: they are approximate like
-# Katz's, and `threshold_valid` is exact.
+# That library's epsilon_lower_bound has five: KATZ_LOG, ADJUSTED_LOG, BAILEY, INV_SINH and
+# CLOPPER_PEARSON. The module is not in release 0.9.0, and it needs statsmodels. Here scipy computes
+# the first, and `threshold_clopper_pearson` is the last. The other three are left out: they are
+# approximate like Katz's, and `threshold_valid` is exact.
 
 
 @dataclass(frozen=True)
@@ -220,9 +220,9 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
 
     Katz, Baptista, Azen & Pike (1978), "Obtaining confidence intervals for the risk ratio in
     cohort studies", Biometrics 34, method C, one-sided, by scipy.stats.contingency.relative_risk.
-    A mechanism that is (epsilon, 0)-private has both ratios at most e^epsilon; for an audit with
-    it see Lu et al. (2022), "A general framework for auditing differentially private machine
-    learning", arXiv:2210.08643.
+    A mechanism that is (epsilon, 0)-private has both ratios at most e^epsilon. Lu et al. (2022), "A
+    general framework for auditing differentially private machine learning", arXiv:2210.08643, audit
+    with this interval.
 
     By the exact distribution of the ratio, the bound at 95 % exceeds log(TPR / FPR) in 7.2 % of
     audits with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 % with rates of 0.05
@@ -301,7 +301,7 @@ class RocSummary:
 
     Attributes:
       num_included: Number of canaries that participated in training.
-      num_excluded: Number of canaries that did not.
+      num_excluded: Number of canaries that did not participate.
       confidence: Confidence of each interval, in the limit of many scores.
       auc: Area under the ROC curve; 1/2 for uninformative scores.
       auc_interval: DeLong's interval of the area.

@@ -21,8 +21,9 @@ level, and the loss between two ranks is small.
 If the expected shift of included scores is known beforehand, as for uploads with stated noise, one
 rank is expected to be the best (`favoured_rank`): its level and those of its neighbours are
 multiplied by up to 31. The rank depends on no score, so the band stays valid. For 150 included
-scores N(2, 1), the bound of `threshold_valid` is then 0.71 of epsilon 7.58 instead of 0.67, and for
-N(1, 1) 0.60 of 3.14 instead of 0.55 (delta 1e-3, medians of 400 samples).
+scores N(2, 1), whose epsilon is 7.58, the bound of `threshold_valid` is then 0.71 times epsilon
+instead of 0.67 times; for N(1, 1), with 3.14, 0.60 times instead of 0.55 times (delta 1e-3, medians
+of 400 samples).
 
 The levels' common factor makes the probability that the band fails anywhere equal to 1 -
 confidence, by the exact boundary-crossing probability. In samples above _EXACT_UP_TO that
@@ -188,8 +189,8 @@ def _log_choices(n: int, before: range, after: range) -> FloatArray:
 
 
 _EXACT_UP_TO = 120
-"""The number of ranks at either end; those between get a tenth of the level and would take most
-time.
+"""The number of ranks at either end that are computed exactly; those between get a tenth of the
+level and would take most time.
 """
 
 _DECAY = 0.25

@@ -57,7 +57,7 @@ def strongest_threshold(
     """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
 
     `positives` are bounds on the false positive rates, or the rates themselves. All arrays have one
-    entry per threshold, of which there is at least one.
+    entry per threshold, and at least one entry.
 
     >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
     >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold
@@ -88,8 +88,8 @@ def threshold_as_published(
     """The largest epsilon of any threshold on the scores, as published.
 
     It is the max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) /
-    FNR)), where "score >= threshold" means included, FNR is its upper bound, and FPR is exact under
-    the closed-form null and its upper bound under the empirical one.
+    FNR)), where "score >= threshold" means included. FNR is an upper bound on that rate; FPR is
+    exact under the closed-form null, and an upper bound under the empirical one.
 
     Each rate has failure probability alpha, one minus the confidence, so under the empirical null
     both together have 2 alpha.

@@ -33,7 +33,7 @@ REFUTED_BELOW = 1e-6
 """The p-value below which excluded scores reject a null that holds by design."""
 
 SHARE_OF_REFUTATION = 0.05
-"""The share of the failure probability at which they reject a null from an argument."""
+"""The share of the failure probability at which excluded scores reject a null from an argument."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
 def largest_rejected_claim(
     tests: RankTests, above: IntArray, n1: int, largest_rate: LargestRate
 ) -> RejectedClaim:
-    """The largest claim that a test rejects; `above` counts included scores above each rank's."""
+    """The largest claim that a test rejects; `above`: the included scores above each threshold."""
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())
     log_levels = np.log(tests.levels)
@@ -258,7 +258,7 @@ def bounded_thresholds(
 
 
 def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> RejectedThreshold:
-    """The largest claim that a test at some excluded score rejects (proof at the module's head)."""
+    """The largest claim that a test at some excluded score rejects (proof: module docstring)."""
     included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
     tests = rank_tests(len(excluded), setting.confidence)
     thresholds = excluded[len(excluded) - tests.ranks]

@@ -10,8 +10,8 @@ probability m delta / k is (0, delta)-DP and makes their scores dependent: `thre
 exceeds 0 in 8 % of runs (m = 1,000, delta = 1e-3, k = 12), `one_run_valid` in none. Without
 independence, and with delta = 0, the number of included canaries above a threshold of false
 positive rate q is at most Binomial(m, q e^epsilon / (1 + q e^epsilon + (1 - q) e^-epsilon)). A band
-by that distribution would give 0.46 instead of 0.63 (500 canaries, shift 0.5, delta = 1e-5) and
-5.43 instead of 6.09 (shift 2), before any correction for delta.
+by that distribution would give bounds of 0.46 instead of 0.63 (500 canaries, shift 0.5, delta =
+1e-5) and 5.43 instead of 6.09 (shift 2), before any correction for delta.
 """
 
 import functools
@@ -147,11 +147,11 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     """The epsilon of the largest lower bound on the mu of a mu-GDP mechanism, over all thresholds.
 
     A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
-    threshold shows that mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). The error rates are those of
-    threshold_valid, for all thresholds at once: a band under a known null, tests at ranks of the
-    excluded scores under the empirical one or if they reject the known one. Epsilon is that of the
-    Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018); with delta 0 it is infinite
-    if mu is above 0.
+    threshold shows that mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). Error rates are bounded as in
+    `threshold_valid`, but without a planned shift, for all thresholds at once: by a band under a
+    known null, and by tests at ranks of the excluded scores if the null is unknown or they reject
+    it. Epsilon is that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018);
+    with delta 0 it is infinite if mu is above 0.
     """
     setting.require(included=1)
     null = chosen_null(setting)

@@ -26,14 +26,14 @@ PerLabel = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True)
 class JaxModel:
-    """A model's functions; values at padding are finite, but meaningless."""
+    """A model's functions; their values at padding are finite, but meaningless."""
 
     outputs: Logits  # of a batch, such as logits
     losses: PerLabel  # of each label, in nats
     attacked_losses: PerLabel  # minus log-odds, or the loss of a model without them
     scores: PerLabel  # each label's part of the accuracy, in [0, 1]
-    is_token: Callable[[Array], Array]  # counts for the loss
-    is_counted: Callable[[Array], Array]
+    is_token: Callable[[Array], Array]  # which labels count for the loss
+    is_counted: Callable[[Array], Array]  # which labels count for accuracy
 
     def mean_loss(self, weights: Weights, inputs: Array, labels: Array) -> tuple[Array, Array]:
         """The mean loss over labels that are not padding (0 without any), and their number."""
@@ -62,7 +62,7 @@ class JaxModel:
 
 
 def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[int]) -> JaxModel:
-    """The functions of a classifier, like `tf.classifier.Classifier`."""
+    """The functions of a classifier, as in `fl_audit.tasks.tf.classifier.Classifier`."""
 
     def is_token(labels: Array) -> Array:
         return labels != padding_label
@@ -75,7 +75,7 @@ def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[in
 
     return JaxModel(
         outputs=logits,
-        # Padding need not be a class; here it becomes class 0, whose loss is not counted.
+        # Padding of -1 becomes class 0 here; its loss is not counted.
         losses=lambda outputs, labels: cross_entropy(outputs, jnp.maximum(labels, 0)),
         attacked_losses=lambda outputs, labels: log_odds_loss(outputs, jnp.maximum(labels, 0)),
         scores=lambda outputs, labels: (jnp.argmax(outputs, -1) == labels).astype(jnp.float32),
@@ -90,7 +90,7 @@ def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[in
 
 def cross_entropy(logits: Array, labels: Array) -> Array:
     """The loss in nats, of shape (...), of logits (..., classes) and int32 labels (...)."""
-    # As rows, because with more axes gradients of the layers below take XLA twice as long on a CPU.
+    # As rows: with more axes, gradients of earlier layers take XLA twice as long on a CPU.
     losses: Array = _row_losses(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     return losses.reshape(labels.shape)
 
@@ -124,7 +124,7 @@ def _at(logits: Array, labels: Array) -> Array:
 
 
 def log_odds_loss(logits: Array, labels: Array) -> Array:
-    """Minus the log-odds of labels, shaped as `cross_entropy`; 0 with one class (tf.classifier)."""
+    """Minus the log-odds of labels, in their shape; 0 with one class (`tasks.tf.classifier`)."""
     if logits.shape[-1] == 1:
         return jnp.zeros(labels.shape, jnp.float32)
     classes = lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
@@ -136,5 +136,5 @@ def log_odds_loss(logits: Array, labels: Array) -> Array:
 
 in_full_precision = functools.partial(jax.default_matmul_precision, "float32")
 """Inside this block matrix products have full float32 precision: accelerators would otherwise round
-their factors, and so the cosines.
+their factors, which changes cosines.
 """

@@ -23,9 +23,9 @@ class Classifier(Model):
     initial_weights: tuple[Float32Array, ...]  # in the order of `logits`
     logits: Logits  # the last axis of the result is the class
     input_spec: tf.TensorSpec  # of a batch; the first dimension is None
-    label_spec: tf.TensorSpec  # likewise
+    label_spec: tf.TensorSpec  # of the labels of a batch
     padding_label: int
-    uncounted_labels: tuple[int, ...]  # further ones that do not count for accuracy
+    uncounted_labels: tuple[int, ...]  # further labels that do not count for accuracy
     accuracy_description: str
     logits_in_blocks: Logits | None = None  # for `tf.vectorized_map`, if it differs
 
@@ -52,15 +52,19 @@ class Classifier(Model):
     def attacked_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each example's summed negative log-odds, in nats, and token count; float (examples,)."""
+        """Each example's sum of minus log-odds, in nats, and token count; float (examples,).
+
+        A model without log-odds has its loss instead.
+        """
         return self._by_example(self._attacked(logits, labels), labels)
 
     def label_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The sum of minus the labels' log probabilities, as `attacked_loss_by_example`.
+        """Each example's sum of -log(p) over labels, in nats, and token count; float64 (examples,).
 
-        It is computed from the log-odds, in float64, so that the smallest losses are accurate.
+        It is computed from the log-odds, in float64, so that the smallest losses are accurate. A
+        model without log-odds has its loss instead.
         """
         losses = tf.cast(self._attacked(logits, labels), tf.float64)
         return self._by_example(tf.nn.softplus(losses) if self.has_log_odds else losses, labels)
@@ -115,7 +119,7 @@ class Classifier(Model):
 
 
 def _as_classes(labels: tf.Tensor) -> tf.Tensor:
-    """Labels with padding replaced by class 0; its loss must not be counted."""
+    """Labels with padding of -1 replaced by class 0; the loss there must not be counted."""
     # The loss of a label outside the classes is NaN on some devices, an error on others.
     return tf.maximum(labels, 0)
 
@@ -126,10 +130,10 @@ def _as_classes(labels: tf.Tensor) -> tf.Tensor:
 # pass over such a matrix takes a millisecond or two, so there are few passes.
 
 Gradient = Callable[[tf.Tensor], tuple[tf.Tensor, None]]
-"""A function from the gradient at the losses to that at (logits, labels)."""
+"""A function from the gradient at the losses to the gradients at logits and labels."""
 
 _LEAST_PROBABILITY = 1e-30
-"""Far above the smallest float32 (1e-38), and far below the probabilities of a trained model."""
+"""The least p for which a loss is computed as -log(p); far above the least float32, 1e-38."""
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

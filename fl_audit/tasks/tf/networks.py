@@ -108,7 +108,10 @@ def _forward(
 
 
 def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> tf.Tensor:
-    """The gradient at the gates' inputs, (4 units, steps * batch), from (steps, units, batch)."""
+    """The gradient at the gates' inputs, shape (4 units, steps * batch).
+
+    `d_hidden` is the gradient at the outputs, shape (steps, units, batch).
+    """
     from_outputs = _each_step(d_hidden)
     d_state = d_cell = tf.zeros_like(from_outputs[0])
     d_gates: list[tf.Tensor] = []
@@ -123,7 +126,10 @@ def _backward(d_hidden: tf.Tensor, steps: list[_Step], recurrent: tf.Tensor) -> 
 
 
 def _gates_gradient(step: _Step, d_hidden: tf.Tensor, d_cell: tf.Tensor) -> tf.Tensor:
-    """One step's gradient, (1, 4 units, batch), from those at its new hidden state and cell."""
+    """One step's gradient at the gates' inputs, shape (1, 4 units, batch).
+
+    `d_hidden` and `d_cell` are the gradients at the step's new hidden state and cell.
+    """
     return tf.concat(
         [
             _through_sigmoid(step.input_gate, d_cell * step.candidate),
