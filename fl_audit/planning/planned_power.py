@@ -136,9 +136,6 @@ class ClaimPower:
       parts: The power of tests of the claim's parts, noise and sampling, for a claim that relies on
         sampling; else None.
       accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
-      canaries_needed: Number of canaries with ENOUGH_POWER at `ideal_epsilon` (of included ones if
-        tested by the parts): the config's number if it is enough; None if no number tried is
-        enough.
     """
 
     claim: Claim
@@ -146,7 +143,6 @@ class ClaimPower:
     unfit: str | None
     faults: tuple[FaultPower, ...]
     simulation: Simulation
-    canaries_needed: int | None
     parts: PartsPower | None = None
     accounting: str | None = None
 
@@ -166,6 +162,19 @@ class ClaimPower:
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores
         return self.parts.epsilon if by_scores is None else min(by_scores, self.parts.epsilon)
+
+    @functools.cached_property
+    def canaries_needed(self) -> int | None:
+        """Number of canaries with ENOUGH_POWER at `ideal_epsilon`, included ones if by the parts.
+
+        The config's number if it is enough; None if no number tried is.
+        """
+        audit, parts = self.simulation.audit, self.parts
+        if self.simulation.power.is_enough or (parts is not None and parts.is_enough):
+            return audit.num_canaries
+        if parts is not None:
+            return parts.canaries_needed()
+        return audit.canaries_needed(audit.twice, above=audit.num_canaries)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object under `power` of a plan."""
@@ -199,29 +208,21 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     simulation = simulate(claim, tests, seen)
     if simulation is None:
         raise InputError(f"audit.claimed_epsilon: no power can be simulated for {run.task.name}")
-    ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
-    simulated = simulation.audit
-    faults = [_fault_power(factor, simulated, ends, trials) for factor in factors]
-    if parts is not None:
-        faults = [_with_parts(fault, parts) for fault in faults]
     given = given_instead(claim, accounted_of_run(release, seen.scope))
-    if given is not None:
-        faults = [FaultPower(fault.noise_factor, 1.0, 1.0, 1.0) for fault in faults]
-    needed: int | None = run.num_canaries
-    if not (simulation.power.is_enough or (parts is not None and parts.is_enough)):
-        needed = (
-            simulated.canaries_needed(simulated.twice, above=simulated.num_canaries)
-            if parts is None
-            else parts.canaries_needed()
-        )
+    if given is not None:  # contradicted, whatever canaries show
+        faults = [FaultPower(factor, 1.0, 1.0, 1.0) for factor in factors]
+    else:
+        ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
+        faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
+        if parts is not None:
+            faults = [_with_parts(fault, parts) for fault in faults]
     return ClaimPower(
         claim=claim,
         num_tests=len(chosen.methods) * len(chosen.statistics),
         unfit=why_unfit(release),
         faults=tuple(faults),
         simulation=simulation,
-        canaries_needed=needed,
         parts=parts,
         accounting=given,
     )

@@ -137,6 +137,12 @@ class CurveTests:
         return 1 - self.confidence
 
     @property
+    def adjusted_p_values(self) -> list[tuple[CurveTest, float]]:
+        """The applicable tests, each with its p-value divided by its share of the level."""
+        p_values = [(test, test.p_value) for test in self.tests]
+        return [(test, p * self.level / test.level) for test, p in p_values if p is not None]
+
+    @property
     def statistics(self) -> list[ScoredStatistic]:
         return list({id(test.statistic): test.statistic for test in self.tests}.values())
 

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
@@ -79,7 +78,9 @@ def reach_verdict(
         if not canaries.depend_on_each_other():
             doubtful = doubt(claim, statistics, checked, others, scope)
         verdict = with_parts(verdict, parts, doubtful, checked, is_tested=is_tested)
-    return with_curve(verdict, statistics)
+    unstated = sentences.tested_unstated(claim, verdict.confidence)
+    reason = sentences.lines((unstated, *verdict.reason.splitlines()))
+    return dataclasses.replace(verdict, reason=reason, as_curve=_as_curve(verdict, statistics))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ def _of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
 
 def _of_curve(tests: CurveTests, scope: Scope) -> _Found:
     """The results for a claimed curve."""
-    adjusted = [] if scope.unfit is not None else adjusted_p_values(tests)
+    adjusted = [] if scope.unfit is not None else tests.adjusted_p_values
     verdict = Verdict(
         outcome=Outcome.INCONCLUSIVE,
         reason="",
@@ -190,19 +191,22 @@ def _reached(
     """The verdict from the results of the tests and their power."""
     verdict, claim = found.verdict, found.verdict.claim
     if scope.unfit is not None:
-        return _ended(verdict, sentences.not_fit(scope.unfit, scope.say_so))
+        reason = sentences.not_fit(scope.unfit, scope.say_so)
+        return dataclasses.replace(verdict, reason=reason)
     if verdict.reason:
-        return _ended(verdict, verdict.reason)
+        return verdict
     doubtful = doubt(claim, found.tests.statistics, canary_check, others, scope)
     if doubtful is not None:
-        return _ended(verdict, sentences.before_next_steps(doubtful, *found.nearly))
+        reason = sentences.before_next_steps(doubtful, *found.nearly)
+        return dataclasses.replace(verdict, reason=reason)
     # Simulated canaries have the measured norm, or else the expected one.
     length = 1.0 if canary_check.length is None else canary_check.length
     seen = Seen(background, Lengths(length, canary_check.missing), scope)
     simulation = None if claim.delta == 0 else simulate(claim, found.tests, seen)
     start = (canary_check.fault, found.nothing)
     if simulation is None:
-        return _ended(verdict, sentences.lines((*start, *found.why_not_simulated)))
+        reason = sentences.lines((*start, *found.why_not_simulated))
+        return dataclasses.replace(verdict, reason=reason)
     power, needed = simulation.power, None
     rest: tuple[str | None, ...] = found.nearly
     # Consistent if ENOUGH_POWER of audits contradict the claim where FACTOR times it is the truth.
@@ -215,9 +219,9 @@ def _reached(
         needed = audit.canaries_needed(audit.twice, above=audit.num_canaries)
         rest = (_next_step(found, simulation, needed, seen),)
     words = sentences.power_words(claim, simulation, canary_check)
-    return _ended(
+    return dataclasses.replace(
         verdict,
-        sentences.lines((*start, words, sentences.assumed_words(claim, simulation), *rest)),
+        reason=sentences.lines((*start, words, sentences.assumed_words(claim, simulation), *rest)),
         power=power.power,
         detectable_epsilon=power.detectable_epsilon,
         detectable=None if isinstance(claim, Claim) else simulation.detectable(claim),
@@ -249,24 +253,15 @@ _ASSUMES: dict[CurveMethod, str] = {
 }
 
 
-def with_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> Verdict:
-    """The verdict on a point, with the outcome for the Gaussian curve through it."""
+def _as_curve(verdict: Verdict, statistics: Sequence[ScoredStatistic]) -> AsCurve | None:
+    """The result for the Gaussian curve through a tested point."""
     claim = verdict.claim
     if not isinstance(claim, Claim) or claim.delta == 0 or verdict.p_value is None:
-        return verdict
+        return None
     curve = GaussianClaim(1 / sigma_of_epsilon(claim.epsilon, claim.delta), claim.delta)
     tests = curve_tests(curve, statistics, verdict.confidence)
-    adjusted = adjusted_p_values(tests)
-    if not adjusted:
-        return verdict
-    p = min(1.0, *(p for _, p in adjusted))
-    return dataclasses.replace(verdict, as_curve=AsCurve(curve.mu, p, p <= tests.level))
-
-
-def adjusted_p_values(tests: CurveTests) -> list[tuple[CurveTest, float]]:
-    """The applicable tests, each with its p-value divided by its share of the level."""
-    p_values = [(test, test.p_value) for test in tests.tests]
-    return [(test, p * tests.level / test.level) for test, p in p_values if p is not None]
+    p = min((p for _, p in tests.adjusted_p_values), default=None)
+    return None if p is None else AsCurve(curve.mu, min(p, 1.0), p <= tests.level)
 
 
 def _against(
@@ -339,13 +334,6 @@ def doubt(
         f"far better (AUC {auc(stronger.scores):.3g})"
     )
     return sentences.but(claim, why, "test all statistics")
-
-
-def _ended(verdict: Verdict, reason: str, **rest: Any) -> Verdict:
-    """The verdict with a reason, which first says what was tested if no claim was stated."""
-    unstated = sentences.tested_unstated(verdict.claim, verdict.confidence)
-    reason = sentences.lines((unstated, *reason.splitlines()))
-    return dataclasses.replace(verdict, reason=reason, **rest)
 
 
 LIVE_ASSUMES = (
