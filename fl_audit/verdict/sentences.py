@@ -455,7 +455,9 @@ def more_power(
         steps.append("let canaries participate as often as a client may, at the full norm")
     if not (steps or claim.is_stated):
         return _STATE_A_CLAIM
-    return f"{NEXT}{', or '.join(steps or ['claim a larger ε'])}"
+    if not steps:
+        steps = ["claim a larger ε" if isinstance(claim, Claim) else "claim a weaker guarantee"]
+    return f"{NEXT}{', or '.join(steps)}"
 
 
 # Clauses.

@@ -2,6 +2,7 @@
 
 import json
 import math
+import types
 
 import dp_accounting
 import dp_accounting.pld
@@ -32,6 +33,7 @@ from fl_audit.verdict import (
 )
 from fl_audit.verdict.claims import claim_from_json, claim_to_json, claim_to_test, configured_claim
 from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.sentences import more_power
 
 DELTA, DIM = 1e-5, 10**9
 ARRIVED = CanaryCheck("arrived", 1.0, "they are there")
@@ -291,6 +293,26 @@ def test_the_claim_of_a_config(audit, kind):
 def test_keys_that_do_not_go_together_are_refused(keys, words):
     with pytest.raises(ValueError, match=words):
         Audit(**keys)
+
+
+@pytest.mark.parametrize(
+    ("claim", "step"),
+    [
+        (Claim(5.0, 1e-5), "claim a larger ε"),
+        (GaussianClaim(2.0, 1e-5), "claim a weaker guarantee"),
+    ],
+)
+def test_the_last_step_speaks_of_what_is_claimed(claim, step):
+    """An audit with all rounds and the noise, that no number of canaries helps."""
+    audit = types.SimpleNamespace(
+        num_canaries=100,
+        tests=types.SimpleNamespace(number=1),
+        less_noise=types.SimpleNamespace(is_stated=True),
+    )
+    power = types.SimpleNamespace(hidden=None)
+    simulation = types.SimpleNamespace(audit=audit, power=power, knows_rounds=True, is_uneven=False)
+    said = more_power(claim, simulation, None, Scope(), names=["own_rounds"], decided=None)
+    assert said.endswith(step)
 
 
 # A point, and the Gaussian curve through it.
