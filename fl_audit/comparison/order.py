@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.settings import Setting
-from fl_audit.number_words import epsilon_text
+from fl_audit.number_words import epsilon_text, upper_bound_text
 from fl_audit.report.headline import Headline, strongest_first
 from fl_audit.report.patterns import (
     BOUND,
@@ -255,13 +255,28 @@ def patterns_of(comparison: Comparison) -> PatternTable:
     )
 
 
+def clients_bounds(comparison: Comparison) -> str:
+    """Clients' upper bounds where patterns have different ones: scores are of canaries alone."""
+    spreads = {setting.label: setting.guarantee("client") for setting in comparison.settings}
+    largest = {label: spread.largest for label, spread in spreads.items() if spread is not None}
+    texts = {
+        label: upper_bound_text(largest[label])
+        for label in sorted(largest, key=largest.__getitem__)
+    }
+    if len(texts) < len(spreads) or len(set(texts.values())) == 1 or math.inf in largest.values():
+        return ""
+    named = ", ".join(f"“{label}” ε ≤ {text}" for label, text in texts.items())
+    return f"All this is measured on canaries; accounting for a client: {named}. "
+
+
 def _limits(comparison: Comparison) -> Iterator[str]:
     """What limits the comparison of patterns, in short."""
     runs = sorted({len(setting.runs) for setting in comparison.settings})
     if runs == [1]:
-        yield "One run per pattern: another may give other numbers."
+        number = "One run per pattern: another may give other numbers."
     else:
-        yield f"{' to '.join(map(str, (runs[0], runs[-1])[: len(runs)]))} runs per pattern."
+        number = f"{' to '.join(map(str, (runs[0], runs[-1])[: len(runs)]))} runs per pattern."
+    yield f"{clients_bounds(comparison)}{number}"
     for sentence in comparison.warnings:
         yield f"{re.split('[:.] ', sentence)[0].rstrip('.')}."
     faults = dict.fromkeys(f.name for run in comparison.runs for f in run.report.faults)

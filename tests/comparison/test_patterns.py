@@ -1,12 +1,17 @@
 """Patterns against attackers: differences of AUC, the table and the sentence."""
 
 import json
+import math
 import re
+import types
 
 import numpy as np
+import pytest
 
 from fl_audit.comparison import compare, render_comparison
 from fl_audit.comparison.as_text import brief_lines
+from fl_audit.comparison.order import clients_bounds
+from fl_audit.comparison.settings import Spread
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.report.patterns import (
@@ -68,6 +73,25 @@ def test_the_table_and_the_sentence(make_run):
     assert "Upper bound, client" in page
     assert "Upper bound, canary" not in page, "its attacker would not be named"
     assert json.loads((first / "report.json").read_text())["statistics"].keys() >= {"max", "sum"}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ((22.551, 9.78), "accounting for a client: “b” ε ≤ 9.78, “a” ε ≤ 22.6. "),
+        ((9.78, 9.775), ""),
+        ((9.78, None), ""),
+        ((9.78, math.inf), ""),
+    ],
+)
+def test_clients_bounds_are_next_to_the_answer_where_they_differ(bounds, words):
+    """A shuffled canary draws its own rounds, which a client does not."""
+    settings = [
+        types.SimpleNamespace(label=label, guarantee=lambda _, e=e: Spread.from_values([e]))
+        for label, e in zip("ab", bounds, strict=True)
+    ]
+    assert clients_bounds(types.SimpleNamespace(settings=settings)).endswith(words)
+    assert bool(clients_bounds(types.SimpleNamespace(settings=settings))) == bool(words)
 
 
 def test_the_answer_names_the_least_and_the_most_with_those_not_told_apart():
