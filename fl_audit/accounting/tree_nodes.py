@@ -75,7 +75,7 @@ class Trees:
         return max(best.values())
 
     def one_group(self, separation: int) -> int:
-        """The largest squared sensitivity to a member of one of `separation` groups in turn."""
+        """The largest squared sensitivity to a party in every `separation`-th round."""
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
 
@@ -271,7 +271,7 @@ def _in_turn(
 def _undominated(
     values: IndexArray, rests: IndexArray, separation: int
 ) -> tuple[IndexArray, IndexArray]:
-    """Removes impossible values, and values dominated by a larger one with no longer rests."""
+    """Removes impossible values, and values for which a larger one has no larger rest."""
     order = np.argsort(-values)
     values, shortest = values[order], np.minimum.accumulate(rests[order], axis=0)
     is_last = np.append(np.diff(values) < 0, True)

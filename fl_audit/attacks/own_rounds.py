@@ -16,9 +16,9 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary, from 0; for an excluded canary, those if it were included.
+    """The rounds of every canary, from 0; of an excluded one, where it would have participated.
 
-    `arms` are the names of their arms; empty without arms.
+    `arms` has the name of each canary's arm; it is empty without arms.
     """
 
     of_canary: tuple[IndexArray, ...]
@@ -56,7 +56,9 @@ class OwnRounds:
 
 @dataclass(frozen=True, eq=False)
 class RoundWeights:
-    """The weights of canaries' cosines by round, equal for the canaries of a set.
+    """The weights of canaries' cosines by round.
+
+    Canaries that are present in the same scored rounds form a set and share their weights.
 
     Attributes:
       of_set: The weights of each set, float64 of shape (sets, scored rounds).
@@ -78,11 +80,12 @@ class RoundWeights:
     def whitened(
         self, correlation: Correlation, rounds: IndexArray, lengths: FloatArray
     ) -> "RoundWeights":
-        """The weights of directions for these presences under noise that is correlated over rounds.
+        """The weights of aggregates' directions under noise that is correlated over rounds.
 
-        Generalised least squares weighs the aggregates by the inverse of their noise's covariance
-        over rounds, times the presences. A direction is an aggregate over its norm, so its
-        weight is multiplied by that norm, which is positive. Norms affect power but not validity.
+        The presences are those of `self`, and `lengths` the aggregates' norms. Generalised least
+        squares weighs the aggregates by the inverse of their noise's covariance over rounds, times
+        the presences. A direction is an aggregate over its norm, so its weight is multiplied by
+        that norm, which is positive. Norms affect power but not validity.
         """
         until = int(rounds[-1]) + 1
         presences = np.zeros((len(self.of_set), until))

@@ -111,9 +111,9 @@ class AccuracyCost:
       noise_multiplier: Noise multiplier z of the noise on the sum.
       canary_noise: Standard deviation sqrt(m / d) that m unit vectors in random directions add
         to each coordinate, in clip norms.
-      canary_noise_of_run: What canaries add per round in the sum over the run, sqrt(m p / d), with
-        p = sum k^2 / sum k over canaries in k rounds: the rounds of a canary add up along its
-        direction.
+      canary_noise_of_run: Standard deviation that canaries add to each coordinate of the sum over
+        all rounds, over the root of the number of rounds: sqrt(m p / d), with p = sum k^2 / sum k
+        over canaries in k rounds. A canary's rounds add up along its direction.
       unclipped_quantile: The share of real updates below an adaptive clip norm once it settles,
         gamma (n + m) / n for the target quantile gamma, as no canary is below it. If above 1, the
         clip norm grows without end. None for a fixed clip norm, or without real clients.

@@ -203,7 +203,7 @@ _DECADES = 5
 _LEAST = 1e-9
 
 _STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
-"""The multiples of powers of ten to label, by how many powers an axis spans at most."""
+"""The most powers of ten that an axis spans, and the multiples of each that it then labels."""
 
 _FIRST_POWER = 1e6
 """At or above this, an axis writes numbers as powers of ten."""

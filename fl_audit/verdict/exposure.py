@@ -9,8 +9,9 @@ the others are from noise, clients and other canaries. With a share f of the noi
 where `noise` is the contribution of the noise at f = 1, and `rest` is everything else, which does
 not change. A canary of any family has a cosine of mean 0 and variance 1 / dim with anything
 independent of it. So an included canary's cosine is drawn without any vector. The lengths of V are
-measured in the rounds of an audit, and predicted in a plan; all else is the same. If the actual
-noise is below the stated one, `rest` is underestimated, but not below the part common to rounds.
+measured in the rounds of an audit, and predicted in a plan; all else is the same. `rest` is
+what remains without the stated noise: if there is less noise, `rest` is too small, but it is never
+set below the part that rounds surely have in common.
 """
 
 import dataclasses
@@ -201,7 +202,7 @@ Exposure = VectorExposure | LargestExposure
 
 
 def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
-    """All indices below `number`, repeated while they fit into `wanted`, and a random rest."""
+    """`wanted` indices below `number`: all, as many times as fit, then distinct random ones."""
     whole, rest = divmod(wanted, max(number, 1))
     return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
 
@@ -315,8 +316,8 @@ class Background:
     def _rest(self) -> FloatArray:
         """The squared length of each aggregate without noise.
 
-        The noise's squared length varies by chance: only the excess over that variation counts as a
-        difference between rounds.
+        Rounds' squared lengths differ from their mean partly by chance in the noise: a deviation
+        within `_CHANCE` standard deviations counts as noise, and only the excess as a difference.
         """
         noise = self.noise_squared
         excess = np.divide(
@@ -421,7 +422,7 @@ class Background:
         return LargestExposure(canary, own, len(self.rounds), num_included, in_common)
 
     def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
-        """Canaries compared with the sum of their uploads, which add only noise."""
+        """Canaries compared with the sum of their own uploads, in which only noise hides them."""
         canary, _ = self.own.participations
         each = np.bincount(canary, minlength=len(self.included))[self.included]
         numbers = np.asarray(each, np.float64)
@@ -436,8 +437,8 @@ _SHOWN = 1.0
 def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure | None:
     """The exposure of canaries of which only scores are known; None if these show no signal.
 
-    Every canary is assumed to participate as often as a client. One part of the background
-    estimated from scores is the noise of a mu-GDP mechanism; the rest stays under less noise.
+    Every canary is assumed to participate as often as a client. The background is estimated from
+    scores: its part from the noise of a mu-GDP mechanism shrinks with the noise, the rest does not.
     """
     scores, tail = statistic.scores, statistic.null.known_tail()
     unit = None if tail is None else unit_of(tail)

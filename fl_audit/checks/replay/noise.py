@@ -1,13 +1,14 @@
 """The noise of a replayed round, from releases that differ only in noise.
 
-Clients' updates cancel in the differences. The squared norm of a variable is chi-square, so the
-tests are exact, whereas checks of aggregates can only use bounds.
+Clients' updates cancel in the differences. In each of the model's variables, the squared norm of a
+difference over the noise's variance is chi-square, so the tests are exact, whereas checks of
+aggregates can only use bounds.
 
-Correlated noise should be the accounted matrix applied to independent noise z. The rounds from one
-state on are computed twice, with different randomness. Updates and the state's record of earlier
-noise are the same in both and cancel: the differences are rows of C^-1 (z - z'), which whitening
-turns into independent Gaussian rows. Again the tests are exact, and detect a wrong matrix for any
-number of clients.
+Correlated noise should be C^-1 z, where C is the accounted matrix and z independent noise. The
+rounds that follow one state are computed twice, with different randomness. Updates and the state's
+record of earlier noise are the same in both and cancel: the differences are rows of C^-1 (z - z'),
+which whitening turns into independent Gaussian rows. Again the tests are exact, and detect a wrong
+matrix for any number of clients.
 """
 
 import itertools
@@ -46,8 +47,8 @@ EXPECTED = "after whitening by the accounted matrix, noise is independent betwee
 def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) -> int:
     """The number of rounds whose noise is compared.
 
-    It is twice the number of bands or of a tree's rounds, brought into 8 to 32, or what remains of
-    the training or fits in memory, if that is less.
+    It is twice the number of bands, or of rounds in a tree, but at least 8 and at most 32; fewer if
+    less of the training remains or fits in memory.
     """
     bands = correlation.bands if isinstance(correlation, Toeplitz) else correlation.period
     wanted = min(max(_FEWEST, 2 * bands), _MOST, correlation.num_rounds - rounds_before)
@@ -179,9 +180,10 @@ class NoisyRounds:
 
 
 def num_seeds(sizes: Sequence[int]) -> int:
-    """The number of seeds that detect noise 10 % below the promise, if a few suffice.
+    """The number of seeds that detect noise 10 % below the promise in the whole model.
 
-    That takes about 4,000 values in the whole model; a small variable gets 64, with up to 9 seeds.
+    That takes about 4,000 values. Up to 9 seeds are used for 64 values in the smallest variable;
+    memory limits their number, to 2 at the least.
     """
     dim, smallest = sum(sizes), min(size for size in sizes if size)
     wanted = 1 + max(-(-_ENOUGH // dim), min(-(-_ENOUGH_OF_VARIABLE // smallest), 8))
@@ -350,7 +352,7 @@ class NoiseQuestions:
             yield from self._echo_of_two_starts(self.begun, stddev)
 
     def _echo_of_two_starts(self, begun: tuple[Any, Any], stddev: float) -> Iterator[Check]:
-        """Whether one round's noise repeats itself, from first rounds with different noise."""
+        """Whether noise repeats itself in a round, from two that differ in noise alone."""
         first, second = (self.rounds.go_on(state, self.trials.few, 1).release for state in begun)
         difference = first - second
         if np.isfinite(difference).all() and difference.any():
@@ -403,7 +405,7 @@ class NoiseQuestions:
         return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
 
     def _longest_after(self, state: Any) -> float:
-        """The largest effect of a single client from a state on; None for the recorded round's."""
+        """The largest effect of a client on the round from `state`; None is the recorded state."""
         start = self.rounds.state if state is None else state
         lengths = [0.0]
         for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms

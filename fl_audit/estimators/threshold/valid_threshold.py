@@ -62,13 +62,14 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     at once by a band with probability `confidence` (error_rates.py), which is narrowest where a
     planned shift of the scores predicts the best threshold.
 
-    Empirical null: the largest epsilon rejected at any of some excluded scores t, where a score
-    above t means included. An (epsilon, delta)-private mechanism allows at most
+    Empirical null: the largest epsilon rejected at one or more excluded scores t, whose ranks are
+    fixed in advance; a score above t means included. An (epsilon, delta)-private mechanism allows
+    at most
 
         TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
 
-    (Kairouz et al. 2015), and the test at each rank of the excluded scores is exact in the unknown
-    FPR too (rejection_tests.py). Both are valid for all distributions, and with ties.
+    (Kairouz et al. 2015), and the test at each rank of the excluded scores accounts exactly for
+    the unknown FPR (rejection_tests.py). Both hold for all distributions of scores, and with ties.
 
     The excluded scores first test a known null; if they reject it, the empirical null is used
     (null_choice.py). The detail `local_level` is the failure probability of the statement at this
@@ -130,7 +131,7 @@ def _favoured(null: Null, num_included: int, delta: float, confidence: float) ->
 
 
 def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
-    """The guess with the smaller limit on TPR at the expected false positive rate."""
+    """Whether "included" or "excluded" limits TPR more at the expected false positive rate."""
     rate = best.rank / (best.num_excluded + 1)
     by_included = math.exp(best.claim) * rate + setting.delta
     by_excluded = 1 - math.exp(-best.claim) * (1 - setting.delta - rate)
