@@ -1,6 +1,7 @@
 """An audited run from start to end: check, train with canaries, score, estimate, report."""
 
 import contextlib
+import errno
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -193,13 +194,15 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
             yield folder
     except BrokenPipeError:
         raise
-    except OSError as error:
+    except (InputError, OSError) as error:
+        what = str(error)  # of a log for which the disk has no room
+        if isinstance(error, OSError):
+            what = f"{error.filename or folder.path}: {error.strerror or error}"
+        elif getattr(error.__cause__, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
+            raise
         saved = folder.checkpoint.exists()
         then = "--resume continues from the last checkpoint" if saved else "start the run again"
-        raise InputError(
-            f"{error.filename or folder.path}: {error.strerror or error}; once that is fixed, "
-            f"{then}"
-        ) from error
+        raise InputError(f"{what}; once that is fixed, {then}") from error
     finally:
         if not existed:
             with contextlib.suppress(OSError):
