@@ -257,16 +257,15 @@ def patterns_of(comparison: Comparison) -> PatternTable:
 
 def clients_bounds(comparison: Comparison) -> str:
     """Clients' upper bounds where patterns have different ones: scores are of canaries alone."""
-    spreads = {setting.label: setting.guarantee("client") for setting in comparison.settings}
-    largest = {label: spread.largest for label, spread in spreads.items() if spread is not None}
-    texts = {
-        label: upper_bound_text(largest[label])
-        for label in sorted(largest, key=largest.__getitem__)
-    }
-    if len(texts) < len(spreads) or len(set(texts.values())) == 1 or math.inf in largest.values():
+    spreads = [(setting.guarantee("client"), setting.label) for setting in comparison.settings]
+    known = sorted((spread.largest, label) for spread, label in spreads if spread is not None)
+    texts = [upper_bound_text(bound) for bound, _ in known]
+    if len(known) < len(spreads) or len(set(texts)) == 1 or math.isinf(known[-1][0]):
         return ""
-    named = ", ".join(f"“{label}” ε ≤ {text}" for label, text in texts.items())
-    return f"All this is measured on canaries; accounting for a client: {named}. "
+    named = ", ".join(
+        f"“{label}” ε ≤ {text}" for (_, label), text in zip(known, texts, strict=True)
+    )
+    return f"All this is about canaries; accounting for a client: {named}. "
 
 
 def _limits(comparison: Comparison) -> Iterator[str]:
