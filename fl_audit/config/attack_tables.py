@@ -42,10 +42,10 @@ class Judging(Table, frozen=True):
 
 
 class Attack(Judging, frozen=True):
-    """Shadow models of central training, and how they are attacked.
+    """An attack on points of central training, with shadow models.
 
     Attributes:
-      num_shadow: Models on random halves of the points, to choose which to attack.
+      num_shadow: Models on random halves of the points, to choose the points to attack.
       num_points: Points to attack.
       num_base_shadow: Shadow models per point, half of them with it.
       num_challenges: Attacked models per point; a coin decides whether each trains on it.
@@ -108,7 +108,7 @@ class FederatedAttack(Judging, frozen=True):
     """The attack of `fl-audit attack` on the clients of a run; `run` ignores it.
 
     Attributes:
-      num_shadow: Runs with a random half of the clients, to choose which to attack.
+      num_shadow: Runs with a random half of the clients, to choose the clients to attack.
       num_clients: Clients to attack.
       num_base_shadow: Shadow runs per client, half of them with it.
       num_challenges: Attacked runs per client; a coin decides whether it participates.
@@ -136,7 +136,7 @@ def num_models(attack: AnyAttack) -> int:
 
 
 _FEDERATED_SECTIONS = {"mechanism", "participation"}
-"""Sections that a federated run requires and central training lacks."""
+"""The sections that a federated run requires and central training lacks."""
 
 
 class AttackConfig(Table, frozen=True):

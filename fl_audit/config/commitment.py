@@ -1,10 +1,10 @@
 """Commitments: config, tests and claim of a run, fixed before training.
 
-A commitment is a file that may be published: claim and method in plain text, and HMAC-SHA256 of
-each key and value of resolved config and inputs, under a nonce of 256 random bits. The nonce is
-in a second file, the opening, which stays with its owner until the run is over. Without it, values
-cannot be found by trying likely ones, so even a small seed does not reveal coins and canaries. With
-it, any key can be checked by itself, and no other value fits.
+A commitment is a file that may be published: claim and method in plain text, and the HMAC-SHA256 of
+each key and value of the resolved config and of the inputs, under a nonce of 256 random bits. The
+nonce is in a second file, the opening, which the owner keeps until the run is over. Without the
+nonce, trying likely values finds none, so even a small seed does not reveal coins and canaries.
+With the nonce, any key can be checked by itself, and no other value fits.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
@@ -58,7 +58,7 @@ class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
       claim: The config keys of the claim, in plain text.
       method: The config keys of the tests, in plain text, and the tests that they select.
-      config: HMAC-SHA256 of each key of config and inputs, by key.
+      config: The HMAC-SHA256 of each key of config and inputs with its value, by key.
     """
 
     format_version: int
@@ -82,7 +82,7 @@ class Opened:
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys whose values (`committed_keys`) differ from the committed ones, in order."""
+        """The keys whose values (`committed_keys`) differ from the committed ones, sorted."""
         committed = self.commitment.config
         return [
             key
@@ -234,11 +234,11 @@ def opening_text(nonce: str) -> str:
     return msgspec.json.encode(_Opening(nonce)).decode() + "\n"
 
 
-# What a run is refused for.
+# Reasons to refuse a run.
 
 
 def check_committed(path: Path, config: Config) -> Opened:
-    """Opens a commitment; raises InputError if version or config differ from it."""
+    """Opens a commitment; raises InputError if the version or the config differs from it."""
     opened = open_commitment(path)
     version = opened.commitment.fl_audit_version
     if version != __version__:

@@ -109,7 +109,7 @@ class RunDesign:
 
 
 def _with_noise(design: RunDesign, mechanism: Mechanism) -> RunDesign:
-    """The design with the noise of a mechanism, found for a target epsilon if there is one."""
+    """The design with the noise of a mechanism, determined by a target epsilon if there is one."""
     cohort = design.schedule.expected_cohort
     if mechanism.epsilon is not None:
         mechanism = mechanism_for_epsilon(mechanism, cohort, design.release, design.delta)
@@ -169,7 +169,7 @@ def is_secret(config: Config, schedule: Schedule) -> bool:
     """Whether training draws its schedule from a secret.
 
     True if there is noise and a client's upper bound relies on secret rounds, or if the config
-    names the secret.
+    names a secret.
     """
     noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
     counts_on_draw = isinstance(schedule.client_attendance.sampling, SecretSampling)
@@ -188,7 +188,7 @@ def _check_uploads(config: Config) -> None:
 
 
 def _check_live_verdict(design: RunDesign) -> None:
-    """Raises InputError if rounds cannot be tested, or tests are irrelevant to the claim."""
+    """Raises InputError if rounds cannot be tested, or the claim may not cover such tests."""
     why_not = why_no_live_test(design.own_rounds, family_of(design.config.canaries))
     if design.schedule.client_participations is None:
         why_not = (

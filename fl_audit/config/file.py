@@ -1,4 +1,4 @@
-"""Reads a config from TOML, with one-line errors, and writes it back."""
+"""Configs from TOML, with errors of one line, and configs as TOML."""
 
 import math
 import os
@@ -31,10 +31,10 @@ from fl_audit.library_words import toml_words, type_words
 ConfigType = TypeVar("ConfigType", bound=Table)
 
 _DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
-"""Default kinds of tables."""
+"""The kind of a table that states none, by the table's name."""
 
 _SMALLEST, _LARGEST = 1e-30, 1e30
-"""Range of absolute values; within it, single precision holds the reciprocal too."""
+"""The range of |x| for a number x other than 0; single precision then also holds 1 / x."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -87,7 +87,7 @@ def parse_config(table: Mapping[str, Any], name: str) -> Config:
 
 
 def load_recorded(path: Path) -> Config:
-    """Reads the file of a trained run's config with `recorded_config`."""
+    """Reads the config file of a trained run by `recorded_config`, with absolute paths."""
     return in_folder(recorded_config(read_toml(path), str(path)), path.parent)
 
 

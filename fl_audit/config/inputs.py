@@ -1,6 +1,6 @@
 """The inputs of a run besides its config: small files, the user's code, and the clients' data.
 
-A config names these by path, so replacing them changes the run without changing the config.
+A config names inputs by path, so replacing one changes the run without changing the config.
 `inputs.json` in a run's folder has the digests of complete files and modules. Of the data it has
 the number of clients and a digest of some clients' examples.
 """
@@ -25,10 +25,10 @@ from fl_audit.tasks.learning_task import Examples, LearningTask
 from fl_audit.tasks.task_kinds import PythonTask
 
 MOST_CLIENTS = 64
-"""At most this many clients have examples in the digest of the data."""
+"""The largest number of clients whose examples are in the digest of the data."""
 
 _MOST_EXAMPLES = 1_000
-"""At most this many examples of each client, and of the held-out ones, are in the digest."""
+"""The largest number of examples of a client, and of held-out examples, in the digest."""
 
 PREFIX = "inputs."
 """The prefix of the keys of inputs, which distinguishes them from config keys."""
@@ -41,9 +41,10 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       files: The SHA-256 of each file that mechanism, participation or canaries name, by key.
       code: The SHA-256 of each custom module, by its name.
       clients: The number of clients.
-      examples: The number of examples of the clients in the digest.
-      data: The SHA-256 of all clients' names, of some clients' examples and of the held-out ones.
-      task: What run.json records of the task: its name, its measure of accuracy, and its labels.
+      examples: The number of all examples of the clients that are in the digest.
+      data: The SHA-256 of all clients' names, some clients' examples, and held-out examples.
+      task: What run.json records of the task: its name, the meaning of its accuracy, and the kind
+        of its labels.
     """
 
     files: dict[str, str]
@@ -99,7 +100,7 @@ def input_files(config: Config) -> Iterator[tuple[str, Path]]:
 
 
 def _modules(config: Config) -> Iterator[tuple[str, Path]]:
-    """The custom modules: that of the task, and plugins."""
+    """The custom modules, by name: plugins, and the task's module."""
     plugins = config.plugins or ()
     named = [(Path(folder), name) for folder, _, name in (p.rpartition("/") for p in plugins)]
     if isinstance(config.task, PythonTask):

@@ -201,7 +201,7 @@ def _page_section(title: str, kinds: Sequence[TableOfKeys]) -> str:
 
 
 def _rows_of_kinds(kinds: Sequence[TableOfKeys]) -> list[list[str]]:
-    """A row per key, shared by kinds with the same documentation; equal names are adjacent."""
+    """A row per key, shared by kinds that document it alike; rows of one key name are adjacent."""
     kinds_of: dict[str, dict[Key, list[str]]] = {}
     for table in kinds:
         for key in table.keys:

@@ -24,7 +24,7 @@ from fl_audit.tasks.task_kinds import Task
 
 
 Decay = Annotated[float, Meta(ge=0, lt=1)]
-"""The decay of a running mean."""
+"""The factor by which a running mean or sum decays in a step."""
 
 
 class LocalSteps(Table, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class ServerSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="sgd"):
 
     Attributes:
       learning_rate: Factor of the aggregate.
-      momentum: Share of the last step that is added to a step.
+      momentum: Share of the previous step that is added to a step.
     """
 
     learning_rate: PositiveFloat = 1.0
@@ -113,7 +113,7 @@ class ServerAdagrad(AdaptiveServer, frozen=True, kw_only=True, tag_field="kind",
 
 
 class MomentServer(AdaptiveServer, frozen=True, kw_only=True):
-    """The keys of adaptive servers with running means of both moments.
+    """The keys of adaptive servers with running means of aggregates and of their squares.
 
     Attributes:
       beta_1: Decay of the running mean.
@@ -216,7 +216,7 @@ class Config(Table, frozen=True):
     """Everything that defines a run.
 
     Attributes:
-      seed: Seed of all randomness but the noise and a sampled schedule.
+      seed: Seed of all randomness but the noise and a secret schedule.
       schedule_secret: File of 64 hexadecimal digits from which rounds are drawn; default: where a
         client's upper bound counts on sampling, a new secret in each run (docs/participation.md).
       runtime: What runs the rounds: `local`, `native`, `ray`, `jax` or `auto` (docs/runtimes.md).

@@ -22,7 +22,7 @@ _KINDS = {
     "client": "fed_avg",
     "server": "sgd",
 }
-"""Kind of each table except the task."""
+"""The kind of each table except the task."""
 
 _Values = Mapping[str, object]
 
@@ -34,8 +34,8 @@ _VALUES: Mapping[str, _Values] = {
     "participation": {"rounds": 100, "clients_per_round": 20},
     "canaries": {"count": 1000, "family": "hadamard"},
 }
-"""Set keys: half of 1,000 canaries are included, five in each of 100 rounds of 20 clients. Delta
-follows from the number of clients.
+"""The keys that are set, by table. Half of 1,000 canaries are included, five in each of 100 rounds
+of 20 clients. Delta follows from the number of clients.
 """
 
 _STACK_OVERFLOW: Mapping[str, _Values] = {
@@ -69,9 +69,9 @@ _VALUES_OF_TASK: Mapping[str, Mapping[str, _Values]] = {
     },
     "wine": {"task": {"num_clients": 100, "hidden": [128]}},
 }
-"""Tables that a task replaces: digits as in docs/tutorial.md; Stack Overflow, EMNIST and text as in
-experiments/. A linear model of wines has only 42 parameters, too few for a thousand different
-directions.
+"""Tables that replace those of `_VALUES` for a task: for digits as in docs/tutorial.md; for Stack
+Overflow, EMNIST and text as in experiments/. A linear model of wines has only 42 parameters, too
+few for a thousand different directions.
 """
 
 _NOTES: Mapping[tuple[str, str], str] = {

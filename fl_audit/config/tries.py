@@ -1,7 +1,7 @@
 """Runs under a commitment, each of which is a try.
 
-A try is listed in a file next to the commitment, each line linked to the one before, and recorded
-in the run's folder, whose chain begins with the digest of that record.
+A try has a line, linked to all previous lines, in a file next to the commitment, and a record in
+the run's folder, whose chain begins with the digest of that record.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ from fl_audit.library_words import json_words
 
 
 class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A run's place under its commitment, in its folder (commitment.json).
+    """The record of a run's try, commitment.json in the run's folder.
 
     Attributes:
       commitment: The text of the published file.
       number: The number of the run under the commitment, from 1.
-      before: SHA-256 of the list of runs before this one.
+      before: The SHA-256 of the list of runs when this run began.
     """
 
     commitment: str
@@ -45,7 +45,7 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return hashlib.sha256(self.commitment.encode()).hexdigest()
 
     def content(self, path: Path) -> Commitment:
-        """The commitment; InputError, naming `path`, if the text is not valid."""
+        """The commitment; raises InputError, naming `path`, if the text is not valid."""
         try:
             return msgspec.json.decode(self.commitment.encode(), type=Commitment)
         except (msgspec.MsgspecError, ValueError) as error:
@@ -58,7 +58,7 @@ class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
       number: The number of the run, from 1.
       link: The first link of the run's chain.
-      before: SHA-256 of the list before this line.
+      before: The SHA-256 of the list before this line.
     """
 
     number: int
@@ -108,7 +108,7 @@ def list_try(path: Path, folder: RunFolder) -> int:
 def read_tries(path: Path) -> list[ListedTry]:
     """The listed runs; empty without a file.
 
-    Raises InputError if a line does not follow from the previous one.
+    Raises InputError if a line is not valid or does not follow from those before it.
     """
     if not path.exists():
         return []

@@ -1,9 +1,9 @@
 """Run folders and log folders: their files, and the lock of a folder.
 
 Training writes a run folder; the report reads it without TensorFlow. A log folder is written by a
-production system in any language, or by `RoundScorer`; docs/logs.md describes its format. The
-content of each is chained by digests (`round_chain`), and `locked` and `WriteLock` keep a second
-writer out of a folder.
+production system in any language, or by `RoundScorer`; docs/logs.md describes its format. Digests
+chain what an audit writes to a folder (`round_chain`); `locked` and `WriteLock` keep a second
+writer out of it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from fl_audit.formats.round_chain import Chain, read_chain
 
 @dataclass(frozen=True)
 class _In:
-    """A path in a folder, by name."""
+    """The path of a folder's file or subfolder with this name."""
 
     name: str
 
@@ -42,7 +42,7 @@ class ScoredFolder:
     path: Path
 
     canaries = _In("canaries.csv")
-    """The pool, `canary_id,included,rounds` with rounds from 1, separated by spaces (CSV)."""
+    """The pool, `canary_id,included,rounds`; rounds count from 1, with spaces between (CSV)."""
     round_cosines = _In("round_cosines.npy")
     """The canaries' cosines with aggregates, float32 of shape (rounds, num_canaries) (NPY)."""
     round_concentrations = _In("round_concentrations.npy")
@@ -62,8 +62,8 @@ class ScoredFolder:
     NaN if a canary has no upload in a round; may be missing.
     """
     upload_concentrations = _In("upload_concentrations.npy")
-    """The concentrations of uploads, the largest of each round (NPY). Missing like
-    `round_concentrations`.
+    """The largest concentrations of any upload of each round, float64 of shape (rounds, 2) (NPY).
+    Missing like `round_concentrations`.
     """
     upload_directions = _In("upload_directions.npy")
     """The uploads' directions by round and canary, if any canary has several uploads (NPY).
@@ -73,16 +73,16 @@ class ScoredFolder:
     kept_directions = _In("kept_directions.npz")
     """The data kept of `round_directions` (`attacks.own_sums.KeptSums`) (NPZ)."""
     kept_upload_directions = _In("kept_upload_directions.npz")
-    """The data kept of `upload_directions`, likewise (NPZ)."""
+    """The data kept of `upload_directions`, in the same form (NPZ)."""
 
     def upload_logs(self) -> tuple[Path, ...]:
-        """The logs of uploads with a row a round; each may be missing."""
+        """The logs of uploads with a row per round; each may be missing."""
         return (self.upload_cosines, self.upload_concentrations)
 
     compared_vectors = _In("concentrations.json")
     """The concentrations of the compared vectors, by statistic (JSON)."""
     chain = _In("chain.jsonl")
-    """The record of all writes, chained by digests (JSON lines; `round_chain`)."""
+    """The digests of everything that was written, in order (JSON lines; `round_chain`)."""
 
     def checked_chain(self) -> Chain | None:
         """The chain, checked; None if another system wrote the folder."""
@@ -130,15 +130,15 @@ class RunFolder(ScoredFolder):
     round_signals = _In("round_signals.npy")
     """The signal of each round about each example canary (`attacks.update_ratio`) (NPY)."""
     round_energies = _In("round_energies.npy")
-    """The variances of these signals (NPY)."""
+    """The variances of the signals in `round_signals` (NPY)."""
     release_cosines = _In("release_cosines.npy")
     """The cosine of every canary with every difference of released models, float32 (NPY)."""
     release_concentrations = _In("release_concentrations.npy")
-    """The concentrations of differences of released models, like `round_concentrations` (NPY)."""
+    """The concentrations of differences of released models, of shape (releases, 2) (NPY)."""
     aggregates = _In("aggregates.npy")
-    """Each aggregate's squared norm and product with the previous one, by variable (NPY)."""
+    """Each aggregate's squared norm and product with the previous aggregate, by variable (NPY)."""
     replay = _In("replay.json")
-    """The findings of a replay of the first round, before it was trained (JSON)."""
+    """The findings of a replay of the first round, made before training (JSON)."""
     checkpoint = _In("checkpoint.npz")
     """The state after the last checkpointed round (NPZ, no pickle)."""
     record = _In("run.json")
@@ -157,30 +157,30 @@ class RunFolder(ScoredFolder):
     """The output of TFF's worker process."""
 
     def released_model(self, completed: int) -> Path:
-        """The model after `completed` rounds, kept until the next is released, float32 (NPY)."""
+        """The model after `completed` rounds, kept until the next release, float32 (NPY)."""
         return self.path / f"released_model_{completed:06}.npy"
 
     def direction_sum(self, name: str, count: int) -> Path:
-        """The sum of the directions of `count` vectors, while a run trains: float64 (NPY)."""
+        """The sum of the directions of `count` vectors, kept during training, float64 (NPY)."""
         return self.path / f"direction_sum_{name}_{count:06}.npy"
 
     def direction_sums(self, name: str = "*") -> list[Path]:
-        """The existing sums of directions, of one name or of all."""
+        """The existing files of `direction_sum`, for one name or for all."""
         return sorted(self.path.glob(f"direction_sum_{name}_[0-9]*.npy"))
 
     def round_logs(self) -> tuple[Path, ...]:
-        """The logs with a row a round; each may be missing."""
+        """The logs with a row per round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
         logs = (self.metrics, *cosines, *self.upload_logs())
         examples = (self.round_products, self.round_signals, self.round_energies)
         return (*logs, *examples, self.aggregates, self.round_noise)
 
     def release_logs(self) -> tuple[Path, ...]:
-        """The logs with a row for each model that is released; each may be missing."""
+        """The logs with a row per released model; each may be missing."""
         return (self.release_cosines, self.release_concentrations)
 
     def training_outputs(self) -> tuple[Path, ...]:
-        """The files besides the logs that exist once training is over; each may be missing."""
+        """The files, other than logs, that exist once training is over; each may be missing."""
         kept = (self.kept_directions, self.kept_upload_directions, *self.direction_sums())
         scored = (self.compared_vectors, *self.path.glob("scores_*.csv"))
         return (self.model, self.initial_model, self.replay, *kept, *scored)
@@ -204,17 +204,16 @@ class LogFolder(ScoredFolder):
     aggregates = _In("aggregates")
     """The folder of the rounds' noised aggregates, named `round_000001.npy` and so on."""
     round_lengths = _In("round_lengths.npy")
-    """The norm of each aggregate and of a client in it, float64 of shape (rounds, 2) (NPY).
+    """The norm of each aggregate, and a client's norm in it, float64 of shape (rounds, 2) (NPY).
 
-    For a client it is the largest norm that the mechanism allows, clip norm over denominator. NaN
-    if a norm is not known; may be missing.
+    The client's norm is the largest that the mechanism allows, clip norm over denominator. NaN if a
+    norm is not known; may be missing.
     """
     round_mechanism = _In("round_mechanism.npy")
     """The noise on a coordinate and the norm bound, float64 of shape (rounds, 2) (NPY).
 
-    The first is the standard deviation of the noise on each coordinate of a round's aggregate,
-    the second the largest norm of the aggregate without noise. NaN if one is not known; may be
-    missing.
+    The noise is the standard deviation on each coordinate of a round's aggregate, the norm bound
+    the largest norm of the aggregate without noise. NaN if one is not known; may be missing.
     """
     variables = _In("variables.json")
     """The sizes of the model's variables, and which are frozen (JSON); may be missing."""
@@ -222,7 +221,7 @@ class LogFolder(ScoredFolder):
     """The measurements of aggregates by `RoundScorer`, like a run's `aggregates.npy` (NPY)."""
 
     def round_logs(self) -> tuple[Path, ...]:
-        """The logs with a row a round; each may be missing."""
+        """The logs with a row per round; each may be missing."""
         cosines = (self.round_cosines, self.round_concentrations, self.round_directions)
         measures = (self.round_measures, self.round_noise)
         facts = (self.round_lengths, self.round_mechanism, *measures)
@@ -248,24 +247,24 @@ class LogFolder(ScoredFolder):
     """Errors of the audit during training, a line each; may be missing."""
 
     def stated(self) -> list[Path]:
-        """What a training states and nothing in the folder shows; each may be missing."""
+        """The files whose content nothing else in the folder confirms; each may be missing."""
         stated = {*self.round_logs(), *(self.path / name for name in self.optional)}
         if self.aggregates.exists():
             stated -= {self.round_cosines, self.round_concentrations, self.round_directions}
         return sorted(stated)
 
     def of_scorer(self) -> tuple[Path, ...]:
-        """Files that no other system writes; each may be missing."""
+        """The files that only `RoundScorer` writes; each may be missing."""
         measured = (self.round_concentrations, self.round_measures, self.round_noise)
         return (*measured, self.direction_sum, self.compared_vectors)
 
     def side_files(self) -> tuple[str, ...]:
-        """The names of files whose change causes no new scores."""
+        """The names of files that scores do not depend on."""
         files = (self.adaptive_clip, self.variables, self.claim, self.faults)
         return tuple(path.name for path in files)
 
     def terms(self) -> tuple[str, ...]:
-        """The names of files that may be missing, and on which scores by known rounds depend."""
+        """The names of files on which scores by known rounds depend; each may be missing."""
         return self.participation.name, self.noise_correlation.name
 
     @property
@@ -278,7 +277,7 @@ class LogFolder(ScoredFolder):
         return tuple(path.name for path in (*vectors, *described, *draws))
 
 
-# The lock of a folder, which ends with its process, even if that is killed.
+# The lock of a folder, which ends with the process that holds it, even a killed one.
 
 
 LOCK_NAME = ".lock"
@@ -288,9 +287,9 @@ LOCK_NAME = ".lock"
 def locked(folder: Path) -> Iterator[None]:
     """Holds the lock of an existing folder while the block runs.
 
-    The system releases the lock (flock) of a killed process, so that a leftover file does not block
-    others. Programs started in the block do not inherit it. Raises InputError if another process
-    holds it.
+    The system releases the lock (flock) of a killed process, so its leftover file does not block
+    other processes. Programs started in the block do not inherit the lock. Raises InputError if
+    another process holds it.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)
@@ -305,7 +304,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 class WriteLock:
-    """The lock of a folder, shared within a process, until the object is collected."""
+    """The lock of a folder, shared within a process and held until the object is collected."""
 
     _held: ClassVar["weakref.WeakValueDictionary[Path, WriteLock]"] = weakref.WeakValueDictionary()
 

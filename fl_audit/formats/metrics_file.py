@@ -25,8 +25,8 @@ class RoundMetrics:
       accuracy: Accuracy on held-out data after the round; None if not evaluated.
       seconds_training: Wall time of training the round, in seconds.
       seconds_scoring: Wall time of scoring the canaries, in seconds.
-      epsilon_lower_bound: Lower bound on epsilon by own-round scores so far, valid at all rounds
-        together at the audit's confidence; None if rounds are not tested.
+      epsilon_lower_bound: Lower bound on epsilon from own-round scores up to this round; the bounds
+        of all rounds hold together at the audit's confidence. None if rounds are not tested.
     """
 
     round: int
@@ -46,7 +46,7 @@ COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]
 
 
 def read_metrics(path: Path) -> list[RoundMetrics]:
-    """The rounds of a metrics file; raises InputError if it cannot be read, or lacks a number."""
+    """The rounds of a metrics file; raises InputError if it, or a number in it, cannot be read."""
     rows = read_csv(path, COLUMNS)
     try:
         return [RoundMetrics(**{name: _value(name, row[name]) for name in COLUMNS}) for row in rows]

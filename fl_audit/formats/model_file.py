@@ -1,7 +1,7 @@
 """Files of trained models, from runs and from other programs.
 
 A model is identified by the SHA-256 of its parameters: all arrays, each in C order, as
-little-endian float32, concatenated. So the digest does not depend on the format of a file:
+little-endian float32, concatenated. This digest does not depend on the format of a file:
 
     hashlib.sha256(b"".join(np.asarray(a, "<f4").tobytes() for a in arrays)).hexdigest()
 
@@ -158,11 +158,11 @@ _READERS = {
 
 
 def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[list[AnyArray]]:
-    """Candidates for a model's arrays in a file, in the order of its variables.
+    """Candidates for a model's arrays in a file, in the order of the model's variables.
 
-    These are one array of all parameters; consecutive arrays of the variables' sizes (a checkpoint
-    has other parts around them), in the order of the file or of their names; and, if no other
-    arrays have these sizes, the arrays of each size in the order of their names.
+    A candidate is one array of all parameters; or consecutive arrays of the variables' sizes, by
+    their order in the file or by name (in a checkpoint other arrays surround them); or, if no other
+    array has a variable's size, the arrays of each size in the order of their names.
     """
     dim, by_name = sum(sizes), sorted(arrays, key=lambda named: natural_order(named[0]))
     yield from ([array] for _, array in arrays if array.size == dim)

@@ -1,7 +1,7 @@
 """The correlation of a log's noise over rounds: the file noise_correlation.json.
 
 It holds the first column of a Toeplitz strategy, `{"first_column": [1.0, 0.5]}`, or the number of
-rounds of a tree, `{"tree_rounds": 64}`; `{"tree_rounds": null}` is one tree over all rounds.
+rounds after which a new tree begins, `{"tree_rounds": 64}`; null is one tree over all rounds.
 """
 
 import json
@@ -37,7 +37,7 @@ def write_correlation(folder: LogFolder, correlation: Correlation) -> None:
 
 
 def read_correlation(folder: LogFolder, num_rounds: int) -> Correlation | None:
-    """The stated correlation of a log, for up to `num_rounds` rounds; None without one."""
+    """The stated correlation of a log, over `num_rounds` rounds; None without the file."""
     path = folder.noise_correlation
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""NPY and NPZ files from untrusted sources, which may be cut or claim to be huge; cached arrays."""
+"""NPY and NPZ files from untrusted sources, which may be cut or claim to be huge; NPZ caches."""
 
 import contextlib
 import math
@@ -86,7 +86,7 @@ def next_array(file: IO[bytes]) -> AnyArray:
 
 
 def read_arrays(path: Path, what: str) -> Mapping[str, AnyArray]:
-    """Reads an NPZ file; refuses one with too large contents, or with more than arrays."""
+    """Reads an NPZ file; refuses too large contents, two arrays of one name, and other content."""
     with opened(path, what) as file, zipfile.ZipFile(file) as members:
         size = sum(member.file_size for member in members.infolist())
         if len({*members.namelist()}) < len(members.namelist()):
@@ -118,7 +118,7 @@ def _unpacked(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
 
 @contextlib.contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """Opens a file; errors on damaged content become an `InputError`."""
+    """Opens a file; errors in the block on a damaged file become an `InputError`."""
     try:
         with open_foreign(path) as file:
             yield file
@@ -129,7 +129,7 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
 
 
 _OURS = ("is ", "its ", "has ", "holds ", "unpacks ", "the header of ")
-"""The beginnings of our own reasons."""
+"""How the reasons begin that this module states itself."""
 
 
 def _reason(error: BaseException) -> str:
@@ -145,7 +145,7 @@ def _reason(error: BaseException) -> str:
 def read_or_make(
     path: Path, what: str, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of an NPZ file; if there is none, they are computed and written first."""
+    """The arrays of an NPZ file, which is first written with those of `make` if it is missing."""
     if not path.exists():
         arrays = make()
         with atomic_writer(path) as file:

@@ -29,7 +29,7 @@ from fl_audit.library_words import json_words
 
 
 _MOST_DIGITS = 10
-"""The largest number of digits of a round, far within 64 bits."""
+"""The most digits that a round may have; such a number fits in 64 bits."""
 
 
 def canaries_text(
@@ -37,7 +37,7 @@ def canaries_text(
 ) -> str:
     """The file's text, with the columns `canary_id,included,rounds` and a row per canary.
 
-    Rounds, from 0 here, count from 1 in the file and are separated by blanks; an excluded canary
+    `rounds` count from 0; in the file they count from 1, with spaces between. An excluded canary
     has the rounds in which it would participate. `arms` add a column `arm`.
     """
     lines = [
@@ -53,7 +53,7 @@ def canaries_text(
 
 @dataclass(frozen=True, eq=False)
 class CanaryRow:
-    """A row of the file, with rounds from 0; without their columns, None and an empty arm."""
+    """A row of the file; without its column `rounds`, from 0, is None and `arm` is empty."""
 
     included: bool
     rounds: IndexArray | None
@@ -61,7 +61,7 @@ class CanaryRow:
 
 
 def read_canaries(path: Path) -> dict[str, CanaryRow]:
-    """The rows of the file by canary."""
+    """The rows of the file by `canary_id`."""
     canaries: dict[str, CanaryRow] = {}
     rows = read_csv(path, ("canary_id", "included"), optional=("rounds", "arm"))
     for number, row in enumerate(rows, start=1):
@@ -105,12 +105,13 @@ def _is_round(number: str) -> bool:
 SAMPLING_OF_LOG: Mapping[str, type[Sampling]] = {
     kind.log_name: kind for kind in Sampling.kinds() if kind.log_name
 }
-"""How a round samples its clients, by name; with "none" rounds are fixed beforehand."""
+"""How a round samples its clients, by name in the file."""
 
 SAMPLING_NAMES = ("none", *SAMPLING_OF_LOG)
+"""The values of `sampling`; with "none" rounds are fixed beforehand."""
 
 _MAY_LACK = ("poisson", "fixed_size")
-"""Samplings whose keys may be missing in a log."""
+"""Samplings whose keys (`log_keys`) may be missing in the file."""
 
 _WRITTEN_IF_SET = (
     "rounds",
@@ -135,18 +136,18 @@ class Participation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       client_rounds: The largest number of rounds of a client; None if not known.
       client_weight: The largest weight of a client, as a multiple of a canary's; None if not known.
       claim_counts_on_sampling: Whether a claim about this training relies on sampling, so that it
-        does not cover an attacker who knows the rounds; by default if clients are sampled.
+        does not cover an attacker who knows clients' rounds; by default whether they are sampled.
       claim_covers_uploads: Whether a claim about this training covers an attacker who sees single
         uploads, as under local differential privacy.
       rounds: The number of rounds of training; None if it is the number of logged rounds.
-      separation: The number of groups that take turns, or the least distance of two rounds of a
-        client under "b_min_sep"; None without either.
+      separation: Under "b_min_sep" the least distance of two rounds of a client, otherwise the
+        number of groups that take turns; None without either.
       members: The number of clients and canaries from which a round samples; None if not known.
       largest_round: The size to which "truncated_poisson" truncates a round; None otherwise.
-      canaries: Whether canaries were sampled like clients, or placed in chosen rounds; None to
-        infer it from the rounds of canaries.
-      upload_noise_multiplier: The standard deviation of the noise on a coordinate of an upload, in
-        clip norms, if clients add it; None if not known.
+      canaries: Whether canaries were sampled like clients, or placed in chosen rounds; None if
+        that is to be inferred from their rounds.
+      upload_noise_multiplier: The standard deviation of the noise that clients add on a coordinate
+        of an upload, over the clip norm; None if not known.
 
     Raises:
       InputError: A value is of the wrong type or out of range.
@@ -192,7 +193,7 @@ class Participation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _Fields = msgspec.defstruct(
     "_Fields", list(get_type_hints(Participation, include_extras=True).items())
 )
-"""The fields alone, by which msgspec checks the types of values that are not from a file."""
+"""The same fields, for msgspec to check values that a program, not a file, gave."""
 
 
 def read_participation(path: Path) -> Participation | None:

@@ -2,13 +2,13 @@ r"""The chain of a folder: everything an audit wrote, in order, linked by digest
 
 `chain.jsonl` begins with the digests of the files that define the audit (config or pool, canaries),
 and gets a line with the digests of a round's rows as soon as they are written. Every line has a
-link, the SHA-256 of the previous link and of the line itself, so no line can be changed, dropped,
+link, the SHA-256 of the previous link and the line itself, so no line can be changed, dropped,
 repeated or moved without rewriting all later ones. Lines are only added: a resumed run adds a line
 that says so, and then the rounds after its last checkpoint again. An incomplete last line is
 ignored.
 
-The chain also shows which files belong together: a file whose digest is not in the chain is of
-another pool or of other rounds.
+The chain also shows which files belong together: a file whose digest is not in the chain belongs to
+another pool or to other rounds.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as name:
@@ -73,10 +73,10 @@ class Logged(_Line, frozen=True, tag="round", kw_only=True):
 
     Attributes:
       round: The round, from 1.
-      rows: The SHA-256 of the round's row in each log with a row a round, by the log's name.
-      step: The row, from 1, of logs with a row for each released model; None if none was released
+      rows: The SHA-256 of the round's row in each log with a row per round, by the log's name.
+      step: The row, from 1, in logs with a row per released model; None if no model was released
         after this round.
-      step_rows: The same as `rows` for these logs.
+      step_rows: The SHA-256 of the row `step` in each log with a row per released model, by name.
     """
 
     round: int
@@ -92,7 +92,7 @@ class Scoring(_Line, frozen=True, tag="scoring", kw_only=True):
 
 
 class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
-    """A checkpoint.
+    """A checkpoint after `rounds` rounds.
 
     Attributes:
       files: The SHA-256 of each file of the state for resuming, by name.
@@ -103,13 +103,13 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
-    """A run is resumed after this number of rounds; later rounds come again."""
+    """A run is resumed after `rounds` rounds; later ones, if logged, are logged again."""
 
     rounds: int
 
 
 class Scored(_Line, frozen=True, tag="scored", kw_only=True):
-    """Scores.
+    """Scores after `rounds` rounds.
 
     Attributes:
       files: The SHA-256 of the score files and of other files written after the rounds.
@@ -139,13 +139,13 @@ AnyLine = TypeVar("AnyLine", bound=Line)
 
 
 def link_of(line: Line, before: str) -> str:
-    """The link of a line: the SHA-256 of the previous link ("" for none) and of its content."""
+    """The link of a line: the SHA-256 of the link `before` ("" for none) and the line's content."""
     unlinked = msgspec.json.encode(msgspec.structs.replace(line, link=""))
     return digest(before.encode() + b"\n" + unlinked)
 
 
 def linked(line: AnyLine, before: str) -> AnyLine:
-    """A line with its link to the previous one."""
+    """A line with its link, after a line whose link is `before`."""
     return msgspec.structs.replace(line, link=link_of(line, before))
 
 
@@ -178,7 +178,7 @@ _LONGEST_ROW = 1 << 16
 
 
 def _last_line(path: Path) -> bytes:
-    """The last line of a CSV, with its end."""
+    """The last line of a CSV, with its line break."""
     with open_foreign(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _LONGEST_ROW))
@@ -186,7 +186,7 @@ def _last_line(path: Path) -> bytes:
 
 
 def _rows(path: Path, indices: Sequence[int]) -> Iterator[bytes]:
-    """Some rows of a log, in this order; a row that it lacks is empty."""
+    """The rows of a log at `indices`, in this order; a row that the log lacks is empty."""
     if path.suffix == ".csv":
         lines = read_foreign(path).splitlines(keepends=True)[1:]
         yield from (lines[index] if index < len(lines) else b"" for index in indices)
@@ -200,7 +200,7 @@ def _rows(path: Path, indices: Sequence[int]) -> Iterator[bytes]:
 
 
 def _digests(logs: Iterable[Path], index: int) -> dict[str, str]:
-    """The digests of a row that was just written, by log, for existing logs."""
+    """The digest of the row just written to each existing log, by the log's name."""
     return {
         path.name: digest(_last_line(path) if path.suffix == ".csv" else next(_rows(path, [index])))
         for path in logs
@@ -219,7 +219,7 @@ class ChainWriter:
     """
 
     def __init__(self, path: Path, head: str) -> None:
-        """Continues after a line; use `begin` or `go_on` instead."""
+        """Continues after the line with the link `head`; use `begin` or `go_on` instead."""
         self._path = path
         self.head = head
 
@@ -253,14 +253,14 @@ class ChainWriter:
         step: int | None = None,
         step_logs: Iterable[Path] = (),
     ) -> None:
-        """Adds a round, whose rows the logs hold.
+        """Adds a line with the digests of a round's rows, which the logs hold.
 
         Args:
           number: The round, from 1.
-          logs: The logs with a row per round, if they exist. In a CSV this round's line is the
-            last.
-          step: The row, from 1, of `step_logs`; None if this round has none.
-          step_logs: The logs with a row per release, if they exist.
+          logs: The logs with a row per round; missing ones are left out. In a CSV the line of this
+            round must be the last.
+          step: The row, from 1, in `step_logs`; None if no model was released after this round.
+          step_logs: The logs with a row per released model; missing ones are left out.
         """
         rows = _digests(logs, number - 1)
         steps = {} if step is None else _digests(step_logs, step - 1)
@@ -294,7 +294,7 @@ class Chain:
     torn: bool  # whether an incomplete line follows
 
     def check(self, path: Path) -> None:
-        """Raises an `InputError` for a wrong link, with the number of the line."""
+        """Raises an `InputError` with the number of the first line whose link is wrong, if any."""
         if self.broken:
             raise InputError(
                 f"{path}: line {self.broken[0]} does not follow from the one before it: lines were "
@@ -310,7 +310,7 @@ class Chain:
 
     @functools.cached_property
     def rounds(self) -> Mapping[int, Logged]:
-        """The last line of each round, by number, without rounds dropped by a resumed run."""
+        """The last line of each round, by its number, without rounds that a resumed run dropped."""
         logged: dict[int, Logged] = {}
         for line in self.lines:
             if isinstance(line, Logged):
@@ -337,7 +337,7 @@ class Chain:
 
     @property
     def is_scored(self) -> bool:
-        """Whether no round or resume follows the last scores."""
+        """Whether there are scores, and no round or resumption follows them."""
         kinds = (Logged, Scored, Resumed)
         last = next((line for line in reversed(self.lines) if isinstance(line, kinds)), None)
         return isinstance(last, Scored)
@@ -370,18 +370,18 @@ class Chain:
 
     @property
     def scored_rounds(self) -> int:
-        """The number of scored rounds; 0 before there are scores of all rounds."""
+        """The number of scored rounds; 0 unless the scores follow all logged rounds."""
         scored = self.last(Scored)
         return 0 if scored is None or not self.is_scored else scored.rounds
 
     @property
     def files(self) -> dict[str, str]:
-        """The digests in the first line and in the last scores, by name."""
+        """The digests in the first line and in the last line of scores, by file name."""
         scored = self.last(Scored)
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names of existing files whose digest differs from that in the chain."""
+        """Those of `names` whose file exists, but with another digest than in the chain."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -390,12 +390,12 @@ class Chain:
         ]
 
     def changed_terms(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """The names of files that were changed, added or removed since the scores."""
+        """Those of `names` whose file was changed, added or removed since the last scores."""
         now = digests_of([folder / name for name in names])
         return [name for name in names if now.get(name) != self.files.get(name)]
 
     def changed(self, folder: Path) -> list[str]:
-        """The names of logs and files that differ from the scored ones."""
+        """The names of changed logs and files; of all logs, unless the last rounds are scored."""
         rounds = self.rounds.values()
         logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
         rows = [row.name for row in self.changed_rows(folder)]

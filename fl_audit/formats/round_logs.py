@@ -1,6 +1,6 @@
 """Logs with one row per round: arrays mapped from NPY files, NaN until a row is written.
 
-Written rows survive kill -9, and after a flush also a power failure. Every log is a `RoundArray`:
+Written rows survive kill -9, and after a flush also a power failure. All logs are `RoundArray`s:
 canaries' cosines with aggregates (`CosineLog`) or with their own uploads (`UploadCosines`), the
 aggregates' norms (`LengthLog`), concentrations (`ConcentrationLog`) and directions
 (`DirectionLog`), and the measurements of `checks.measured_rounds`. A sum over rounds is replaced
@@ -26,13 +26,13 @@ from fl_audit.formats.text_files import atomic_writer
 MappedArray: TypeAlias = "np.memmap[Any, np.dtype[Any]]"
 
 Mode: TypeAlias = Literal["w+", "r+", "a+", "r"]
-"""How a log is opened: created; continued; continued, or created atomically if there is none; or
-read-only.
+"""How a log is opened: "w+" creates it, "r+" continues it, "a+" continues it or creates a missing
+one atomically, "r" only reads it.
 """
 
 
 def mode_after(completed: int) -> Mode:
-    """The mode for the log of a run with so many completed rounds."""
+    """The mode for a log of a run after `completed` rounds."""
     return "r+" if completed else "w+"
 
 
@@ -89,7 +89,7 @@ def open_log(
 ) -> MappedArray:
     """Opens a log of this dtype and shape; a word in the shape matches any extent.
 
-    Also raises InputError if the file's size does not fit its header.
+    Raises InputError if the dtype or shape differs, or the file's size does not fit its header.
     """
     with opened(path, f"a log of {what}") as file:
         header = read_header(file)
@@ -195,7 +195,7 @@ class UploadCosines(CosineLog):
 
 
 class LengthLog(RoundArray):
-    """The norms of each aggregate and of a client in it, float64 of shape (rounds, 2)."""
+    """The norm of each aggregate, and a client's norm in it, float64 of shape (rounds, 2)."""
 
     dtype, what, row_shape = np.float64, "lengths", (2,)
 
@@ -203,8 +203,8 @@ class LengthLog(RoundArray):
 class ConcentrationLog(RoundArray):
     """Two sums for each round's vector, float64 of shape (rounds, 2).
 
-    A row holds the sums of |a|^3 and of a^4 over entries a of the vector scaled to norm 1; 0 for
-    a zero vector, NaN for an unknown one.
+    A row holds the sums of |a|^3 and of a^4 over the entries a of the vector scaled to norm 1; both
+    are 0 for a zero vector, NaN for an unknown one.
     """
 
     dtype, what, row_shape = np.float64, "concentrations", (2,)
@@ -247,13 +247,13 @@ class DirectionLog(RoundArray):
 
     @classmethod
     def from_rows(cls, rows: MappedArray) -> Self:
-        """Makes an empty log of a new array."""
+        """Makes a log without written rows from a new array."""
         rows[:, 0] = np.nan
         return cls(rows)
 
     @property
     def width(self) -> int:
-        """The length of an image."""
+        """The number of entries of an image."""
         return int(self.array.shape[1]) - 1
 
     def forget(self, round_index: int) -> None:
@@ -261,7 +261,7 @@ class DirectionLog(RoundArray):
         self.array[round_index, 0] = np.nan
 
     def write_direction(self, round_index: int, fourth_norm: float, image: Float32Array) -> None:
-        """Writes a round's row, and its 4-norm last, because that marks the row as written."""
+        """Writes a round's row; its 4-norm comes last, because it marks the row as written."""
         self.forget(round_index)
         self.array[round_index, 1:] = image
         self.array[round_index, 0] = fourth_norm
@@ -307,7 +307,10 @@ class LoggedTotal:
             self._path.unlink()
 
     def add(self, round_index: int, change: Callable[[FloatArray], None]) -> None:
-        """Adds a round by `change`, in place, unless the sum has it; writes the sum."""
+        """Adds a round by `change`, in place, and writes the sum.
+
+        Does nothing if the sum is unknown or has the round.
+        """
         if self.rounds is None or round_index in self.rounds:
             return
         change(self.total)

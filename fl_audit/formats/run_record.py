@@ -1,4 +1,4 @@
-"""run.json: the facts of a run. Training writes it last, and every report begins with it."""
+"""run.json: the facts of a run. Training writes it last, and a report of a run needs it."""
 
 import dataclasses
 import json
@@ -20,8 +20,8 @@ class LiveRecord:
 
     epsilon: float  # the lower bound at the audit's confidence
     claim_p_value: float | None = None  # the p-value of the claimed epsilon; None without a claim
-    # the lower bound of the claim's test at the verdict's confidence; 0 without a contradicted
-    # claim
+    # the lower bound by the claim's test at the verdict's confidence; 0 unless the claim is
+    # contradicted
     claim_epsilon: float = 0.0
 
 
@@ -43,15 +43,15 @@ class RunRecord:
       variable_sizes: The number of parameters in each variable of the model.
       stopped_after: The number of rounds after which the run stopped because its claim was
         contradicted; None if all rounds were trained.
-      live: The lower bounds from all rounds; None if they cannot be tested.
+      live: The lower bounds from all rounds; None if rounds are not tested.
       finished: The end of training, in UTC as ISO 8601 to the second.
-      compile_seconds: The seconds that the engine spent on compiling in its last session, mostly
-        part of `training_seconds`; None, and omitted in the file, if they are not measured.
-      labels: The kind of the labels: classes, whose number gives the chance level of accuracy, or
-        numbers, as in a regression, without a chance level.
+      compile_seconds: The seconds for which the engine compiled in its last session, mostly part of
+        `training_seconds`; None, and omitted in the file, if not measured.
+      labels: The kind of the labels: "classes", whose number gives the chance level of accuracy, or
+        "numbers", as in a regression, without a chance level.
       model_sha256: The digest of the model after the last round (`formats.model_file`).
-      schedule_secret: The origin of the schedule's secret, the run or the config; None, and omitted
-        in the file, if the seed draws the schedule.
+      schedule_secret: The origin of the schedule's secret, "run" or "config"; None, and omitted in
+        the file, if the seed draws the schedule.
       format_version: The version of the file's format.
     """
 

@@ -1,10 +1,10 @@
 """Score files, one row per canary, and count files, one row per challenge base.
 
 A score file is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and
-`score` (finite; a LARGER score looks MORE like a member). A column `inclusion` states how included
-canaries were chosen, the same in every row; by default by fair coins. With `unequal_coins` a column
-`inclusion_probability` has the coins' probability, and with `pairs` a column `pair` names the pair
-of each canary. Other columns are ignored.
+`score` (finite; a LARGER score looks MORE like a member). A column `inclusion`, the same in every
+row, states how included canaries were chosen; without it, by fair coins. With `unequal_coins` a
+column `inclusion_probability` has the coins' probability, and with `pairs` a column `pair` names
+the pair of each canary. Other columns are ignored.
 
 A count file is CSV with the columns `fp` (false positives), `n0` (challenges without the point),
 `fn` (false negatives) and `n1` (challenges with it), all whole numbers, and no other columns.
@@ -57,6 +57,7 @@ class ScoreFile:
       included: Whether each canary was included in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
       inclusion: How included canaries were chosen.
+      inclusion_probability: The probability of each canary's coin.
       pair: The name of each canary's pair; empty without pairs.
     """
 
@@ -88,7 +89,7 @@ class ScoreFile:
         return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
-        """The scores of included and of excluded canaries, each pair at the same index."""
+        """The scores of included and of excluded canaries; those of a pair have the same index."""
         included, excluded = np.flatnonzero(self.included), np.flatnonzero(~self.included)
         if self.pair:
             names = np.array(self.pair)
@@ -196,7 +197,7 @@ def _write_parquet(file: IO[bytes], scores: ScoreFile) -> None:
 
 
 def _inclusion_columns(scores: ScoreFile) -> dict[str, list[str]]:
-    """The columns on the choice of included canaries; empty for fair coins."""
+    """The columns on how included canaries were chosen; empty for fair coins."""
     k = len(scores.score)
     columns: dict[str, list[str]] = {}
     if scores.inclusion != "coins":
@@ -257,7 +258,7 @@ def _check_ids(ids: Sequence[str]) -> None:
 COLUMNS = ("canary_id", "included", "score")
 
 _MOST_ROWS = 10**7
-"""The rows of the largest pool; a compressed file of few bytes may claim more."""
+"""The most rows of a file; a compressed file of few bytes may claim more."""
 
 
 @dataclass(frozen=True)
@@ -302,14 +303,14 @@ def _read_parquet(path: Path) -> ScoreTable:
 
 def _used_columns(path: Path, header: Sequence[str]) -> tuple[str, ...]:
     """The required columns, and existing inclusion columns; refuses duplicates."""
-    # A column `pair` counts only if the file has a column `inclusion`.
+    # A column `pair` is ignored if the file has no column `inclusion`.
     names = INCLUSION_COLUMNS if INCLUSION in header else (PROBABILITY,)
     columns = (*COLUMNS, *(name for name in names if name in header))
     text_files.check_header(path, header, columns, INCLUSION_COLUMNS[:2])
     return columns
 
 
-# The columns on the choice of included canaries.
+# The columns on how included canaries were chosen.
 
 
 INCLUSION, PROBABILITY, PAIR = "inclusion", "inclusion_probability", "pair"
@@ -317,7 +318,7 @@ INCLUSION_COLUMNS = (INCLUSION, PROBABILITY, PAIR)
 
 _KINDS: Mapping[str, Inclusion] = {kind: kind for kind in get_args(Inclusion)}
 _NEEDED: Mapping[Inclusion, str] = {"unequal_coins": PROBABILITY, "pairs": PAIR}
-"""The column that a choice of included canaries needs."""
+"""The column that a kind of inclusion needs."""
 
 
 def _read_inclusion(
@@ -325,7 +326,7 @@ def _read_inclusion(
     included: npt.NDArray[np.bool_],
     name_row: Callable[[int], str],
 ) -> tuple[Inclusion, float, tuple[str, ...]]:
-    """Parses the columns on inclusion: the choice, the coins' probability, and pairs."""
+    """Parses the columns on inclusion: the kind, the coins' probability, and pairs."""
     words = columns.get(INCLUSION, ())
     _check_same(INCLUSION, words, name_row, _KINDS)
     kind = _KINDS[words[0]] if words else "coins"
@@ -389,7 +390,7 @@ COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
 _MOST_DIGITS = 10
 _LARGEST = 10**9
-"""Larger counts have a posterior narrower than the resolution of its integrals."""
+"""Counts must be smaller; larger ones have a posterior narrower than its integrals resolve."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:

@@ -43,10 +43,10 @@ _SHELL_PIPES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 """The folders of pipes named by a shell, such as /dev/stdin or `<(zcat …)`."""
 
 _MOST_BYTES = 1 << 28
-"""The largest size of a file that is read completely, such as the report of a run."""
+"""The largest size, in bytes, of a file that is read completely, such as the report of a run."""
 
 _MOST_BYTES_OF_HOLES = 1 << 36
-"""A larger file is refused if almost none of it is on the disk, as in a sparse file."""
+"""The size in bytes above which a file is refused if almost none of it is on the disk."""
 
 _LONGEST_LINE = 1 << 24
 
@@ -109,7 +109,7 @@ def text_lines(path: Path) -> Iterator[str]:
     """The lines of a text with their ends, without a byte order mark.
 
     The text is UTF-8, or UTF-16 with its mark, as Excel's "Unicode text". Raises OSError like
-    `open_foreign`, for another kind of file, and for a line that is too long.
+    `open_foreign`, for a file that is no text, and for a line that is too long.
     """
     with open_foreign(path) as opened:
         start = opened.peek(4)[:4]
@@ -159,15 +159,15 @@ def linked_unquoted(path: Path, what: str) -> Iterator[None]:
 
 
 _UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
-"""Names of files and folders that a killed program was writing."""
+"""The names of files and folders until they are written in full."""
 
 
 @contextlib.contextmanager
 def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A binary file that replaces `path` when the block ends, or leaves no trace on an error.
 
-    A new file's permissions follow the umask. A device or a pipe, such as /dev/stdout, is written
-    to as it is. What killed programs left while they wrote `path` is deleted.
+    A new file's permissions are `mode` less the umask. A device or a pipe, such as /dev/stdout, is
+    written to directly. Unfinished files that killed programs left of `path` are deleted.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as stream:
@@ -190,8 +190,8 @@ def atomic_writer(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 def new_folder(path: Path) -> Iterator[Path]:
     """An empty folder that appears as `path` when the block ends, or leaves no trace on an error.
 
-    What killed programs left while they made `path` is deleted. Raises OSError if `path` is a file
-    or a folder that is not empty.
+    Unfinished folders that killed programs left of `path` are deleted. Raises OSError if `path` is
+    a file or a folder that is not empty.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     delete_unfinished(path)
@@ -209,14 +209,14 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Raises OSError if the folder of `path` does not take files; leaves nothing there."""
+    """Raises OSError if no file can be created in the folder of `path`; leaves none there."""
     temporary, descriptor = _new_file(path, OWNER_ALONE)
     temporary.unlink()
     os.close(descriptor)
 
 
 def delete_unfinished(path: Path) -> None:
-    """Deletes what killed programs left of `path`; files still being written are locked."""
+    """Deletes what killed programs left of `path`; keeps files being written, which are locked."""
     for left in unfinished_files(path.parent):
         if not left.name.startswith(f".{path.name[:40]}.") or left.is_symlink():
             continue
@@ -230,7 +230,7 @@ def delete_unfinished(path: Path) -> None:
 
 
 def _new_file(path: Path, mode: int) -> tuple[Path, int]:
-    """A new file next to `path`, and its descriptor, which holds its lock."""
+    """A new file in the folder of `path`, and a descriptor, which holds the file's lock."""
     while True:
         temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -266,7 +266,7 @@ def write_text(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def append_whole(path: Path, content: bytes) -> None:
-    """Appends to a file, which is unchanged after an error, such as a full disk."""
+    """Appends to a file; after an error, such as a full disk, the file is as before."""
     with path.open("ab", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -279,14 +279,14 @@ def append_whole(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def in_turn(path: Path) -> Iterator[None]:
-    """Waits for the lock of a file, which is created and stays, and holds it in the block."""
+    """Waits for the lock of a file and holds it in the block; the file is created and kept."""
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
         yield
 
 
 def unfinished_files(folder: Path) -> list[Path]:
-    """Files and folders in a folder that a program is writing, or was when it was killed."""
+    """The files and folders in `folder` that a program is writing, or was when killed."""
     return [path for path in folder.glob(".*") if _UNFINISHED.fullmatch(path.name)]
 
 
@@ -305,8 +305,8 @@ class CsvTable:
 def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> CsvTable:
     """Reads a CSV with at least these columns, each row complete.
 
-    Columns may also be separated by semicolons or tabs, with decimal commas, which is reported on
-    standard error. Refuses a column that is missing, misspelt (if optional) or duplicated.
+    Columns may also be separated by semicolons or tabs, with decimal commas in numbers; a warning
+    says so. Refuses a column that is missing, misspelt (if optional) or duplicated.
     """
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -329,7 +329,7 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
 def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
     """The names of the columns, and a reader of the rows below them.
 
-    Raises InputError for a header of numbers only, in a file without a header.
+    Raises InputError for a first line of numbers only, a line `sep=…`, or one that is no CSV.
     """
     first = next(lines, "")
     if first.startswith("sep="):
@@ -351,7 +351,7 @@ def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
 
 
 def separator_of(first_line: str) -> str:
-    """The separator of columns: a comma, or the semicolon or tab of a header without commas.
+    """The separator of columns: a comma, or the semicolon or tab in a header without commas.
 
     >>> separator_of("canary_id;included;score")
     ';'
@@ -503,7 +503,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 
 def check_values(table: dict[str, Any], name: str) -> None:
-    """Refuses values that no key can have, at any depth of a table, and too deep nesting."""
+    """Refuses integers beyond 64 bits, text with a null byte, and too deep nesting in a table."""
     _check(table, name, (), 0)
 
 

@@ -1,7 +1,7 @@
 """Participation: the real clients and the canaries of each round.
 
-A schedule is a function of a pattern's config table, the seed and the round alone, so it can be
-examined without training:
+A schedule follows from config tables, the seed, clients' names and canaries' coins alone, so it can
+be examined without training:
 
 >>> import numpy as np
 >>> from fl_audit.canaries.canary_tables import Canaries

@@ -1,8 +1,8 @@
 """Arms: several ways to place canaries, compared in one run.
 
-Canaries are assigned to arms at random, in equal numbers and independently of any other draw. All
-else in the run is the same for all canaries, so differences between arms beyond chance are due to
-participation. An arm is a name, with one or two numbers if the name needs them:
+Canaries are assigned to arms at random, in numbers that differ by at most one, and independently of
+any other draw. All else in the run is the same for all canaries, so differences between arms beyond
+chance are due to participation. An arm is a name, with one or two numbers if the name needs them:
 
 >>> [arm.words for arm in map(read_arm, ("once", "repeats:4", "late:10"))]
 ['once, at random', 'once in each of 4 equal parts of the run', 'once in the last 10 rounds']
@@ -52,7 +52,7 @@ _WORDS = {
     "b_min_sep": "rounds that are at least {} apart, by coins",
     "every_round": "every round",
 }
-"""The rounds of an arm's canaries in words, by name; the number replaces the braces."""
+"""The rounds of an arm's canaries in words, by the arm's name; its number replaces the braces."""
 
 
 _BY_COINS = ("cyclic_poisson", "b_min_sep")
@@ -67,8 +67,8 @@ class Arm:
 
     Attributes:
       number: The first number after the name; 0 without one.
-      parts: For `early` and `late`, the number of equal parts, with one round in each; for
-        `cyclic_poisson` and `b_min_sep` the mean number of rounds.
+      parts: For `early` and `late` the number of equal parts, with one round in each; for
+        `cyclic_poisson` and `b_min_sep` the mean number of rounds; otherwise 1.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Arm:
         return OneRoundPerBlock.of_lengths(lengths, rounds - number if self.name == "late" else 0)
 
     def _share(self, rounds: int) -> float:
-        """The mean share of rounds of an arm by coins; raises ValueError above 1 / `number`."""
+        """The mean number of rounds over all rounds; raises ValueError if above 1 / `number`."""
         if self.parts * self.number > rounds:
             raise ValueError(
                 f"arms: '{self.name}:{self.number:g}/{self.parts}' asks for {self.parts} rounds on "
@@ -177,7 +177,7 @@ def arm_names(texts: Sequence[str], num_canaries: int, seed: int) -> tuple[str, 
 def arms_attendance(
     texts: Sequence[str], seed: int, roster: Roster, num_rounds: int
 ) -> CanaryAttendance:
-    """The rounds of a pool with arms.
+    """The rounds of a pool with arms; `texts` are the arms as in the config.
 
     Accounting takes the largest number of rounds of any included canary, without amplification by
     sampling.

@@ -75,7 +75,7 @@ def _schedule(
 ) -> schedule.Schedule:
     """The schedule of clients, and of canaries sampled like clients or placed.
 
-    `with_mean` makes a draw for canaries with another mean number of rounds.
+    `with_mean` makes the draw of canaries whose mean number of rounds differs from a client's.
     """
     check_placement(config, config.canaries)
     clients = of_clients.draw(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
@@ -122,7 +122,7 @@ class CyclicPoisson(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="
 def cyclic_poisson_schedule(
     config: CyclicPoisson, seed: int, roster: schedule.Roster
 ) -> schedule.Schedule:
-    """Schedules each group in turn, its members by coins. A round may be empty."""
+    """Schedules the groups in turn, the clients of each by coins. A round may be empty."""
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
     groups, rounds = config.separation, config.rounds
 
@@ -273,10 +273,10 @@ def _rounds_per_client(config: RandomAllocation, num_clients: int) -> int:
 def without_replacement(
     random: np.random.Generator, population: int, number: int, members: int
 ) -> IndexArray:
-    """Uniform samples without replacement, one a row, int64 of shape (members, number).
+    """Uniform samples without replacement, one per row, int64 of shape (members, number).
 
-    It is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each draw extends the
-    range by one number, which is taken if the draw repeats an earlier one.
+    This is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each draw extends the
+    range by one number, and takes that number if it would repeat an earlier draw.
     """
     sampled = np.empty((members, number), np.int64)
     for done in range(number):
@@ -311,7 +311,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
     """Poisson sampling of clients that were in none of the previous `separation` - 1 rounds.
 
     So the rounds of a client are at random distances of at least `separation`, without the fixed
-    groups of `cyclic_poisson`. In the first rounds as many clients rest, on average, as in later
+    groups of `cyclic_poisson`. On average, as many clients rest in the first rounds as in later
     ones.
 
     Attributes:
@@ -322,7 +322,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
 
 
 def b_min_sep_schedule(config: BMinSep, seed: int, roster: schedule.Roster) -> schedule.Schedule:
-    """Schedules each client by coins, with the probability for rounds of the requested size."""
+    """Schedules each client by coins, whose probability gives rounds of the requested mean size."""
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     largest = roster.num_clients // config.clients_per_round
     if config.separation > largest:
@@ -347,9 +347,9 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: schedule.Roster) -> s
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:
-    """Probability p that a client joins if not resting.
+    """The probability p with which a client that does not rest joins a round.
 
-    The share of all clients that join a round is p / (1 + (separation - 1) p) on average.
+    On average a share p / (1 + (separation - 1) p) of all clients joins a round.
     """
     size = config.clients_per_round
     return size / (num_clients - (config.separation - 1) * size)

@@ -3,7 +3,7 @@
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
 charged are left out. Accounting counts the rounds in which a client reports. If clients add the
-noise, the shares of clients that drop out are missing, so the smallest round sets the bound.
+noise, a client that drops out adds none, so the bound is that of the smallest round.
 """
 
 import dataclasses
@@ -47,7 +47,8 @@ class Dropouts(Table, frozen=True, kw_only=True):
         """Whether members are available in a round.
 
         Args:
-          offsets: The start of each member's hours, as shares of a day, of shape (members,).
+          offsets: The start of each member's available hours, as shares of a day, of shape
+            (members,).
           round_index: The round, from 0.
         """
         time = round_index / (self.rounds_per_day or 1)
@@ -126,6 +127,6 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
 
 
 def _reported(members_in: Draw, num_rounds: int) -> FixedRounds:
-    """The largest number of rounds in which any member reports."""
+    """The largest number of rounds in which any one member reports, for accounting."""
     members = np.concatenate([members_in(index) for index in range(num_rounds)])
     return FixedRounds(int(np.bincount(members, minlength=1).max()))

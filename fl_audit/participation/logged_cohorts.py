@@ -54,9 +54,9 @@ class ReplayLog:
 
 
 def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
-    """Reads and checks a log, with 8 bytes of memory per participation besides clients' names.
+    """Reads and checks a log; takes 8 bytes of memory per participation, and clients' names.
 
-    Refuses clients not in the task, a client twice in a round, and a round without a row.
+    Refuses a client that the task lacks or that is twice in a round, and a round without a row.
     """
     position = {client_id: index for index, client_id in enumerate(client_ids)}
     rounds, clients = array("i"), array("i")
@@ -99,7 +99,7 @@ def logged_clients(path: Path) -> set[str]:
 
 
 def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yields the two columns, row by row."""
+    """Yields the round and the client of each row, as text."""
     header, reader = open_csv(path, file)
     check_header(path, header, COLUMNS)
     round_column, client_column = (header.index(name) for name in COLUMNS)
@@ -153,7 +153,7 @@ def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
 def _check_once_a_round(
     path: Path, log: ReplayLog, rows: IndexArray, first: int, client_ids: Sequence[str]
 ) -> None:
-    """Refuses a client that is twice in a round; `rows` are rows of the file, from 1."""
+    """Refuses a client twice in a round; `rows` are rows in the file, from 1, of participations."""
     order = np.lexsort((log.clients, log.rounds))
     is_repeated = (np.diff(log.clients[order]) == 0) & (np.diff(log.rounds[order]) == 0)
     if not is_repeated.any():
@@ -184,7 +184,7 @@ class Replay(Table, Participation, frozen=True, tag_field="kind", tag="replay"):
 
 
 def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
-    """Schedules real clients in their logged rounds, each canary in the rounds of a client."""
+    """Schedules real clients in their logged rounds, and each canary in the rounds of a client."""
     with warned_if_read():
         log = read_replay_log(Path(config.path), roster.client_ids)
     if config.rounds is not None:
@@ -208,7 +208,7 @@ def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
 
 
 def _copied_clients(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexArray:
-    """Draws for each canary of the pool the real client whose rounds it copies."""
+    """The real client whose rounds a canary copies, drawn for each canary of the pool."""
     counts = np.bincount(log.clients)
     is_eligible = counts == counts.max() if config.canaries == "most_frequent" else counts > 0
     random = generator(seed, Stream.CANARY_ROUNDS)

@@ -52,8 +52,8 @@ from fl_audit.seeds import Stream, generator
 class Shuffle(placement.PlacedCanaries, frozen=True, kw_only=True, tag_field="kind", tag="shuffle"):
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
-    With `epochs` each client participates in exactly that many rounds: the run is divided into as
-    many nearly equal parts, and each part distributes all clients evenly.
+    With `epochs` each client participates in exactly that many rounds: the run is divided into
+    `epochs` nearly equal parts, and all clients are distributed evenly over the rounds of each.
 
     Attributes:
       clients_per_round: Largest cohort of real clients.
@@ -74,8 +74,8 @@ class Shuffle(placement.PlacedCanaries, frozen=True, kw_only=True, tag_field="ki
 def shuffle_schedule(config: Shuffle, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules each epoch by a new permutation of the clients (Andrew et al. section 5).
 
-    The sizes of an epoch's rounds differ by at most one. The expected cohort is the mean of an
-    epoch, or of the run if `epochs` is set.
+    The sizes of an epoch's rounds differ by at most one. The expected cohort is the mean size of a
+    round in an epoch, or in the run if `epochs` is set.
     """
     placement.check_placement(config, config.canaries)
     num_clients, rounds = roster.num_clients, config.rounds
@@ -197,8 +197,8 @@ class Bernoulli(
 def bernoulli_schedule(config: Bernoulli, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules each real client in every round with the same probability.
 
-    Included canaries participate likewise, or as placed. A round may be empty, and then releases
-    only noise.
+    Included canaries are scheduled by coins too, or are placed. A round may be empty, and then
+    releases only noise.
     """
     placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -281,10 +281,10 @@ class Urn:
 
     @classmethod
     def from_roster(cls, roster: schedule.Roster, clients_per_round: int) -> "Urn":
-        """The urn whose draws hold about this many real clients on average.
+        """The urn whose draws hold about `clients_per_round` real clients on average.
 
-        Without canaries a draw holds exactly that many; otherwise the mean differs by the rounding
-        of the sample size.
+        Without canaries a draw holds exactly that many; otherwise the mean differs as far as the
+        sample size is rounded.
         """
         canaries_per_round = clients_per_round * len(roster.included) / roster.num_clients
         return cls(roster, clients_per_round + round(canaries_per_round))
@@ -324,7 +324,7 @@ class Urn:
 def _truncated_schedule(
     config: Bernoulli, seed: int, roster: schedule.Roster, largest: int
 ) -> schedule.Schedule:
-    """Schedules by truncated Poisson sampling of the urn, or of clients if canaries are placed."""
+    """Schedules by truncated Poisson sampling from an urn, without canaries if they are placed."""
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
@@ -389,7 +389,10 @@ class Uniform(
 
 
 def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> schedule.Schedule:
-    """Schedules samples of one size, from the urn, or from clients if canaries are placed."""
+    """Schedules samples of one size from an urn.
+
+    The urn holds the real clients alone if canaries are placed or have a mean of their own.
+    """
     placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     mean = config.canary_mean_repeats
@@ -417,9 +420,9 @@ def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> sch
 def _canaries_of_mean(
     config: "Uniform | MinSeparation", seed: int, roster: schedule.Roster, mean: float
 ) -> schedule.CanaryAttendance:
-    """Samples of fixed size from the pool alone, with this mean number of rounds of a canary.
+    """Samples of fixed size from the pool alone; a canary has `mean` rounds on average.
 
-    Under minimum separation groups of the pool take turns.
+    Under `min_separation` the samples come from groups of the pool, which take turns.
     """
     separation = config.separation if isinstance(config, MinSeparation) else 1
     share = separation * placement.share_of_rounds(mean, config.rounds, 1 / separation)
@@ -468,7 +471,7 @@ UNIFORM = schedule.ParticipationPattern(
 
 
 _ROUNDING = 1e-9
-"""A ratio of hours that exceeds a whole number by at most this share adds no round."""
+"""The share by which a ratio of hours may exceed a whole number without adding a round."""
 
 
 class MinSeparation(
@@ -576,12 +579,12 @@ def _check_cap(config: MinSeparation, urn: Urn) -> None:
 
 def _urn(config: MinSeparation, roster: schedule.Roster) -> Urn:
     urn = Urn.from_roster(roster, config.clients_per_round)
-    # If groups are just large enough, rounding must not require one more.
+    # If groups are just large enough, rounding must not require one more member.
     return Urn(roster, min(urn.sample_size, urn.size // config.separation))
 
 
 def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> schedule.Draw:
-    """Samples the current group, without members that have had all their rounds."""
+    """Samples the group whose turn it is, without members that have had all their rounds."""
     order = generator(seed, Stream.CLIENT_ROUNDS).permutation(urn.size)
     groups = np.array_split(order, config.separation)
 

@@ -54,11 +54,11 @@ class DrawnParticipation(PlacedCanaries, frozen=True, kw_only=True):
 
 
 _MOST_PARTICIPATIONS = 100_000_000
-"""The largest number of participations; at two int64 numbers each they take 1.6 GB."""
+"""The largest number of participations of a pool; as two int64 each they take 1.6 GB."""
 
 
 def check_placement(config: PlacedCanaries, placement: str) -> None:
-    """Refuses contradictory keys of canaries; `placement` is the value of the key `canaries`."""
+    """Refuses contradictory keys on canaries; `placement` is the value of the key `canaries`."""
     if placement != "repeats":
         for key, default in (("canary_repeats", 1), ("canary_first_rounds", None)):
             if getattr(config, key) != default:
@@ -98,7 +98,7 @@ def belongs_to(key: str, needed: str, placement: str) -> str:
 
 
 _FINEST_SHARE = 10_000
-"""The largest denominator of a share of rounds that is exact in draws of fixed size."""
+"""The largest denominator of a share of rounds that draws of fixed size have exactly."""
 
 
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
@@ -124,7 +124,7 @@ def whole_rounds(mean: float, rounds: int, why: str) -> int:
 
 
 def urn_for(share: float, members: int) -> tuple[int, int]:
-    """The sample size and the size of an urn, with this share per draw and room for all members.
+    """The sample size and the size of an urn, with the ratio `share` and room for all members.
 
     The urn has empty places if `share` times `members` is not a whole number.
 
@@ -137,7 +137,7 @@ def urn_for(share: float, members: int) -> tuple[int, int]:
 
 
 def share_of_rounds(mean: float, rounds: int, largest: float) -> float:
-    """The mean as a share of rounds, at most `largest`."""
+    """The mean as a share of rounds; raises InputError if it is above `largest`."""
     share = mean / rounds
     if share > largest * (1 + 1e-9):
         possible_mean(mean, 0, largest * rounds, "no canary can be in so many rounds")
@@ -153,7 +153,7 @@ def place(
 ) -> CanaryAttendance:
     """Draws the canaries' rounds by `repeats` or `last_rounds`, which suit any pattern.
 
-    Raises InputError if no canary would participate, or there are too many participations.
+    Raises InputError if no included canary would participate, or all would too often.
     """
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
@@ -238,9 +238,9 @@ def once_per_epoch(
 def shuffled(
     canaries: IndexArray, seed: int, num_rounds: int, epochs: Sequence[range]
 ) -> ParticipationTable:
-    """Draws a round for each canary in each epoch, like clients.
+    """Draws a round for each canary in each epoch, as for clients.
 
-    Rounds drawn beyond the end of the run, in an incomplete last epoch, are dropped.
+    Rounds of an incomplete last epoch that are drawn beyond the end of the run are dropped.
     """
     if epochs[-1].stop <= num_rounds:
         return once_per_epoch(canaries, seed, num_rounds, epochs)
@@ -265,9 +265,9 @@ def _once_in_each(
 def in_last_rounds(
     canaries: IndexArray, seed: int, num_rounds: int, last: int, mean: float
 ) -> ParticipationTable:
-    """Draws a Poisson number of the last rounds for each canary (Andrew et al. section 4).
+    """Draws a Poisson number of the `last` last rounds for each canary (Andrew et al. section 4).
 
-    The rounds are drawn uniformly without replacement; a number above `last` counts as `last`.
+    The rounds are drawn uniformly without replacement; `last` replaces a larger number.
     """
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)

@@ -64,7 +64,7 @@ class Attendance:
 
     Attributes:
       members_in: The function from a round to its participants, for any thread and order of rounds.
-      expected: The expected number of participants in a round, on average over rounds.
+      expected: The expected number of participants in a round, averaged over rounds.
       sampling: The distribution of a member's rounds, for accounting.
     """
 
@@ -75,11 +75,11 @@ class Attendance:
 
 @dataclass(frozen=True, eq=False)
 class CanaryAttendance(Attendance):
-    """The rounds of included canaries, and those that excluded ones would have.
+    """The rounds of included canaries, and the rounds that excluded ones would have.
 
-    Rounds are sampled for the whole pool, from one distribution and independently of the coins,
-    which decide afterwards which canaries send an update. So the rounds of excluded canaries have
-    the same distribution as those of included ones.
+    Rounds are sampled for the whole pool, independently of the coins, which decide afterwards which
+    canaries send an update. So the rounds of excluded canaries have the same distribution as those
+    of included ones.
 
     Attributes:
       sampled: The function from a round to the canaries sampled for it, included or not.
@@ -133,12 +133,12 @@ class Schedule:
 
     @property
     def client_participations(self) -> int | None:
-        """The largest number of rounds of a real client; None if secret."""
+        """The largest number of rounds of a real client; None if the rounds are secret."""
         return self.client_attendance.sampling.most
 
     @property
     def canary_participations(self) -> int | None:
-        """The largest number of rounds of an included canary; None if secret."""
+        """The largest number of rounds of an included canary; None if the rounds are secret."""
         return self.canary_attendance.sampling.most
 
     def cohort(self, round_index: int) -> Cohort:
@@ -203,10 +203,10 @@ class ParticipationTable:
 
         Args:
           members: The index of each participant, integers of shape (participations,).
-          rounds: The round of each, in [0, num_rounds), integers of shape (participations,).
+          rounds: The round of each participation, in [0, num_rounds), integers of the same shape.
           num_rounds: The number of rounds of training.
-          in_blocks: The distribution of a member's rounds if a member has one round in each block;
-            None if rounds are drawn otherwise.
+          in_blocks: The distribution of a member's rounds if they are one in each block; None if
+            rounds are drawn otherwise.
         """
         order = np.lexsort((members, rounds))
         self._num_rounds = num_rounds
@@ -219,7 +219,7 @@ class ParticipationTable:
     def of_members(
         cls, members: IndexArray, rounds: Sequence[IndexArray], num_rounds: int
     ) -> "ParticipationTable":
-        """The participations of `members`, each with its own array of `rounds`; may be empty."""
+        """The participations of `members`, each with its own, possibly empty, array of `rounds`."""
         numbers = np.array([len(of_one) for of_one in rounds], np.int64)
         none = np.zeros(0, np.int64)
         return cls(np.repeat(members, numbers), np.concatenate([none, *rounds]), num_rounds)
@@ -250,7 +250,7 @@ class ParticipationTable:
         return members
 
     def by_member(self, count: int) -> list[list[int]]:
-        """The rounds of each member in order, counted from 1; lists for members 0 to count - 1."""
+        """The rounds of members 0 to `count` - 1, counted from 1, in order; a list per member."""
         rounds: list[list[int]] = [[] for _ in range(count)]
         for member, index in zip(self._members.tolist(), self._rounds.tolist(), strict=True):
             rounds[member].append(index + 1)
@@ -278,7 +278,7 @@ class Participation:
 class ParticipationPattern(Generic[TableType]):
     """The description of one participation pattern.
 
-    Its schedule states the distribution of a member's rounds, for accounting.
+    The schedule states the distribution of a member's rounds, for accounting.
 
     Attributes:
       table: The class of the config table, a `Participation`.
