@@ -42,7 +42,7 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
 
 
 def _shaped(config: NpzTask, examples: Examples) -> Examples:
-    """Inputs as rows for a dense model, else as images, with a channel axis if they have none."""
+    """Inputs as rows for a dense model, else as images, with a channel axis added if missing."""
     inputs = examples.inputs
     if config.model == "dense":
         inputs = inputs.reshape(len(examples), -1)
@@ -137,7 +137,7 @@ def _numbers(shape: tuple[int, ...]) -> str:
 
 
 def _numbered(config: ClientFilesTask, parts: Sequence[Examples]) -> tuple[list[Examples], int]:
-    """The examples with their distinct labels as classes from 0, and the number of classes."""
+    """The examples with labels renumbered as classes from 0, and the number of classes."""
     labels = np.unique(np.concatenate([np.unique(examples.labels) for examples in parts]))
     if labels[-1] != len(labels) - 1:
         warn(
@@ -185,11 +185,11 @@ def _split(
 
 
 _INDEX_NAMES = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_0__")
-"""The names that pandas gives row numbers: in CSV none, in CSV read back, in Parquet."""
+"""The names of pandas' row numbers: in CSV, in CSV that pandas read and wrote again, in Parquet."""
 
 
 def _is_index(name: str, column: AnyArray) -> bool:
-    """Whether a column holds row numbers; `index` and `level_0` do if they count by one."""
+    """Whether a column holds row numbers; `index` or `level_0` does if its values count by one."""
     if name in ("index", "level_0"):
         return column.dtype.kind in "iu" and bool(np.all(np.diff(column) == 1))
     return _INDEX_NAMES.fullmatch(name) is not None
@@ -207,7 +207,7 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
     examples, features = _examples(path, columns, config, None)
     names, first, owner = np.unique(owners, return_index=True, return_inverse=True)
     ends = np.cumsum(np.bincount(owner))
-    rows = np.split(np.argsort(owner, kind="stable"), ends[:-1])  # of each client, in order
+    rows = np.split(np.argsort(owner, kind="stable"), ends[:-1])  # each client's rows, in order
     clients = {str(names[client]): examples.take(rows[client]) for client in np.argsort(first)}
     held_out = None
     if config.held_out is not None:
@@ -220,7 +220,7 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
 def _examples(
     path: Path, columns: dict[str, AnyArray], config: TableTask, features: list[str] | None
 ) -> tuple[Examples, list[str]]:
-    """The rows as examples, and the names of their features; `features` fixes the order."""
+    """The rows as examples, and the names of the features: `features`, or all other columns."""
     not_features = (config.client_column, config.label_column)
     others = [name for name in columns if name not in not_features]
     index = [name for name in others if _is_index(name, columns[name])]

@@ -1,9 +1,9 @@
 """Text of clients as rows of tokens, without TensorFlow.
 
-A `client_id,text` CSV is read sentence by sentence into a `Corpus`, whose words are numbers. A
+A `client_id,text` CSV is read sentence by sentence into a `Corpus`, which holds words as numbers. A
 `Vocabulary` of the most frequent words, laid out as in TFF's Stack Overflow baseline, turns the
-corpus into rows of tokens, cut or padded once and stored as the smallest possible integers. The
-runs of a sweep share the corpus.
+corpus into rows of tokens: sentences cut or padded to one length, in the smallest possible integer
+type. The runs of a sweep share the corpus.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def words_of(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens: 0 padding, 1 to `size` words (or fewer), then unknown, beginning and end."""
+    """Tokens: 0 is padding, 1 to `size` are words (or unused), then unknown, beginning and end."""
 
     size: int
     index: dict[str, int]
@@ -103,7 +103,10 @@ TokenRows = npt.NDArray[np.unsignedinteger[Any]]
 def token_rows(
     tokens: npt.ArrayLike, lengths: npt.NDArray[Any], vocabulary: Vocabulary, length: int
 ) -> TokenRows:
-    """A row per sentence: beginning, words (at most `length`), end if it fits, padding."""
+    """A row per sentence: beginning, words (at most `length`), end if it fits, padding.
+
+    `tokens` are the words of all sentences, one after the other.
+    """
     rows = np.zeros((len(lengths), length + 1), vocabulary.dtype)
     rows[:, 0] = vocabulary.beginning
     rows[:, 1:][np.arange(length) < lengths[:, None]] = tokens
@@ -113,7 +116,7 @@ def token_rows(
 
 
 def encode(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, length: int) -> TokenRows:
-    """The rows of sentences, given as lists of words and cut after `length` words."""
+    """The rows of sentences, which are lists of words and are cut after `length` words."""
     cut = [sentence[:length] for sentence in sentences]
     tokens = vocabulary.tokens(itertools.chain.from_iterable(cut))
     return token_rows(tokens, np.array([len(s) for s in cut], np.int64), vocabulary, length)
@@ -155,14 +158,14 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Sentences split into training and held-out ones, with words as numbers."""
+    """Sentences, for training or held out, with words as numbers; words after `length` are cut."""
 
     length: int
     client_ids: Sequence[str]  # in order of appearance
     all_words: Sequence[str]  # a word's number is its index here
     counts: IndexArray  # of each word in training sentences, before sentences are cut
-    numbers: npt.NDArray[np.uint32]  # numbers of the kept words, concatenated over sentences
-    lengths: npt.NDArray[np.int32]  # the number of kept words of each sentence
+    numbers: npt.NDArray[np.uint32]  # the words of all cut sentences, one after the other
+    lengths: npt.NDArray[np.int32]  # the number of words of each cut sentence
     clients: npt.NDArray[np.int32]  # the client of each sentence, -1 if it is held out
 
     @property
@@ -220,7 +223,7 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Holds out every tenth sentence, unless its client has none yet; counts the others' words."""
+    """Holds out every tenth sentence, except a client's first; counts the words of the others."""
     counts: Counter[str] = Counter()
     client_of: dict[str, int] = {}
     number_of: dict[str, int] = {}  # of each word, in order of appearance
@@ -234,7 +237,7 @@ def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
         words = sentence.words[:length]
         lengths.append(len(words))
         numbers.extend([number_of.setdefault(word, len(number_of)) for word in words])
-    all_words = list(dict.fromkeys([*number_of, *counts]))  # kept words first
+    all_words = list(dict.fromkeys([*number_of, *counts]))  # those of cut sentences first
     return Corpus(
         length=length,
         client_ids=list(client_of),
@@ -246,8 +249,8 @@ def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
     )
 
 
-# Arrays shared by the runs of a sweep: the first run computes them, the others read an NPZ file.
-# Its name contains a hash of everything on which the arrays depend.
+# Arrays shared by the runs of a sweep: the first run computes them, the others read an NPZ file,
+# whose name contains a hash of everything on which the arrays depend.
 
 Arrays = Mapping[str, AnyArray]
 
@@ -290,7 +293,7 @@ def _key(source: Path, settings: str) -> str:
 
 
 def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
-    """The sentences of rows with at least one word; clients without any are left out."""
+    """The sentences of rows with at least one word; warns of clients without a word."""
     header, rows = open_csv(path, file)
     check_header(path, header, ("client_id", "text"))
     client_column, text_column = header.index("client_id"), header.index("text")

@@ -46,7 +46,7 @@ _FOR_TRAINING = 1_500
 
 
 def load_client_ids(table: Any, seed: int) -> Sequence[str]:
-    """The names of a task's clients; digits are not loaded, because that takes a second."""
+    """The names of a task's clients; does not load digits, because that takes a second."""
     match table:
         case NumbersTask(num_clients=number):
             return NumberedClients(number)
@@ -57,7 +57,7 @@ def load_client_ids(table: Any, seed: int) -> Sequence[str]:
 
 
 def load_task_facts(table: Any, seed: int) -> TaskFacts:
-    """The sizes of a task, which is loaded unless its table states them."""
+    """The sizes of a task, which is loaded unless its table states the sizes."""
     if isinstance(table, NumbersTask):
         clients = load_client_ids(table, seed)
         return TaskFacts("these numbers", table.dim, table.initial_norm or 0.0, clients)

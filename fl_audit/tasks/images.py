@@ -1,8 +1,8 @@
 """Models of images: the CNN of Reddi et al. 2020 (appendix C), and Wide ResNets.
 
 The Wide ResNets (Zagoruyko & Komodakis 2016) are those of De et al. (2022, arXiv:2204.13650), also
-used by Steinke et al. (2023). They normalise 16 groups of channels and standardise filters, because
-batch statistics would mix examples, and there would be no per-example gradients.
+used by Steinke et al. (2023). They normalise 16 groups of channels and standardise filters; batch
+normalisation would mix examples, so that there would be no per-example gradients.
 """
 
 import math
@@ -20,10 +20,10 @@ from fl_audit.tasks.learning_task import Network, NetworkModel
 
 @dataclass(frozen=True)
 class Cnn(Network):
-    """Two 3 x 3 convolutions, max-pooling and two dense layers; ReLU after each but the last.
+    """Two 3 x 3 convolutions, max-pooling and two dense layers.
 
-    Reddi et al. add dropout. It is omitted here, so that a client's update depends only on its data
-    and their order.
+    ReLU follows both convolutions and the first dense layer. Without the dropout of Reddi et al., a
+    client's update depends only on the data of the client and their order.
     """
 
 
@@ -99,7 +99,7 @@ def wide_resnet_classifier(
     depth: int = 16,
     widening: int = 4,
 ) -> NetworkModel:
-    """WRN-depth-widening, depth 4 more than a multiple of 6; 16-4 has 2,748,890 parameters."""
+    """WRN-`depth`-`widening`; depth is 4 + 6 n. WRN-16-4 has 2,748,890 parameters for CIFAR-10."""
     blocks = _blocks(depth, widening)
     plan = list(_plan(shape[2], blocks, num_classes))
     check_model_size(of_variable for _, of_variable in plan)
@@ -155,7 +155,7 @@ def _resnet_weights(plan: Sequence[_Variable], seed: int) -> tuple[Float32Array,
 # The models by their names in a config.
 
 _SMALLEST_SIDE = 6
-"""The smallest side for the CNN's two convolutions and pooling."""
+"""The smallest side of an image, in pixels, for the CNN's two convolutions and pooling."""
 
 _MAKERS: Mapping[str, Callable[[tuple[int, int, int], int, int, str], NetworkModel]] = {
     "cnn": cnn_classifier,

@@ -12,7 +12,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.progress import warn
 
 NO_CLASS = -1
-"""The label of padding that is not a class."""
+"""A label of padding, which is not a class."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Model(abc.ABC):
     @property
     @abc.abstractmethod
     def num_classes(self) -> int:
-        """The number of classes; counts a padding label that is one of them."""
+        """The number of classes, including a padding label that is a class."""
 
     @property
     def dim(self) -> int:
@@ -76,7 +76,7 @@ class Network:
 class NetworkModel(Model):
     """A classifier with softmax cross-entropy loss."""
 
-    network: Network  # computes logits from weights and inputs; their last axis is the class
+    network: Network  # computes logits, whose last axis is the class, from weights and inputs
     initial_weights: tuple[Float32Array, ...]  # float32, in the network's order
     input_shape: tuple[int, ...]  # of one example
     input_dtype: str = "float32"  # or `int32` for tokens
@@ -92,7 +92,7 @@ class NetworkModel(Model):
 
 
 class Population(abc.ABC):
-    """The real clients and their data; clients may be read from any thread."""
+    """The real clients and their data, which may be read from any thread."""
 
     client_ids: Sequence[str]
     """The names of the clients, in a fixed order."""
@@ -141,7 +141,7 @@ class PartOfPopulation(Population):
 
 
 def say_left_out(source: object, left_out: Sequence[str], num_clients: int) -> None:
-    """Warns of clients without data, if any, which a task leaves out."""
+    """Warns of clients without data, if any, because a task leaves them out."""
     if left_out:
         warn(
             f"{source}: {len(left_out):,} of {num_clients:,} clients, the first {left_out[0]!r}, "
@@ -161,7 +161,7 @@ class LearningTask:
     classifier: Model
     population: Population  # the real clients
     held_out: Examples  # of no client, for the accuracy
-    max_examples_per_client: int | None = None  # in a pass, sampled each time; None for all
+    max_examples_per_client: int | None = None  # in a pass, sampled for each; None for all
     examples_of_sentences: ExamplesOfSentences | None = None  # encodes a user's text
 
     @property

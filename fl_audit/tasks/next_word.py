@@ -28,7 +28,7 @@ class NextWord(Network):
     """Embedding, LSTM, dense layer and output layer; logits of the next token at every position.
 
     The weights are: embedding; the LSTM's input weights, recurrent weights and biases, with gates
-    in Keras' order (input, forget, candidate, output); matrix and biases of both dense layers.
+    in Keras' order (input, forget, candidate, output); matrix and biases of each dense layer.
     """
 
 
@@ -107,7 +107,7 @@ def load_text_task(config: "TextTask", seed: int) -> LearningTask:
 
 
 def _corpus(path: Path, length: int) -> client_text.Corpus:
-    """The corpus of a CSV, which is read only once for all runs of a sweep."""
+    """The corpus of a CSV; the runs of a sweep read the CSV only once."""
     settings = f"{path.suffix} {length}"
     return client_text.corpus_of_arrays(
         client_text.cached_arrays(

@@ -35,19 +35,20 @@ class OwnTask:
 
     Attributes:
       initial_weights: The arrays of the initial model, in the order of `predict`.
-      predict: Outputs of a batch: a function of (weights, inputs), tensors of the framework.
-      loss: Loss of each example, shape (examples,): a function of (outputs, labels).
-      correct: Each example's part of the accuracy, a truth value or a number in [0, 1], shape
-        (examples,): a function of (outputs, labels).
+      predict: A function of (weights, inputs), tensors of the framework, that returns the outputs
+        of a batch.
+      loss: A function of (outputs, labels) that returns each example's loss, shape (examples,).
+      correct: A function of (outputs, labels) that returns each example's part of the accuracy, a
+        truth value or a number in [0, 1], shape (examples,).
       client_ids: The names of the clients.
       client_data: Inputs and labels of a client, by its name; may be called repeatedly and from any
         thread.
       held_out: Inputs and labels held out from clients, for the accuracy.
       name: The name of the task in reports.
       accuracy_description: The meaning of the accuracy, in words.
-      log_odds: Log-odds of each example's label, shape (examples,): a function of (outputs,
-        labels). Attacks on the model's losses negate it. If None, for example because labels are
-        not classes, attacks use `loss`.
+      log_odds: A function of (outputs, labels) that returns the log-odds of each example's label,
+        shape (examples,). Attacks use the negated log-odds, or `loss` if this is None, for example
+        because labels are not classes.
       framework: The framework of the functions: `tensorflow`, for the runtimes of TensorFlow
         Federated, or `jax`, for runtime `jax`.
     """
@@ -66,7 +67,7 @@ class OwnTask:
 
 
 class _OwnPopulation(Population):
-    """Clients of a custom task; data are compared with the first client's as they are read."""
+    """Clients of a custom task; refuses data of another shape or type than the first client's."""
 
     def __init__(self, task: OwnTask, like: Examples, source: str) -> None:
         self.client_ids = [str(name) for name in task.client_ids]
@@ -101,7 +102,7 @@ def learning_task(task: OwnTask, source: str) -> LearningTask:
 
 
 def _model(task: OwnTask, weights: tuple[Float32Array, ...], like: Examples, source: str) -> Model:
-    """The model in the task's framework; its functions are tried on the first client's data."""
+    """The model in the task's framework; tries its functions on `like`, the first client's data."""
     if task.framework == "jax":
         import_extra("jax")
         from fl_audit.tasks.jax import jax_networks as in_jax
@@ -126,7 +127,7 @@ def _checked_weights(weights: Sequence[npt.ArrayLike], source: str) -> tuple[Flo
 
 
 def checked_examples(arrays: Arrays, what: str, like: Examples | None = None) -> Examples:
-    """Inputs and labels as float32 or int32 examples, shaped as `like` if given."""
+    """Inputs and labels as float32 or int32 examples, of types and shapes as in `like` if given."""
     if not isinstance(arrays, tuple | list) or len(arrays) != 2:
         raise InputError(
             f"{what}: must be a pair of inputs and labels, got {type(arrays).__name__}"

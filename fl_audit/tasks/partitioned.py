@@ -24,7 +24,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Splits examples at random into nearly equal shares of clients, and held-out ones."""
+    """Splits examples at random into nearly equal shares for clients and `num_held_out` others."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(
@@ -62,7 +62,7 @@ _DIGITS_HELD_OUT = 297
 
 
 def load_digits_task(config: task_kinds.DigitsTask, seed: int) -> LearningTask:
-    """The task of 1,500 images, randomly split among clients; 297 are held out."""
+    """The task of 1,797 images: 297 are held out, the others randomly split among clients."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -94,7 +94,7 @@ def load_wine_task(config: task_kinds.WineTask, seed: int) -> LearningTask:
 def _measurements_task(
     name: str, load: Callable[..., Any], config: task_kinds.PartitionedTask, seed: int
 ) -> LearningTask:
-    """A task with columns standardised over the whole table, whatever the split."""
+    """A task with columns standardised over the whole table, before the split."""
     features, labels = load(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))
@@ -111,7 +111,7 @@ _SHOPPERS_HELD_OUT_EVERY = 10
 
 
 def load_purchase_task(config: task_kinds.PurchaseTask, seed: int) -> LearningTask:
-    """The task of classifying shoppers by the products they bought; a tenth of them is held out."""
+    """The task of classifying shoppers by products bought; a tenth of the shoppers is held out."""
     path = Path(config.path)
     everything = _examples(path, _purchases(path))
     held_out = max(1, len(everything) // _SHOPPERS_HELD_OUT_EVERY)
@@ -127,7 +127,7 @@ def load_purchase_task(config: task_kinds.PurchaseTask, seed: int) -> LearningTa
 
 
 def _examples(path: Path, table: AnyArray) -> Examples:
-    """The rows of the file: a class from 1 to 100, then a 0 or 1 per product."""
+    """The rows of the file as examples; a row is a class from 1 to 100, then 0 or 1 per product."""
     labels, bought = table[:, 0], table[:, 1:]
     if not bought.size:
         raise InputError(f"{path}: must have a class and at least one product in each row")
@@ -194,7 +194,7 @@ def load_cifar10_task(config: task_kinds.CifarTask, seed: int) -> LearningTask:
 
 
 def _images(path: Path) -> Examples:
-    """The images of a file; each is a class byte, then red, green and blue row by row."""
+    """The images of a file; each is a byte for the class, then red, green and blue, row by row."""
     with reading(path):
         data = np.fromfile(path, np.uint8)
     if not data.size or data.size % _RECORD:

@@ -239,7 +239,7 @@ class TaskKind(Generic[TableType]):
     Attributes:
       table: The config table, a `Task`.
       load: Loads the task of a table for the run's seed; raises an `InputError` if its data cannot
-        be used. TensorFlow is imported when this is called, not before.
+        be used. A loader that needs TensorFlow imports it in this call, not before.
     """
 
     table: type[TableType]

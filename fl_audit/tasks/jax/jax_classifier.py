@@ -36,7 +36,7 @@ class JaxModel:
     is_counted: Callable[[Array], Array]  # which labels count for accuracy
 
     def mean_loss(self, weights: Weights, inputs: Array, labels: Array) -> tuple[Array, Array]:
-        """The mean loss over labels that are not padding (0 without any), and their number."""
+        """The mean loss over labels that are not padding, or 0, and the number of these labels."""
         tokens = self.is_token(labels)
         losses = jnp.where(tokens, self.losses(self.outputs(weights, inputs), labels), 0.0)
         count = jnp.sum(tokens, dtype=jnp.float32)
@@ -62,7 +62,7 @@ class JaxModel:
 
 
 def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[int]) -> JaxModel:
-    """The functions of a classifier, as in `fl_audit.tasks.tf.classifier.Classifier`."""
+    """The functions of a classifier, the same as of `fl_audit.tasks.tf.classifier.Classifier`."""
 
     def is_token(labels: Array) -> Array:
         return labels != padding_label
@@ -135,6 +135,6 @@ def log_odds_loss(logits: Array, labels: Array) -> Array:
 
 
 in_full_precision = functools.partial(jax.default_matmul_precision, "float32")
-"""Inside this block matrix products have full float32 precision: accelerators would otherwise round
-their factors, which changes cosines.
+"""A context in which matrix products have full float32 precision. Otherwise accelerators round the
+factors, which changes cosines.
 """

@@ -1,9 +1,9 @@
 """Tasks' networks as JAX functions; the classes that describe them document the layers.
 
 The LSTM layer has the result of Keras' LSTM. Its gradient is written by hand: for the recurrent
-weights it is one product over all steps, whereas automatic differentiation adds up a matrix of
-their size for every step. There is no mask, because padding comes after a sequence and a step sees
-only earlier ones.
+weights it is one product over all steps, whereas automatic differentiation computes a matrix of the
+weights' shape at every step and adds them up. There is no mask, because padding comes after a
+sequence and a step sees only earlier steps.
 """
 
 import functools
@@ -27,7 +27,11 @@ from fl_audit.tasks.next_word import NextWord
 
 @dataclass(frozen=True)
 class OwnJaxModel(Model):
-    """A model of a user's functions; `classes` is the last extent of the outputs, or 1."""
+    """A model of a user's functions.
+
+    Attributes:
+      classes: The last extent of the outputs; 1 if they have one axis.
+    """
 
     initial_weights: tuple[Float32Array, ...]
     functions: JaxModel
@@ -37,7 +41,7 @@ class OwnJaxModel(Model):
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, if labels are classes."""
+        """The number of classes; meaningful only if labels are classes."""
         return self.classes
 
 
@@ -77,7 +81,7 @@ def functions_of(
 def checked_classes(
     functions: JaxModel, weights: Sequence[Float32Array], like: Examples, source: str
 ) -> int:
-    """The last extent of the outputs, or 1; each function must give a number per example."""
+    """`OwnJaxModel.classes`; raises InputError unless each function gives a number per example."""
     outputs = functions.outputs(
         [jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs)
     )
@@ -149,7 +153,7 @@ def _backward(residuals: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, 
     zeros = jnp.zeros_like(d_outputs[0])
     transposed = (
         recurrent.T
-    )  # outside the loop, in which jax 0.4.20's product takes three times as long
+    )  # not in the loop, where the product with it takes jax 0.4.20 three times as long
 
     def step(carry: tuple[Array, Array], at: tuple[Array, _Step]) -> Any:
         (d_hidden, d_cell), (d_output, forward) = carry, at
@@ -259,7 +263,7 @@ def _convolved(images: Array, filters: Array, stride: int, padding: str) -> Arra
 
 
 def _standard_convolution(images: Array, left: Iterator[Array], stride: int) -> Array:
-    """Convolves with the next filters, standardised to mean 0 and total variance 1."""
+    """Convolves with the next filters of `left`, standardised to mean 0 and total variance 1."""
     filters = next(left)
     axes = (0, 1, 2)
     centred = filters - jnp.mean(filters, axes, keepdims=True)
@@ -269,7 +273,7 @@ def _standard_convolution(images: Array, left: Iterator[Array], stride: int) -> 
 
 
 def _activated(images: Array, left: Iterator[Array]) -> Array:
-    """Group normalisation with the next scale and offset, then ReLU."""
+    """Group normalisation with the next scale and offset of `left`, then ReLU."""
     scale, offset = next(left), next(left)
     batch, height, width, channels = images.shape
     grouped = images.reshape(batch, height, width, _GROUPS, channels // _GROUPS)

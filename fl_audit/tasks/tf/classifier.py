@@ -52,19 +52,19 @@ class Classifier(Model):
     def attacked_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each example's sum of minus log-odds, in nats, and token count; float (examples,).
+        """Each example's negated log-odds, summed, in nats, and its token count; float (examples,).
 
-        A model without log-odds has its loss instead.
+        For a model without log-odds, the sum is that of the loss.
         """
         return self._by_example(self._attacked(logits, labels), labels)
 
     def label_loss_by_example(
         self, logits: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each example's sum of -log(p) over labels, in nats, and token count; float64 (examples,).
+        """Each example's -log(p), summed, in nats, and its token count; float64 (examples,).
 
-        It is computed from the log-odds, in float64, so that the smallest losses are accurate. A
-        model without log-odds has its loss instead.
+        It is computed from the log-odds, in float64, so that the smallest losses are accurate. For
+        a model without log-odds, the sum is that of the loss.
         """
         losses = tf.cast(self._attacked(logits, labels), tf.float64)
         return self._by_example(tf.nn.softplus(losses) if self.has_log_odds else losses, labels)
@@ -94,7 +94,7 @@ class Classifier(Model):
         return log_odds_loss(logits, _as_classes(labels))
 
     def _scores(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Whether the label has the largest logit."""
+        """1 where the label has the largest logit, else 0."""
         predicted = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return tf.cast(tf.equal(predicted, labels), tf.float32)
 
@@ -166,7 +166,7 @@ def _row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, Gradie
     )
 
     def gradient(d_losses: tf.Tensor) -> tuple[tf.Tensor, None]:
-        # In place, as only this uses the product; `tf.tensor_scatter_nd_add` copies on a CPU.
+        # In place, as nothing else uses the product; `tf.tensor_scatter_nd_add` copies on a CPU.
         d_logits = tf.raw_ops.ScatterNdNonAliasingAdd(
             input=probabilities * d_losses[:, None], indices=at_labels, updates=-d_losses
         )

@@ -29,14 +29,14 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
     return tf.reshape(logits, [-1, tokens.shape[1], output.shape[1]])
 
 
-# The layer. Gradients are written by hand, and the state is held as columns, (1, units, batch), for
+# The LSTM layer. Gradients are written by hand, and the state has shape (1, units, batch), for
 # speed on a CPU; the result is that of Keras' LSTM. The gradient of the recurrent kernel is one
 # product over all steps, whereas automatic differentiation adds up one product for each step. The
 # products of a step, 16 columns at a time, are batched products with a batch of one and the large
 # matrix first: on one core oneDNN's kernel for these is 1.4 times (forward) and 1.8 times
 # (backward) as fast as a plain product with 16 rows. There is no mask. A step depends only on
-# earlier ones, so padding after a sequence changes no output and, as the loss does not count
-# outputs there, no gradient.
+# earlier steps, so padding after a sequence changes no output of the sequence and, as the loss
+# does not count outputs at padding, no gradient.
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def convolve(images: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
 
 
 def convolve_by_product(images: tf.Tensor, filters: tf.Tensor, stride: int = 1) -> tf.Tensor:
-    """Convolution as a product, for clients' own filters; 3.5 times as slow as `convolve`."""
+    """`convolve` as a product, 3.5 times as slow; filters may differ between clients of a block."""
     rows, columns, _, width = filters.shape
     last_row, last_column = images.shape[1] - rows, images.shape[2] - columns
     patches = [
@@ -196,7 +196,7 @@ def cnn_logits(
 
 
 StridedConvolution = Callable[[tf.Tensor, tf.Tensor, int], tf.Tensor]
-"""A function of images, filters and a stride, which divides height and width."""
+"""A convolution of images with filters; its stride divides height and width, rounded up."""
 
 _GROUPS = 16
 _EPSILON = 1e-5
@@ -284,7 +284,7 @@ def as_classifier(model: Model) -> Classifier:
 
 
 def _functions(network: Network) -> tuple[Logits, Logits | None]:
-    """The function of logits, and its version for blocks of clients if that differs."""
+    """The function of logits, and a version for blocks of clients; None if it is the same."""
     match network:
         case Dense():
             return dense_logits, None
@@ -340,7 +340,7 @@ class OwnModel(Classifier):
         return self._per_example(self.example_score, logits, labels)
 
     def _per_example(self, function: PerExample, outputs: tf.Tensor, labels: tf.Tensor) -> Any:
-        # Padding gets label 0, as a custom loss need not accept another; it is not counted.
+        # Padding gets label 0, which a custom loss accepts; the result there is not counted.
         known = tf.cast(self._is_token(labels), tf.bool)
         return tf.cast(function(outputs, tf.where(known, labels, 0)), tf.float32)
 
@@ -382,7 +382,7 @@ def check_functions(
     like: Examples,
     source: str,
 ) -> None:
-    """Calls a user's functions once on `like`; each but None must give a number per example."""
+    """Calls a user's functions, but None, once on `like`; each must give a number per example."""
     outputs = predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
     for name, function in of_examples.items():
         if function is None:
