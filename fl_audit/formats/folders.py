@@ -47,7 +47,7 @@ class ScoredFolder:
     """The canaries' cosines with aggregates, float32 of shape (rounds, num_canaries) (NPY)."""
     round_concentrations = _In("round_concentrations.npy")
     """The concentrations of aggregates (`ConcentrationLog`), float64 of shape (rounds, 2) (NPY).
-    Missing if the null distribution of the canaries' family does not depend on them.
+    Missing if the null distribution of the canaries' family does not depend on concentrations.
     """
     round_directions = _In("round_directions.npy")
     """The aggregates' directions (`DirectionLog`), for canaries with several rounds (NPY).
@@ -71,21 +71,21 @@ class ScoredFolder:
     A run deletes it after training.
     """
     kept_directions = _In("kept_directions.npz")
-    """The data kept of `round_directions` (`attacks.own_sums.KeptSums`) (NPZ)."""
+    """What a run keeps of `round_directions` (`attacks.own_sums.KeptSums`) (NPZ)."""
     kept_upload_directions = _In("kept_upload_directions.npz")
-    """The data kept of `upload_directions`, in the same form (NPZ)."""
+    """What a run keeps of `upload_directions`, in the same form (NPZ)."""
 
     def upload_logs(self) -> tuple[Path, ...]:
         """The logs of uploads with a row per round; each may be missing."""
         return (self.upload_cosines, self.upload_concentrations)
 
     compared_vectors = _In("concentrations.json")
-    """The concentrations of the compared vectors, by statistic (JSON)."""
+    """The concentrations of the vectors with which each statistic compares canaries (JSON)."""
     chain = _In("chain.jsonl")
     """The digests of everything that was written, in order (JSON lines; `round_chain`)."""
 
     def checked_chain(self) -> Chain | None:
-        """The chain, checked; None if another system wrote the folder."""
+        """The chain, checked; None without one, as in a folder of another system."""
         if not self.chain.exists():
             return None
         chain = read_chain(self.chain)

@@ -129,7 +129,7 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
 
 
 _OURS = ("is ", "its ", "has ", "holds ", "unpacks ", "the header of ")
-"""How the reasons begin that this module states itself."""
+"""The beginnings of reasons by this module, unlike messages of NumPy and zipfile."""
 
 
 def _reason(error: BaseException) -> str:

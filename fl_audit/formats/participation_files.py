@@ -136,7 +136,7 @@ class Participation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       client_rounds: The largest number of rounds of a client; None if not known.
       client_weight: The largest weight of a client, as a multiple of a canary's; None if not known.
       claim_counts_on_sampling: Whether a claim about this training relies on sampling, so that it
-        does not cover an attacker who knows clients' rounds; by default whether they are sampled.
+        does not cover an attacker who knows clients' rounds; by default unless sampling is "none".
       claim_covers_uploads: Whether a claim about this training covers an attacker who sees single
         uploads, as under local differential privacy.
       rounds: The number of rounds of training; None if it is the number of logged rounds.
@@ -211,7 +211,7 @@ def write_participation(path: Path, participation: Participation) -> None:
 
 
 # The secret from which a schedule is drawn. The seed makes a run repeatable and may be public; the
-# secret, in a file that only its owner may read, keeps its sampling private.
+# secret, in a file that only its owner may read, keeps the run's sampling private.
 
 
 _BITS = 256

@@ -395,7 +395,7 @@ class Chain:
         return [name for name in names if now.get(name) != self.files.get(name)]
 
     def changed(self, folder: Path) -> list[str]:
-        """The names of changed logs and files; of all logs, unless the last rounds are scored."""
+        """The names of changed logs and files; all logs count as changed unless `is_scored`."""
         rounds = self.rounds.values()
         logs = [] if self.is_scored else [name for line in rounds for name in line.rows]
         rows = [row.name for row in self.changed_rows(folder)]
@@ -413,7 +413,7 @@ def read_chain(path: Path) -> Chain:
                 torn = True
                 break
             line = _decoded(path, number, text)
-            if text != text_of(linked(line, before)):  # so no key comes twice
+            if text != text_of(linked(line, before)):  # true also for a repeated key
                 broken.append(number)
             before = line.link
             lines.append(line)

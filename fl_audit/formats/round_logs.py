@@ -267,7 +267,7 @@ class DirectionLog(RoundArray):
         self.array[round_index, 0] = fourth_norm
 
     def fourth_norms(self) -> FloatArray:
-        """The directions' 4-norms, float64 of shape (rounds,), with NaN and 0 as in the class."""
+        """The directions' 4-norms, or NaN or 0 as in `DirectionLog`, float64 of shape (rounds,)."""
         return np.array(self.array[:, 0], np.float64)
 
     def columns(self, rounds: IndexArray) -> Iterator[FloatArray]:

@@ -82,7 +82,7 @@ class RunRecord:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of training."""
+        """The number of planned rounds."""
         return self.release.rounds
 
     @property

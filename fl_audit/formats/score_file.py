@@ -2,9 +2,9 @@
 
 A score file is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and
 `score` (finite; a LARGER score looks MORE like a member). A column `inclusion`, the same in every
-row, states how included canaries were chosen; without it, by fair coins. With `unequal_coins` a
-column `inclusion_probability` has the coins' probability, and with `pairs` a column `pair` names
-the pair of each canary. Other columns are ignored.
+row, states how included canaries were chosen; without it, fair coins chose them. With
+`unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
+column `pair` names the pair of each canary. Other columns are ignored.
 
 A count file is CSV with the columns `fp` (false positives), `n0` (challenges without the point),
 `fn` (false negatives) and `n1` (challenges with it), all whole numbers, and no other columns.
@@ -390,7 +390,7 @@ COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
 _MOST_DIGITS = 10
 _LARGEST = 10**9
-"""Counts must be smaller; larger ones have a posterior narrower than its integrals resolve."""
+"""Counts must be smaller; the posterior of larger ones is too narrow for its integrals."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:

@@ -128,7 +128,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns errors on an unreadable file, or on one not in UTF-8, into an InputError."""
+    """Turns errors of the block, if the file is unreadable or not UTF-8, into an InputError."""
     try:
         yield
     except OSError as error:
@@ -377,7 +377,7 @@ def is_number(text: str) -> bool:
 def is_plain_csv(path: Path) -> bool:
     """Whether a CSV with a header is UTF-8 with commas between columns.
 
-    Raises InputError if there is no header, OSError like `text_lines`.
+    Raises InputError like `open_csv`, OSError like `text_lines`.
     """
     with open_foreign(path) as file:
         is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

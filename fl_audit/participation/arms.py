@@ -113,7 +113,7 @@ class Arm:
         return OneRoundPerBlock.of_lengths(lengths, rounds - number if self.name == "late" else 0)
 
     def _share(self, rounds: int) -> float:
-        """The mean number of rounds over all rounds; raises ValueError if above 1 / `number`."""
+        """A canary's mean share of the run's rounds; raises ValueError if above 1 / `number`."""
         if self.parts * self.number > rounds:
             raise ValueError(
                 f"arms: '{self.name}:{self.number:g}/{self.parts}' asks for {self.parts} rounds on "

@@ -54,7 +54,7 @@ class ReplayLog:
 
 
 def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
-    """Reads and checks a log; takes 8 bytes of memory per participation, and clients' names.
+    """Reads and checks a log; takes 8 bytes of memory per participation, besides clients' names.
 
     Refuses a client that the task lacks or that is twice in a round, and a round without a row.
     """
@@ -153,7 +153,10 @@ def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
 def _check_once_a_round(
     path: Path, log: ReplayLog, rows: IndexArray, first: int, client_ids: Sequence[str]
 ) -> None:
-    """Refuses a client twice in a round; `rows` are rows in the file, from 1, of participations."""
+    """Refuses a client twice in a round.
+
+    `rows` has each participation's row in the file, from 1.
+    """
     order = np.lexsort((log.clients, log.rounds))
     is_repeated = (np.diff(log.clients[order]) == 0) & (np.diff(log.rounds[order]) == 0)
     if not is_repeated.any():

@@ -283,7 +283,7 @@ class Urn:
     def from_roster(cls, roster: schedule.Roster, clients_per_round: int) -> "Urn":
         """The urn whose draws hold about `clients_per_round` real clients on average.
 
-        Without canaries a draw holds exactly that many; otherwise the mean differs as far as the
+        Without canaries a draw holds exactly that many; otherwise the mean differs a little, as the
         sample size is rounded.
         """
         canaries_per_round = clients_per_round * len(roster.included) / roster.num_clients

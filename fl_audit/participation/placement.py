@@ -98,7 +98,7 @@ def belongs_to(key: str, needed: str, placement: str) -> str:
 
 
 _FINEST_SHARE = 10_000
-"""The largest denominator of a share of rounds that draws of fixed size have exactly."""
+"""The largest denominator of a share that `urn_for` meets exactly."""
 
 
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
@@ -124,7 +124,7 @@ def whole_rounds(mean: float, rounds: int, why: str) -> int:
 
 
 def urn_for(share: float, members: int) -> tuple[int, int]:
-    """The sample size and the size of an urn, with the ratio `share` and room for all members.
+    """The sample size and the size of an urn, in the ratio `share`, with room for all members.
 
     The urn has empty places if `share` times `members` is not a whole number.
 
@@ -153,7 +153,7 @@ def place(
 ) -> CanaryAttendance:
     """Draws the canaries' rounds by `repeats` or `last_rounds`, which suit any pattern.
 
-    Raises InputError if no included canary would participate, or all would too often.
+    Raises InputError for too many participations, or if no included canary would have any.
     """
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
@@ -265,9 +265,10 @@ def _once_in_each(
 def in_last_rounds(
     canaries: IndexArray, seed: int, num_rounds: int, last: int, mean: float
 ) -> ParticipationTable:
-    """Draws a Poisson number of the `last` last rounds for each canary (Andrew et al. section 4).
+    """Draws a Poisson number of late rounds for each canary (Andrew et al. section 4).
 
-    The rounds are drawn uniformly without replacement; `last` replaces a larger number.
+    They are drawn uniformly without replacement from the run's last `last` rounds, of which a
+    canary has all if the number is larger.
     """
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)

@@ -205,7 +205,7 @@ class ParticipationTable:
           members: The index of each participant, integers of shape (participations,).
           rounds: The round of each participation, in [0, num_rounds), integers of the same shape.
           num_rounds: The number of rounds of training.
-          in_blocks: The distribution of a member's rounds if they are one in each block; None if
+          in_blocks: The distribution of a member's rounds if there is one in each block; None if
             rounds are drawn otherwise.
         """
         order = np.lexsort((members, rounds))

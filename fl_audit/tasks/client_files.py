@@ -185,7 +185,7 @@ def _split(
 
 
 _INDEX_NAMES = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_0__")
-"""The names of pandas' row numbers: in CSV, in CSV that pandas read and wrote again, in Parquet."""
+"""The names of a column of pandas' row numbers: in CSV, in CSV after a second pass, in Parquet."""
 
 
 def _is_index(name: str, column: AnyArray) -> bool:

@@ -161,7 +161,7 @@ class LearningTask:
     classifier: Model
     population: Population  # the real clients
     held_out: Examples  # of no client, for the accuracy
-    max_examples_per_client: int | None = None  # in a pass, sampled for each; None for all
+    max_examples_per_client: int | None = None  # in a pass, sampled for every pass; None for all
     examples_of_sentences: ExamplesOfSentences | None = None  # encodes a user's text
 
     @property

@@ -41,8 +41,8 @@ class OwnTask:
       correct: A function of (outputs, labels) that returns each example's part of the accuracy, a
         truth value or a number in [0, 1], shape (examples,).
       client_ids: The names of the clients.
-      client_data: Inputs and labels of a client, by its name; may be called repeatedly and from any
-        thread.
+      client_data: A function from a client's name to inputs and labels; may be called repeatedly
+        and from any thread.
       held_out: Inputs and labels held out from clients, for the accuracy.
       name: The name of the task in reports.
       accuracy_description: The meaning of the accuracy, in words.

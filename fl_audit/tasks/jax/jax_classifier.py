@@ -36,7 +36,7 @@ class JaxModel:
     is_counted: Callable[[Array], Array]  # which labels count for accuracy
 
     def mean_loss(self, weights: Weights, inputs: Array, labels: Array) -> tuple[Array, Array]:
-        """The mean loss over labels that are not padding, or 0, and the number of these labels."""
+        """The mean loss over labels but padding (0 without any), and the number of such labels."""
         tokens = self.is_token(labels)
         losses = jnp.where(tokens, self.losses(self.outputs(weights, inputs), labels), 0.0)
         count = jnp.sum(tokens, dtype=jnp.float32)
@@ -62,7 +62,7 @@ class JaxModel:
 
 
 def classifier(logits: Logits, padding_label: int, uncounted_labels: Sequence[int]) -> JaxModel:
-    """The functions of a classifier, the same as of `fl_audit.tasks.tf.classifier.Classifier`."""
+    """The functions of a classifier; they match `fl_audit.tasks.tf.classifier.Classifier`."""
 
     def is_token(labels: Array) -> Array:
         return labels != padding_label

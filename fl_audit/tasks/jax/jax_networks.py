@@ -153,7 +153,7 @@ def _backward(residuals: tuple[_Step, Array], d_outputs: Array) -> tuple[Array, 
     zeros = jnp.zeros_like(d_outputs[0])
     transposed = (
         recurrent.T
-    )  # not in the loop, where the product with it takes jax 0.4.20 three times as long
+    )  # outside the loop; inside, the product takes jax 0.4.20 three times as long
 
     def step(carry: tuple[Array, Array], at: tuple[Array, _Step]) -> Any:
         (d_hidden, d_cell), (d_output, forward) = carry, at

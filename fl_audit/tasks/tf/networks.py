@@ -196,7 +196,7 @@ def cnn_logits(
 
 
 StridedConvolution = Callable[[tf.Tensor, tf.Tensor, int], tf.Tensor]
-"""A convolution of images with filters; its stride divides height and width, rounded up."""
+"""A function of images, filters and a stride, by which it divides height and width."""
 
 _GROUPS = 16
 _EPSILON = 1e-5
