@@ -220,7 +220,10 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
 def _examples(
     path: Path, columns: dict[str, AnyArray], config: TableTask, features: list[str] | None
 ) -> tuple[Examples, list[str]]:
-    """The rows as examples, and the names of the features: `features`, or all other columns."""
+    """The rows as examples, and the names of the features.
+
+    These are `features`, or by default all columns except clients, labels and row numbers.
+    """
     not_features = (config.client_column, config.label_column)
     others = [name for name in columns if name not in not_features]
     index = [name for name in others if _is_index(name, columns[name])]

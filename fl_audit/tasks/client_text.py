@@ -259,7 +259,7 @@ _folder: ContextVar[Path | None] = ContextVar("the folder of cached arrays", def
 
 @contextlib.contextmanager
 def sharing_arrays(folder: Path) -> Iterator[None]:
-    """Tasks loaded inside the block cache arrays in a folder, which is created."""
+    """While the block runs, tasks that are loaded cache arrays in `folder`, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     token = _folder.set(folder)
     try:
@@ -269,7 +269,7 @@ def sharing_arrays(folder: Path) -> Iterator[None]:
 
 
 def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays of `make`, cached inside `sharing_arrays` by `source`'s content and settings."""
+    """The arrays of `make`; inside `sharing_arrays` cached by `source`'s content and `settings`."""
     folder = _folder.get()
     if folder is None:
         return make()

@@ -31,7 +31,7 @@ class Examples:
 
     @staticmethod
     def concatenate(parts: Sequence["Examples"]) -> "Examples":
-        """All examples of the parts, in order; at least one part."""
+        """All examples of the parts, in order; there must be at least one part."""
         return Examples(
             np.concatenate([part.inputs for part in parts]),
             np.concatenate([part.labels for part in parts]),

@@ -34,7 +34,7 @@ class OwnTask:
     """A model, its loss, and its clients' data.
 
     Attributes:
-      initial_weights: The arrays of the initial model, in the order of `predict`.
+      initial_weights: The arrays of the initial model, in the order that `predict` expects.
       predict: A function of (weights, inputs), tensors of the framework, that returns the outputs
         of a batch.
       loss: A function of (outputs, labels) that returns each example's loss, shape (examples,).

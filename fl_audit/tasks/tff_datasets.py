@@ -5,7 +5,7 @@ tables are those of `tff.simulation.datasets.SqlClientData`: `client_metadata` (
 split_name, num_examples) and `examples` (split_name, client_id, serialized_example_proto), one
 serialized `tf.train.Example` per row. According to FedJAX (`TFFSQLiteClientsIterator`), the files
 that TFF publishes have an index on (split_name, client_id). Files written by
-`save_to_sql_client_data` have none, and then each read of a client scans the whole table.
+`save_to_sql_client_data` have no index, so each read of a client scans the whole table.
 """
 
 import contextlib
