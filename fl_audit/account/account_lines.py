@@ -14,7 +14,7 @@ _DIGITS = 4
 
 
 def account_lines(record: AccountRecord, width: int, found_for: float | None = None) -> list[str]:
-    """The lines for the terminal; `found_for` is a target epsilon that determined the noise."""
+    """The lines for the terminal; `found_for` is the epsilon that determined the noise, if any."""
     lines = _wrapped(_head(record, found_for), width)
     lines += ["", *_table(record).lines(width), ""]
     lines += _reasons(record, width)
@@ -59,7 +59,7 @@ def _participations(record: AccountRecord) -> str:
 
 
 def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
-    """The bounds by column heading; those with and without the schedule as one if equal."""
+    """The bounds by attacker; those with and without the schedule become one if equal."""
     of_any = record.bounds[Attacker.DOES_NOT_KNOW_ROUNDS]
     bounds = {attacker.heading: both for attacker, both in record.bounds.items()}
     if of_any != record.bounds[Attacker.KNOWS_ROUNDS]:

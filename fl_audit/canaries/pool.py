@@ -1,4 +1,4 @@
-"""A pool of canaries as a few values that all parts of an audit share, and its included canaries.
+"""A pool of canaries: a few values, from which all parts of an audit draw its coins and vectors.
 
 >>> pool = CanaryPool(seed=7, count=6, dim=1000)
 >>> pool.included.tolist()
@@ -27,7 +27,7 @@ from fl_audit.seeds import Stream, generator
 FORMAT_VERSION = 2
 
 _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
-"""The allowed range of each number; larger pools would take too much time or memory."""
+"""The allowed range of each field; larger pools would take too much time or memory."""
 
 
 @dataclass(frozen=True)

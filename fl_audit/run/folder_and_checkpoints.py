@@ -117,7 +117,7 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None
     is None if the seed draws the schedule.
     """
     if not folder.canaries.exists() and not folder.checkpoint.exists():
-        _write_schedule(folder, canaries_csv, secret)  # the process was killed before it did
+        _write_schedule(folder, canaries_csv, secret)  # the process was killed before it wrote them
     if secret is not None and not folder.schedule_secret.exists():
         raise InputError(
             f"{folder.schedule_secret}: is missing, and the run's rounds were drawn from it; put "
@@ -172,7 +172,7 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
 
 
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
-    """The files that belong to a checkpoint besides logs, and that later checkpoints replace.
+    """The files other than logs that a checkpoint needs, and that later checkpoints replace.
 
     `rounds` are those still to be trained.
     """
@@ -185,7 +185,7 @@ def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
 
 
 def _sums(folder: RunFolder) -> list[Path]:
-    """The sums of directions of this checkpoint, without those of the previous one."""
+    """The newest sum of directions of each kind; older ones are of the previous checkpoint."""
     by_count = sorted(folder.direction_sums(), key=lambda path: int(path.stem.rpartition("_")[2]))
     return list({path.stem.rpartition("_")[0]: path for path in by_count}.values())
 
