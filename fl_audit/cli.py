@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BaseException:
             if not ctrl_c:
                 raise
-            # A library may have raised another error in its place while being imported.
+            # A library may replace the KeyboardInterrupt by another error while it is imported.
             print(f"fl-audit: {process.INTERRUPTED}", file=sys.stderr)
             return 128 + ctrl_c[0]
 

@@ -106,7 +106,7 @@ class ScoredStrategy:
         result = type(self.strategy).start(self, grid, initial_arrays, *args, **kwargs)
         with self._harmless("the claim of privacy_spent"):
             self._write_claim()
-        with self._harmless("the score files"):  # last, as their chain line covers the claim
+        with self._harmless("the score files"):  # last: their line in the chain covers the claim
             self._finish(result.arrays if len(result.arrays) else initial_arrays)
         return result
 
@@ -146,12 +146,12 @@ class ScoredStrategy:
             framework_adapter.keep_initial(self.scorer, initial)
 
     def _finish(self, final_arrays: Any) -> None:
-        """Writes the score files, also against the initial model if it was saved."""
+        """Writes the score files, also those that need the initial model if it was saved."""
         final = flatten(self._audited(final_arrays), self.scorer.pool.dim, "final model")
         framework_adapter.finish_audit(self.scorer, final)
 
     def _write_claim(self) -> None:
-        """Writes the strategy's privacy: its accountant's curve, or one point."""
+        """Writes the strategy's privacy, if stated: the accountant's curve, or one point."""
         spent = getattr(self.strategy, "privacy_spent", lambda: None)()
         if spent is None:
             return

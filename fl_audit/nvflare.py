@@ -151,7 +151,7 @@ class ScoredAggregator(ModelAggregator):
         return self._audit.errors_logged(f"{what} (current_round {number})", self.folder)
 
     def _opened(self, answer: Any) -> RoundScorer:
-        """The scorer of this audit: a new one, or after a restart of the server the one before."""
+        """The scorer of the audit: new, or continued after a restart of the server."""
         if answer.params_type != "DIFF":
             raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
         dim = sum(answer.params[name].size for name in self._audited(answer))

@@ -70,7 +70,7 @@ class CanaryGradients:
           sample_rate: The probability that Opacus samples an example in a step,
             `data_loader.sample_rate`. Canaries are sampled with it too, so that
             `PrivacyEngine.get_epsilon` holds for them. With None each canary has `repeats` steps
-            known to the attacker, and only a claim without amplification by sampling holds for it.
+            known to the attacker; a claim must then do without amplification by sampling.
           repeats: The number of steps of each canary if `sample_rate` is None.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md); "hadamard" is faster for
@@ -138,7 +138,7 @@ class CanaryGradients:
         self._clip()
 
     def _scored_pre_step(self, closure: Any = None) -> Any:
-        """Performs a step up to its noised gradient; scores that after the last physical batch."""
+        """Performs a step up to its noised gradient; scores the gradient of a whole step."""
         clip_norm = float(self._optimizer.max_grad_norm)  # under adaptive clipping it changes
         is_whole = self._pre_step(closure)
         if is_whole:
@@ -151,7 +151,7 @@ class CanaryGradients:
         return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _add_canaries(self) -> None:
-        """Appends the step's canaries to the per-sample gradients of all parameters, or of none."""
+        """Appends the step's canaries to all per-sample gradients; to none if an error occurs."""
         import torch
 
         pool, params = self.scorer.pool, self._optimizer.params

@@ -76,8 +76,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
           seed: The seed of canaries, coins and iterations; every audit needs a new one.
           sample_rate: The accountant's `sampling_probability` of a user. Canaries are Poisson
             sampled with it, so that the accountant's epsilon holds for them. With None each canary
-            has `repeats` iterations known to the attacker, and only a claim without amplification
-            by sampling holds for it.
+            has `repeats` iterations known to the attacker; a claim must then do without
+            amplification by sampling.
           repeats: The number of iterations of each canary if `sample_rate` is None.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md).

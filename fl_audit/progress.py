@@ -64,7 +64,7 @@ LONGEST_SILENCE = math.inf if os.environ.get("FL_AUDIT_HEARTBEAT") == "off" else
 """
 
 _SILENT_SHARE = 0.1
-"""The least silence over the time since any step began or ended; this keeps long logs short."""
+"""The least silence, as a share of the time since any step began or ended; shortens long logs."""
 
 
 @dataclass(eq=False)

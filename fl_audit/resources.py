@@ -29,7 +29,7 @@ _THREADS = "--xla_cpu_multi_thread_eigen"
 
 
 def set_jax_defaults() -> None:
-    """Makes each core a device of one thread unless XLA_FLAGS differs; call it before using JAX."""
+    """Makes each core a one-thread device, unless XLA_FLAGS differs; call it before using JAX."""
     flags = os.environ.get("XLA_FLAGS", "")
     if _DEVICES not in flags:
         flags += f" {_DEVICES}={num_cores()}"

@@ -154,7 +154,7 @@ _MOST_KEPT = 1 << 22
 """Pools with at most this many coordinates in all, 16 MB, are cached."""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
-"""A function that draws the next coordinates, up to a factor, to be used before its next call."""
+"""A function that draws the next coordinates, up to a factor, valid until its next call."""
 
 
 class RegeneratedFamily(CanaryFamily):

@@ -47,7 +47,7 @@ Identity = Mapping[str, int | str]
 """The keys `family`, `seed`, `count` and `dim` of a pool."""
 
 Put = Callable[[tuple[int, slice], Rows], None]
-"""A function of (canary, coordinates) and this piece of a row, called in any order and thread."""
+"""Takes the place of a piece of a row, (canary, coordinates), and the piece; on any thread."""
 
 
 @dataclass(frozen=True, eq=False)

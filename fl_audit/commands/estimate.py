@@ -197,7 +197,7 @@ def _file_report(
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
-    """The tail bound of a cosine with one vector for a family of canaries; None without one."""
+    """The tail bound of a cosine with one vector, for a family; None without a family."""
     if family is None:
         return None
     from fl_audit.attacks.compared_vectors import ANY_VECTOR

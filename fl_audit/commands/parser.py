@@ -115,7 +115,7 @@ def _check_writable(path: Path) -> None:
     """Raises OSError for a folder, and if the path's folder does not take files."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if path.is_file() or not path.exists():  # a pipe, for example, needs no new file
+    if path.is_file() or not path.exists():  # others, such as a pipe, need no new file
         from fl_audit.formats.text_files import check_writable
 
         check_writable(path)

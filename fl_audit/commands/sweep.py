@@ -72,7 +72,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> str:
-    """Predicted time of the remaining runs, from a calibration if requested, or finished runs."""
+    """Predicted time of the remaining runs, from a calibration if requested, else finished runs."""
     from fl_audit.sweeps import read_grid
     from fl_audit.sweeps.sweep import calibrated, hours_line, time_of_finished
 

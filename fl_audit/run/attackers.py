@@ -30,7 +30,7 @@ from fl_audit.formats.round_logs import mode_after
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import Examples
 
-# Stand-ins, whose data are similar to the participants' of a round, model the updates of others.
+# Stand-ins train on data like a round's participants, to model the participants' updates.
 # Nothing here depends on a canary's coin.
 
 
@@ -49,7 +49,7 @@ class StandIns:
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:
-    """Stand-ins for a run's clients and canaries, of each kind no more than there are canaries."""
+    """Stand-ins for a run's clients and canaries; of each kind at most as many as canaries."""
     random = generator(run.config.seed, Stream.STAND_INS)
     schedule, pool = run.schedule, run.num_canaries
     most = max(1, min(_MOST_OF_A_KIND, pool, _MOST_NUMBERS // (2 * run.task.classifier.dim)))

@@ -153,7 +153,7 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
 def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
     """The chain of a run, started or continued after its completed rounds."""
     if not folder.chain.exists():
-        # Guesses of the rounds can be tried against digests of the files that hold them.
+        # With the digests of files that hold the rounds, others could test guesses of the rounds.
         mode = OWNER_ALONE if folder.schedule_secret.exists() else 0o666
         return ChainWriter.begin(folder.chain, folder.identity(), mode)
     chain = ChainWriter.go_on(folder.chain)

@@ -176,7 +176,7 @@ class LiveAudit:
 
 
 class SharedCosines:
-    """Reads cosines from the attackers' shared log; gives None for every round without a log."""
+    """Reads cosines from the attackers' shared log; without a log, gives None for every round."""
 
     def __init__(self, context: TrainingContext) -> None:
         has_log = context.run_folder.round_cosines.exists()

@@ -124,7 +124,7 @@ class Difference:
 
 
 _SAME = 1e-9
-"""The largest relative difference that is one of last digits, as between processors."""
+"""The relative difference up to which only last digits differ, as between processors."""
 
 
 def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:

@@ -76,7 +76,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
     folder, dim = run.folder, run.record.dim
     final = read_model(folder.model, dim)
     way = final - read_model(folder.initial_model, dim)
-    # The allowed error is from rounding each step to float32, and from that of logged measurements.
+    # The allowed error: the rounding of each step to float32, and of logged measurements.
     error = 1e-6 * len(weights) ** 0.5 * euclidean_norm(final)
     lengths = weights * run.rounds.aggregate_norm
     error += 1e-3 * euclidean_norm(lengths)
@@ -157,7 +157,7 @@ def _verify_norms(
         "has an inner product above the product of the norms",
         verified,
     )
-    if run.record.release.correlation is None:  # else they are of whitened aggregates
+    if run.record.release.correlation is None:  # else `norms` are of whitened aggregates
         differ = ~np.isclose(norms, run.rounds.aggregate_norm, rtol=_ROUNDING, atol=0)
         what = f"has a norm that is not the one in {folder.metrics.name}"
         _add_round(folder.aggregates, differ, what, verified)
@@ -174,7 +174,7 @@ def _verify_norms(
 def _verify_noise(
     folder: RunFolder, rows: NoiseRows, norms: FloatArray, is_on_grid: bool, verified: Verified
 ) -> None:
-    """Compares sketches and counts (noise_rows.py) with aggregates' norms, both over the noise."""
+    """Compares sketches and counts (noise_rows.py) with aggregates' norms, in units of noise."""
 
     def add(wrong: BoolArray, what: str) -> None:
         _add_round(folder.round_noise, wrong, what, verified)

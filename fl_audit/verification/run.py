@@ -109,7 +109,7 @@ def _verify_inputs(
 ) -> None:
     """Compares the recorded inputs with the record, and with existing input files.
 
-    Data are not read. Also compares the existence of a replay with the config.
+    Data are not read. A replay must exist if and only if the config asks for one.
     """
     with verified.reading(folder.inputs):
         inputs = read_recorded_inputs(folder)

@@ -334,7 +334,7 @@ class RunScores:
         return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
 
     def _from_uploads(self) -> dict[str, Derived]:
-        """The scores of uploads; if canaries have several, only with the uploads' directions."""
+        """The scores of uploads; those of several uploads only if their directions are kept."""
         canaries, folder = self.config.canaries, self.folder
         needs_directions = self.own.most > 1 and not folder.kept_upload_directions.exists()
         if self.vectors is None or not isinstance(canaries, Canaries) or needs_directions:
