@@ -42,7 +42,7 @@ def _head(record: AccountRecord, found_for: float | None) -> str:
 
 
 def _participations(record: AccountRecord) -> str:
-    """The largest numbers of participations of client and canary, if fixed."""
+    """Words on the most participations of client and canary; empty if neither is fixed."""
     client, canary = (
         bounds.guarantee.participations for bounds in record.bounds[Attacker.KNOWS_ROUNDS]
     )

@@ -44,7 +44,7 @@ class StandIns:
     """Stand-ins for a round's participants."""
 
     clients: Sequence[Examples]  # the examples of each, in the order of training
-    counts: FloatArray  # the expected number of participants that each represents, (n,)
+    counts: FloatArray  # expected number of participants each represents, float64 of shape (n,)
     repeats: float  # the expected rounds of a canary or of a client, the larger, at least 1
 
 
