@@ -10,8 +10,8 @@
 threshold_valid lower_bound 0.9
 shift_fit interval 13.3
 
-The names below are imported on first use, so `import fl_audit` is fast; docs/api.md lists the
-packages with all public names.
+The names below are imported on first use, so `import fl_audit` is fast; docs/api.md lists all
+packages with public names.
 """
 
 from typing import TYPE_CHECKING

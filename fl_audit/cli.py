@@ -47,8 +47,9 @@ _GROUPS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status.
 
-    The status is 0 for success, 2 for bad input or a system without room or permissions (reported
-    in one line), 3 for a contradicted claim, 128 + N if signal N stopped a run, or a command's own.
+    The status is 0 for success, 2 for bad input or an error of the system, such as a full disk
+    (reported in one line), 3 for a contradicted claim, 128 + N if signal N stopped a run, 141 for a
+    closed pipe, or a command's own.
     """
     with process.interrupts() as ctrl_c:
         try:
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BaseException:
             if not ctrl_c:
                 raise
-            # A library may have replaced the KeyboardInterrupt during its import.
+            # A library may replace the KeyboardInterrupt by another error while it is imported.
             print(f"fl-audit: {process.INTERRUPTED}", file=sys.stderr)
             return 128 + ctrl_c[0]
 
@@ -98,7 +99,7 @@ def _call(argv: Sequence[str]) -> int:
 
 
 class _Version(argparse.Action):
-    """Prints the version, which is looked up only here, as that takes time."""
+    """Prints the version; its module is imported only here, to save time."""
 
     def __call__(self, *_: object) -> None:
         from fl_audit.version import __version__
@@ -133,7 +134,7 @@ def _parser() -> Parser:
 
 
 def _group_texts(commands: Commands) -> Iterator[str]:
-    """The commands of each group, a line each, in the order in which they were added."""
+    """The text of each group: its title, and a line for each of its commands."""
     width = max(map(len, commands.choices))
     lines = iter(
         [f"  {name:<{width}}  {command.summary}" for name, command in commands.choices.items()]

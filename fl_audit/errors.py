@@ -69,11 +69,11 @@ _TERMS = {
     "show": ("prints the report of a run", "report print summary view"),
     "run": ("trains and audits", "train start"),
 }
-"""By name in fl_audit: what it means, and the words by which it is also found."""
+"""For a name in fl_audit: its meaning, and other words for it, separated by spaces."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint: the known name that means this term of the field, or the closest, else all names.
+    """A hint: the known name that means the same, else one of similar spelling, else all names.
 
     >>> nearest("noise_multipler", ["noise_multiplier", "clip_norm"])
     "did you mean 'noise_multiplier'?"
@@ -87,7 +87,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def suggested(name: str, names: Sequence[str]) -> str:
-    """The hint on one known name; empty if none is similar."""
+    """The hint on one known name; empty if none means the same or is similar."""
     word = name.casefold().replace("-", "_").replace(" ", "_")
     for ours, (meaning, terms) in _TERMS.items():
         if ours in names and word in terms.split():
@@ -99,8 +99,8 @@ def suggested(name: str, names: Sequence[str]) -> str:
 def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) -> None:
     """Raises InputError for a name that is similar to a missing optional one.
 
-    Otherwise a misspelt optional name would silently get its default. `what` is the noun of the
-    names, such as "scores.csv: column", and starts the message.
+    Otherwise the optional name would silently get its default. The message starts with `what`, such
+    as "scores.csv: column".
 
     >>> refuse_misspelt("scores.csv: column", ["score", "Inclusions"], ["inclusion"])
     Traceback (most recent call last):
@@ -156,7 +156,7 @@ _CONTROL_RANGES = (
 _CONTROLS = {
     number: _visible(chr(number)) for first, end in _CONTROL_RANGES for number in range(first, end)
 }
-"""Escapes of control characters except tab and newline, and of those that reverse text."""
+"""By code point, escapes of control characters (but tab and newline) and of text direction."""
 
 
 def lines_visible(text: str) -> str:

@@ -43,7 +43,7 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
 
 
 def import_extra(package: str) -> ModuleType:
-    """Imports an optional package, a key of `EXTRA_OF`."""
+    """Imports an optional package, a key of `EXTRA_OF`; InputError if it is not installed."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

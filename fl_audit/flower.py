@@ -16,8 +16,7 @@ A canary client answers with the round's model, moved along its canary:
 >>> float(np.linalg.norm(answer[0] - model[0])), int(answer[1])
 (100.0, 7)
 
-Neither TensorFlow nor, before a strategy is wrapped, Flower is imported; examples/flower has a
-complete system.
+Neither TensorFlow nor Flower is imported here; examples/flower has a complete system.
 """
 
 import contextlib
@@ -38,12 +37,12 @@ _FIXED_CLIPPING = (
 
 
 class ScoredStrategy:
-    """A strategy around another one, which scores each round's aggregate as the round ends.
+    """A strategy that wraps another one, and scores each round's aggregate as the round ends.
 
     It must be the outermost strategy, around Flower's DP wrapper, so that the scored aggregate
-    contains the noise. Everything else is left to the wrapped strategy. At its end `start` writes
-    the score files, and `claim.csv` if the strategy has an accountant (`privacy_spent`); `fl-audit
-    estimate` tests that claim.
+    contains the noise. Everything else is left to the wrapped strategy. After the training `start`
+    writes the score files, and `claim.csv` if the strategy states its privacy (`privacy_spent`);
+    `fl-audit estimate` tests that claim.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
     the folder, and the round is left out. Lost canaries cause a warning, or end the training
@@ -66,22 +65,22 @@ class ScoredStrategy:
         Args:
           strategy: The outermost strategy of the server, a `flwr.serverapp.strategy.Strategy`.
           scorer: The scorer of the strategy's rounds.
-          canary_length: The largest norm of one client in the movement of the model, as a function
-            of the number of replies without error, even if canaries are shorter; for a mean of
-            clipped updates `lambda replies: clip_norm / replies`. It is the expected norm of the
-            canary check, which also needs the `canary_rounds` of the scorer; without the check no
-            verdict is consistent (docs/canary_check.md).
-          model: The clients' model as NumPy arrays, in the model's order; their types determine
-            which are audited (as in `canary_arrays`). None for the types of the initial arrays.
-          rounds_before: The number of rounds trained before this start, because Flower counts from
-            1 again: `max(scorer.scored_rounds, default=0)` if every round was scored.
-          noise: The standard deviation of the noise on each coordinate of the model's movement, and
-            its largest norm without noise (None if not known), as a function of the number of
-            replies without error, for the checks of the mechanism (docs/checks.md). None for the
-            attributes of a Flower strategy with a fixed clip norm.
+          canary_length: The largest norm that one client can add to the model's movement, even if
+            canaries are shorter, as a function of the number of replies without error; for a mean
+            of clipped updates `lambda replies: clip_norm / replies`. The canary check expects this
+            norm of a canary, and needs the `canary_rounds` of the scorer; without the check no
+            verdict is "consistent" (docs/canary_check.md).
+          model: The clients' model as NumPy arrays, in the model's order; those of floating-point
+            type are audited. None to decide by the types of the initial arrays.
+          rounds_before: The number of rounds trained before this start, as Flower counts from 1
+            again: `max(scorer.scored_rounds, default=0)` if every round was scored.
+          noise: For the checks of the mechanism (docs/checks.md), as a function of the number of
+            replies without error: the standard deviation of the noise on each coordinate of the
+            model's movement, and the largest norm of the movement without noise (None if not
+            known). None to use the attributes of a Flower strategy with a fixed clip norm.
 
         Raises:
-          InputError: `rounds_before` is not a number of rounds within the scorer's.
+          InputError: `rounds_before` is negative or above the scorer's number of rounds.
         """
         if not 0 <= rounds_before <= scorer.num_rounds:
             raise InputError(
@@ -117,7 +116,7 @@ class ScoredStrategy:
         return self.strategy.configure_train(server_round, arrays, config, grid)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
-        """Scores the model's movement in the round, unless the round has no aggregate."""
+        """Aggregates, and scores the model's movement unless the round has no aggregate."""
         answers = list(replies)
         after, metrics = self.strategy.aggregate_train(server_round, answers)
         number = server_round + self._rounds_before
@@ -133,7 +132,7 @@ class ScoredStrategy:
         return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _audited(self, record: Any) -> list[Any]:
-        """The audited arrays of a record of arrays, in its order."""
+        """The audited arrays of a record of arrays, in the record's order."""
         arrays = {name: record[name].numpy() for name in record}
         types = arrays if self._model is None else dict(zip(arrays, self._model, strict=True))
         return [
@@ -141,18 +140,18 @@ class ScoredStrategy:
         ]
 
     def _keep_initial(self, initial_arrays: Any) -> None:
-        """Saves the model before the first round, which a restarted server no longer has."""
+        """Saves the initial model, unless rounds were trained or scored before this start."""
         initial = flatten(self._audited(initial_arrays), self.scorer.pool.dim, "initial model")
         if not self._rounds_before and not self.scorer.scored_rounds:
             framework_adapter.keep_initial(self.scorer, initial)
 
     def _finish(self, final_arrays: Any) -> None:
-        """Writes the score files, also against the initial model if it was saved."""
+        """Writes the score files, also those that need the initial model if it was saved."""
         final = flatten(self._audited(final_arrays), self.scorer.pool.dim, "final model")
         framework_adapter.finish_audit(self.scorer, final)
 
     def _write_claim(self) -> None:
-        """Writes the strategy's privacy: its accountant's curve, or one point."""
+        """Writes the strategy's privacy, if stated: the accountant's curve, or one point."""
         spent = getattr(self.strategy, "privacy_spent", lambda: None)()
         if spent is None:
             return
@@ -191,22 +190,22 @@ def canary_arrays(
 ) -> list[Any]:
     """The answer of a canary client: the round's model, moved along the canary's vector.
 
-    Arrays of floating-point numbers move, of any precision, and keep their type. Others, such as
-    the number of batches of a normalisation layer (int64), do not: the pool's `dim` is the number
-    of values in the arrays that move.
+    Floating-point arrays of any precision move, and keep their type. Others, such as a
+    normalisation layer's count of batches (int64), do not move: the pool's `dim` is the number of
+    values in the arrays that move.
 
     Args:
       weights: The arrays of the round's model.
       pool: The canaries, the same as the server's.
-      canary: The number of the canary, which must be an included one.
+      canary: The number of the canary, which must be included.
       norm: The norm of the movement; under clipping, far above the clip norm.
       model: The arrays of the client's own model; their types determine which move. None for the
         types of `weights`. Needed if some are integers: Flower's mean turns them into floats, so
         from the second round on the types of `weights` are wrong.
 
     Raises:
-      InputError: The pool's `dim` is not the number of values that move, or a moved value leaves
-        the range of its type.
+      InputError: The pool's `dim` is not the number of values that move, a moved value leaves the
+        range of its type, or `model` and `weights` differ in length.
     """
     types = weights if model is None else model
     if len(types) != len(weights):

@@ -1,7 +1,7 @@
 """Norms and inner products of vectors of a model's length.
 
-`numpy.linalg.norm` and `@` add up float32 in float32: the norm of 4 million equal numbers is wrong
-by 1e-4 to 8e-4, and the norm of 50 million by up to 1.6e-2, depending on the processor. The
+`numpy.linalg.norm` and `@` add up float32 in float32: the relative error of a norm is 1e-4 to 8e-4
+for 4 million equal numbers, and up to 1.6e-2 for 50 million, depending on the processor. The
 functions here do not call BLAS, whose order of addition depends on the processor, and which would
 start further threads in each thread of this package.
 """

@@ -1,9 +1,9 @@
 """Frozen records as JSON objects, and back: one encoding for all reports.
 
-A dataclass is an object with a key for each field, a tuple a list, infinity the word "inf"; NaN is
-not allowed. `JSON_COMPUTED` names a record's properties that are written; fields with the metadata
-UNWRITTEN are never written, those with WRITTEN_IF_SET only if they differ from their default. A
-record with a custom encoding has `to_json` and the class method `from_json`.
+A dataclass becomes an object with a key for each field, a tuple a list, infinity the word "inf";
+NaN is not allowed. A class's `JSON_COMPUTED` names properties that are written too; fields with the
+metadata UNWRITTEN are never written, those with WRITTEN_IF_SET only if they differ from their
+default. A record with a custom encoding has `to_json` and the class method `from_json`.
 
 Reading follows the types of the fields. Unknown keys are ignored; missing ones take the field's
 default.
@@ -129,7 +129,7 @@ def fields_from_json(kind: type[Read], value: Any, place: str = "$", **given: An
 
 
 def numbers_from_json(value: Any) -> Any:
-    """A JSON value of any type, with its infinities as floats."""
+    """A JSON value of any type, with the words for infinities as floats."""
     if isinstance(value, Mapping):
         return {key: numbers_from_json(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -188,7 +188,7 @@ def _mapping(arguments: tuple[Any, ...], value: Any, place: str) -> dict[Any, An
 
 
 def _plain(kind: Any, value: Any, place: str) -> Any:
-    """A number, a string, a bool, or one of several literals."""
+    """A number, a string, a bool, or a value of a Literal or an Enum."""
     if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         known = get_args(kind) or tuple(kind)
         _checked(value in known, value, f"one of {', '.join(map(str, known))}", place)

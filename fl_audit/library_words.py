@@ -1,7 +1,7 @@
 r"""Rewords parsers' errors for users.
 
 Each function takes a message of one library (msgspec, tomllib, csv, PyArrow, argparse) and keeps
-the location that it names.
+the location in it.
 """
 
 import csv
@@ -33,7 +33,9 @@ _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 
 
 def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
-    """Rewords msgspec's message on a value, without its location.
+    """Rewords msgspec's message on a value, without the value's location.
+
+    `known` are the allowed keys, for a hint on an unknown one; `got` is the value, if it is known.
 
     >>> type_words("Expected `int`, got `str`", got="'many'")
     "must be a whole number, got 'many'"
@@ -111,7 +113,7 @@ _PLACE = re.compile(r"(.*?) \((at .*)\)", re.DOTALL)
 
 
 def toml_words(error: ValueError) -> str:
-    """Rewords tomllib's message on a text, after the location.
+    """Rewords tomllib's message, with the location first.
 
     >>> toml_words(ValueError("Invalid value (at line 6, column 11)"))
     'at line 6, column 11: this is no value; text needs double quotes'
@@ -159,7 +161,7 @@ def arrow_words(error: Exception) -> str:
 
 
 def not_utf8(error: UnicodeDecodeError, hint: str = " (in Excel: CSV UTF-8)") -> str:
-    """Words for a text in another encoding."""
+    """Words for a text that is not UTF-8."""
     bad = error.object[error.start : error.start + 1].hex()
     return f"must be UTF-8 text{hint}, has the byte 0x{bad}"
 
@@ -198,5 +200,5 @@ def argument_words(message: str) -> str:
 
 
 def _first(words: Mapping[str, str], said: str, fits: Callable[[str, str], bool]) -> str:
-    """The words for the first part that occurs in a message, else the message."""
+    """The words for the first key that fits a message, else the message."""
     return next((ours for part, ours in words.items() if fits(said, part)), said)

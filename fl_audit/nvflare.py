@@ -1,4 +1,4 @@
-"""Audits an NVFlare server: wrap its aggregator, which adds canaries to the answers of sites.
+"""Audits an NVFlare server: a wrapper of its aggregator adds canaries to the sites' answers.
 
 The clients of an NVFlare federation are its sites, too few for an audit, so the server itself adds
 the canaries::
@@ -35,12 +35,12 @@ except ModuleNotFoundError:  # for tests: NVFlare needs a separate environment
 
 
 class ScoredAggregator(ModelAggregator):
-    """An aggregator around another one, which adds canaries to a round and scores its aggregate.
+    """Wraps an aggregator: adds canaries to each round, and scores the round's aggregate.
 
-    It is the `aggregator` of NVFlare's FedAvg or ScatterAndGather, around the one that clips and
-    adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). NVFlare
-    writes a job's components as JSON: an argument is written if it is a plain number or name and
-    stored in an attribute of the same name.
+    Pass it as the `aggregator` of NVFlare's FedAvg or ScatterAndGather; it wraps the one that clips
+    and adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). As
+    NVFlare writes a job's components as JSON, each argument is a plain number, a string or a
+    component, and is stored in an attribute of the same name.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
     the folder, and the round is left out. Lost canaries cause a warning, or end the training
@@ -71,9 +71,9 @@ class ScoredAggregator(ModelAggregator):
           num_rounds: The number of rounds of training.
           seed: The seed of canaries, coins and rounds; every audit needs a new one.
           canary_norm: The norm of a canary's answer, far above the clip norm.
-          canary_length: The largest norm of one site in the released aggregate: clip norm over
-            denominator for a mean of clipped answers, even if `canary_norm` is smaller. It is the
-            expected norm of the canary check, without which no verdict is consistent
+          canary_length: The largest norm that one site can add to the released aggregate: clip norm
+            over denominator for a mean of clipped answers, even if `canary_norm` is smaller. The
+            canary check expects this norm of a canary; without it no verdict is "consistent"
             (docs/canary_check.md).
           noise_stddev: The standard deviation of the noise on each coordinate of the released
             aggregate, for the checks of the mechanism (docs/checks.md).
@@ -85,7 +85,7 @@ class ScoredAggregator(ModelAggregator):
             or end the training ("error").
 
         Raises:
-          InputError: A number is out of its range.
+          InputError: An argument is out of its range.
         """
         super().__init__()
         self.aggregator, self.folder, self.num_rounds = aggregator, folder, _plain(num_rounds)
@@ -122,7 +122,7 @@ class ScoredAggregator(ModelAggregator):
         self.aggregator.accept_model(model)
 
     def aggregate_model(self) -> Any:
-        """Adds the round's canaries and scores the aggregate, unless the round has no sites."""
+        """Aggregates; adds canaries and scores, unless no site answered or the audit has failed."""
         answer = self._answer
         if answer is None or self._is_over:
             return self.aggregator.aggregate_model()
@@ -151,7 +151,7 @@ class ScoredAggregator(ModelAggregator):
         return self._audit.errors_logged(f"{what} (current_round {number})", self.folder)
 
     def _opened(self, answer: Any) -> RoundScorer:
-        """The scorer of a new audit, or of this one after a restart of the server."""
+        """The scorer of the audit: new, or continued after a restart of the server."""
         if answer.params_type != "DIFF":
             raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
         dim = sum(answer.params[name].size for name in self._audited(answer))
@@ -176,7 +176,7 @@ class ScoredAggregator(ModelAggregator):
 
 
 def _plain(number: Any) -> Any:
-    """NumPy's numbers as Python's, because NVFlare writes only these."""
+    """A NumPy number as one of Python's, because NVFlare writes only those."""
     return number.item() if isinstance(number, np.generic) else number
 
 

@@ -35,8 +35,8 @@ _TIMES_CLIP_NORM = 100.0
 class CanaryGradients:
     """Canaries in an Opacus optimizer, with every step scored.
 
-    Create it after `PrivacyEngine.make_private`, with hooks (`grad_sample_mode` other than `ghost`)
-    in one process. A step over several physical batches (`BatchMemoryManager`) is one step.
+    Create it after `PrivacyEngine.make_private`, in one process and with any `grad_sample_mode` but
+    `ghost`. A step over several physical batches (`BatchMemoryManager`) counts as one.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
     the folder, and the step is left out. Lost canaries cause a warning, or end the training
@@ -68,15 +68,14 @@ class CanaryGradients:
           num_steps: The number of steps of the training, `len(data_loader)` in each epoch.
           seed: The seed of canaries, coins and steps; every audit needs a new one.
           sample_rate: The probability that Opacus samples an example in a step,
-            `data_loader.sample_rate`. Canaries are sampled likewise, and
-            `PrivacyEngine.get_epsilon` is a claim about them. With None each canary has `repeats`
-            steps known to the attacker, and the claim is about the noise without amplification by
-            sampling.
-          repeats: The number of steps of a canary without `sample_rate`.
+            `data_loader.sample_rate`. Canaries are sampled with it too, so that
+            `PrivacyEngine.get_epsilon` holds for them. With None each canary has `repeats` steps
+            known to the attacker; a claim must then do without amplification by sampling.
+          repeats: The number of steps of each canary if `sample_rate` is None.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md); "hadamard" is faster for
             large models.
-          steps_before: The number of steps before this start.
+          steps_before: The number of steps trained before this start.
           lost_canaries: Whether canaries that do not reach the gradient cause a warning ("warn") or
             end the training ("error").
 
@@ -139,7 +138,7 @@ class CanaryGradients:
         self._clip()
 
     def _scored_pre_step(self, closure: Any = None) -> Any:
-        """Performs a step up to its noised gradient, and scores the gradient if there is one."""
+        """Performs a step up to its noised gradient; scores the gradient of a whole step."""
         clip_norm = float(self._optimizer.max_grad_norm)  # under adaptive clipping it changes
         is_whole = self._pre_step(closure)
         if is_whole:
@@ -152,7 +151,7 @@ class CanaryGradients:
         return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _add_canaries(self) -> None:
-        """Appends the step's canaries to the per-sample gradients of all parameters, or of none."""
+        """Appends the step's canaries to all per-sample gradients; to none if an error occurs."""
         import torch
 
         pool, params = self.scorer.pool, self._optimizer.params
@@ -163,7 +162,7 @@ class CanaryGradients:
         if not len(canaries):
             return
         norm = _TIMES_CLIP_NORM * float(self._optimizer.max_grad_norm)
-        # The model moves against the gradient.
+        # The sign is negative, as the model moves against the gradient.
         gradients = -norm * np.stack([pool.vector(canary) for canary in canaries])
         ends = np.cumsum([parameter.numel() for parameter in params])[:-1]
         longer = []
@@ -211,9 +210,9 @@ def _batches(parameter: Any) -> list[Any]:
 
 
 def _noise_multiplier(optimizer: Any) -> float:
-    """The noise of the gradient's sum, over the clip norm.
+    """The standard deviation of the noise on the summed gradients, over the clip norm.
 
-    `AdaClipDPOptimizer` adds more noise, because it spends a part of its budget on a count.
+    `AdaClipDPOptimizer` adds more than its `noise_multiplier`: part of its budget is for a count.
     """
     noise = float(optimizer.noise_multiplier)
     if noise == 0 or not hasattr(optimizer, "unclipped_num_std"):

@@ -41,7 +41,7 @@ _TIMES_CLIP_NORM = 100.0
 
 
 class CanaryUsers(Postprocessor, TrainingProcessCallback):
-    """A privacy mechanism with canaries among its users, whose noised sums are scored.
+    """A privacy mechanism with canaries among its users, and with every noised sum scored.
 
     Use it instead of the mechanism in the backend's `postprocessors`, and in the `callbacks` of
     `FederatedAlgorithm.run`, which pass it the first and the last model. The simulation must run in
@@ -69,16 +69,16 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         """Wraps a mechanism.
 
         Args:
-          mechanism: The postprocessor that clips users' statistics and adds noise to their sum, or
-            to each of them.
+          mechanism: The postprocessor that clips users' statistics and adds noise to the sum, or to
+            each user's.
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_iterations: The number of central iterations.
           seed: The seed of canaries, coins and iterations; every audit needs a new one.
           sample_rate: The accountant's `sampling_probability` of a user. Canaries are Poisson
-            sampled with it, and the accountant's epsilon is a claim about them. With None each
-            canary has `repeats` iterations known to the attacker, and the claim is about the noise
-            without amplification by sampling.
-          repeats: The number of iterations of a canary without `sample_rate`.
+            sampled with it, so that the accountant's epsilon holds for them. With None each canary
+            has `repeats` iterations known to the attacker; a claim must then do without
+            amplification by sampling.
+          repeats: The number of iterations of each canary if `sample_rate` is None.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md).
           canary_norm: The norm of a canary's statistics; None for 100 times the clip norm of a
@@ -87,7 +87,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             the training ("error").
 
         Raises:
-          InputError: A number is out of its range, or the clip norm of the mechanism is not known.
+          InputError: An argument is out of its range, or `canary_norm` is None and the mechanism
+            is not known to clip the L2 norm.
         """
         clip_norm = _clip_norm(mechanism)
         if canary_norm is None and clip_norm is None:
@@ -114,7 +115,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         self._weight: Any = None
 
     def on_train_begin(self, *, model: Any) -> Any:
-        """Opens the audit and keeps the first model.
+        """Opens the audit, and keeps the first model of a new one.
 
         Raises:
           InputError: The folder holds something else, or there are several processes.
@@ -143,7 +144,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
     def postprocess_server(
         self, *, stats: Any, central_context: Any, aggregate_metrics: Any
     ) -> tuple[Any, Any]:
-        """Adds the iteration's canaries to the sum, and scores it with the mechanism's noise."""
+        """Adds the iteration's canaries to the sum, and scores what the mechanism then releases."""
         iteration = central_context.current_central_iteration
         users, clip_norm = central_context.cohort_size, _clip_norm(self.mechanism)
         with self._harmless(f"the canaries of iteration {iteration}"):
@@ -229,8 +230,8 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
 def write_claim(accountant: Any, path: Path | str) -> None:
     """Writes the epsilon of a privacy accountant of pfl at 25 deltas.
 
-    The file is for `fl-audit estimate --claimed-profile`. It is a claim about noise of the
-    accountant's `noise_parameter`; with a `noise_scale` below 1 less noise is added.
+    The file is for `fl-audit estimate --claimed-profile`. The claim assumes noise of the
+    accountant's `noise_parameter`; a `noise_scale` below 1 adds less.
     """
     framework_adapter.write_profile(
         lambda delta: dataclasses.replace(accountant, epsilon=None, delta=delta).epsilon, path
@@ -243,7 +244,7 @@ def _clipping(mechanism: Any) -> Any:
 
 
 def _clip_norm(mechanism: Any) -> float | None:
-    """The bound of a mechanism on the L2 norm; None if it has none or it is unknown."""
+    """A mechanism's bound on the L2 norm; None if there is none, or it is not known."""
     clipping = _clipping(mechanism)
     if getattr(clipping, "_order", None) != 2:
         return None
@@ -252,7 +253,7 @@ def _clip_norm(mechanism: Any) -> float | None:
 
 
 def _noise(mechanism: Any) -> float | None:
-    """The noise of a sum, over the clip norm; None if it is unknown or correlated."""
+    """A sum's noise, as standard deviation over clip norm; None if unknown or correlated."""
     is_central = hasattr(mechanism, "underlying_mechanism")
     if not is_central or type(_clipping(mechanism)).__name__ != "GaussianMechanism":
         return None
@@ -260,7 +261,7 @@ def _noise(mechanism: Any) -> float | None:
 
 
 def _arrays(stats: Any) -> list[Any]:
-    """The arrays of statistics, NumPy's, in their order."""
+    """The arrays of statistics as NumPy arrays, in their order."""
     from pfl.internal.ops.selector import get_default_framework_module
 
     to_numpy = getattr(get_default_framework_module(), "to_numpy", np.asarray)

@@ -1,10 +1,10 @@
 """Output on standard error during work: progress, warnings and hints.
 
-Shown are a progress bar on a terminal, or a line per tenth of the work elsewhere; warnings; hints
-on a terminal; and, after `LONGEST_SILENCE` without other output, the current step and its duration.
-`set_verbosity` selects among these and sets the logging of libraries: TensorFlow Federated,
-TensorFlow Privacy and dp_accounting log with absl, TensorFlow with its own logger and in C++. One
-option sets all (`fl-audit COMMAND --verbosity LEVEL`).
+A terminal shows a progress bar, other outputs a line per tenth of the work; both show warnings and,
+after `LONGEST_SILENCE` without other output, the current step and its duration; hints are for a
+terminal alone. `set_verbosity` (`fl-audit COMMAND --verbosity LEVEL`) selects among these, and sets
+the logging of libraries: TensorFlow Federated, TensorFlow Privacy and dp_accounting log with absl,
+TensorFlow with its own logger and in C++.
 """
 
 import contextlib
@@ -39,8 +39,8 @@ _LOG.setLevel(logging.INFO)
 def set_verbosity(level: str) -> None:
     """Sets the process's output on standard error, of fl_audit and its libraries.
 
-    Call it before TensorFlow is imported, because its C++ log then reads `TF_CPP_MIN_LOG_LEVEL`; a
-    value set by the user is kept. Results are printed at every level.
+    Call it before TensorFlow is imported, because the import reads `TF_CPP_MIN_LOG_LEVEL` for the
+    C++ log; a value set by the user is kept. Results are printed at every level.
     """
     from absl import flags
     from absl import logging as absl_logging
@@ -58,18 +58,18 @@ def set_verbosity(level: str) -> None:
 
 
 LONGEST_SILENCE = math.inf if os.environ.get("FL_AUDIT_HEARTBEAT") == "off" else 8.0
-"""Seconds without output after which the current step is printed, early in the work.
+"""Seconds without output after which the current step is printed; in a long step it takes more.
 
-`FL_AUDIT_HEARTBEAT=off` disables it, for tests that compare standard error on slow machines.
+`FL_AUDIT_HEARTBEAT=off` disables such lines, for tests of standard error on slow machines.
 """
 
 _SILENT_SHARE = 0.1
-"""The least silence, as a share of the time since a step began or ended; keeps long logs short."""
+"""The least silence, as a share of the time since any step began or ended; shortens long logs."""
 
 
 @dataclass(eq=False)
 class _Work:
-    """The current step.
+    """A step of the work.
 
     Attributes:
       words: Describes the step and its progress.
@@ -93,7 +93,7 @@ class _Pulse:
         self.stream: TextIO | None = None  # replaces standard error
 
     def begin(self, work: _Work) -> None:
-        """Starts a step inside the current one, which pauses."""
+        """Starts a step inside the current one, which is not printed meanwhile."""
         with self._lock:
             self._works.append(work)
             self._changed = work.begun
@@ -239,7 +239,7 @@ def lines_to(stream: TextIO) -> Iterator[None]:
 
 
 def warn(line: str) -> None:
-    """Prints a warning, in a line above the bar if there is one."""
+    """Prints a warning, above the bar if there is one; in `warned_if_read` only at its end."""
     if (held := _held.get()) is not None:
         held.append(line)
     else:
@@ -251,7 +251,7 @@ _held: ContextVar[list[str] | None] = ContextVar("warnings about what is being r
 
 @contextlib.contextmanager
 def warned_if_read() -> Iterator[None]:
-    """Prints the block's warnings at its end; none if the block refuses what it reads."""
+    """Prints the block's warnings at its end; none if the block raises an error."""
     lines: list[str] = []
     token = _held.set(lines)
     try:

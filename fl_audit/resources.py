@@ -1,4 +1,4 @@
-"""The cores of this machine, and the environment of frameworks."""
+"""The cores and memory of this machine, and the environment variables of frameworks."""
 
 import atexit
 import os
@@ -29,7 +29,7 @@ _THREADS = "--xla_cpu_multi_thread_eigen"
 
 
 def set_jax_defaults() -> None:
-    """Makes each core a device, unless XLA_FLAGS states devices; call it before JAX's first use."""
+    """Makes each core a one-thread device, unless XLA_FLAGS differs; call it before using JAX."""
     flags = os.environ.get("XLA_FLAGS", "")
     if _DEVICES not in flags:
         flags += f" {_DEVICES}={num_cores()}"
@@ -41,10 +41,10 @@ def set_jax_defaults() -> None:
 def set_tensorflow_defaults() -> None:
     """Sets defaults of TensorFlow's environment; call it before TensorFlow is imported.
 
-    TensorFlow's C++ log is about devices and graph passes; errors are still raised as exceptions.
-    Warnings between its packages about old versions are of no use to users. Each core works on its
-    own client: on two cores this trains 15 % more clients a second than splitting every operation
-    in two, and canaries are scored as fast.
+    They silence its C++ log, which is about devices and graph passes (errors are still raised as
+    exceptions), and a warning between its packages that is of no use to users. Each core works on
+    its own client: on two cores this trains 15 % more clients a second than splitting every
+    operation in two, and canaries are scored as fast.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -54,7 +54,7 @@ def set_tensorflow_defaults() -> None:
 
 
 def _drop_default_context() -> None:
-    """Drops TFF's default context before exit clears the modules that its finalizer needs."""
+    """Drops TFF's default context before exit clears the modules needed to finalise it."""
     tff: Any = sys.modules.get("tensorflow_federated")
     if tff is None:
         return

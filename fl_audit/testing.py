@@ -1,7 +1,7 @@
 """Differential privacy in your own test suite: tests that a server's round keeps its promise.
 
 A round as a function of state, updates and randomness, which clips to 1, adds Gaussian noise of
-twice that, and divides by 50:
+standard deviation 2, and divides by 50:
 
 >>> import numpy as np
 >>> def my_round(state, updates, random):
@@ -24,8 +24,8 @@ AssertionError: the round does not keep its promise, in 1 of 10 questions
 FAILED noise_length: expected that another seed gives noise of the expected norm in every variable;
 measured: norm 0.5 × expected ...
 
-It is a replay (`checks.replay_round`, docs/replay.md): rounds are computed again with one client or
-one seed changed. No TensorFlow is imported.
+The test is a replay (`checks.replay_round`, docs/replay.md): rounds are computed again with one
+client or the seed changed. No TensorFlow is imported.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,8 @@ def assert_private(
 
     Raises:
       AssertionError: The round does not keep its promise; a line for each broken part.
-      InputError: There is no shape, or the release has another shape than the updates.
+      InputError: There is no shape, the release has another size than the updates, or a reader
+        that the promise needs is missing.
     """
     if not shapes:
         raise InputError("shapes: must be the shapes of the model's variables, got none")

@@ -29,9 +29,9 @@ class TextTable:
     def lines(self, width: int | None = None) -> list[str]:
         """The lines of the table.
 
-        If its columns need more than `width` characters, there are several tables below each other,
-        separated by an empty line. Columns that share a title stay together. With None there is one
-        table.
+        If the columns need more than `width` characters, there are several tables below each other,
+        separated by an empty line; columns that share a title stay together. If `width` is None,
+        there is one table.
         """
         first = max(map(len, [*self._cells(0), *self.above[:1]]))
         tables = self._packed(first, width)

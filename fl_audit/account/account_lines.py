@@ -14,7 +14,7 @@ _DIGITS = 4
 
 
 def account_lines(record: AccountRecord, width: int, found_for: float | None = None) -> list[str]:
-    """The lines for the terminal; `found_for` is a target epsilon that determined the noise."""
+    """The lines for the terminal; `found_for` is the epsilon that determined the noise, if any."""
     lines = _wrapped(_head(record, found_for), width)
     lines += ["", *_table(record).lines(width), ""]
     lines += _reasons(record, width)
@@ -42,7 +42,7 @@ def _head(record: AccountRecord, found_for: float | None) -> str:
 
 
 def _participations(record: AccountRecord) -> str:
-    """The largest numbers of participations of client and canary, if fixed."""
+    """Words on the most participations of client and canary; empty if neither is fixed."""
     client, canary = (
         bounds.guarantee.participations for bounds in record.bounds[Attacker.KNOWS_ROUNDS]
     )
@@ -59,7 +59,7 @@ def _participations(record: AccountRecord) -> str:
 
 
 def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
-    """The bounds by column heading; those with and without the schedule as one if equal."""
+    """The bounds by attacker; those with and without the schedule become one if equal."""
     of_any = record.bounds[Attacker.DOES_NOT_KNOW_ROUNDS]
     bounds = {attacker.heading: both for attacker, both in record.bounds.items()}
     if of_any != record.bounds[Attacker.KNOWS_ROUNDS]:

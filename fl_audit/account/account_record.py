@@ -49,7 +49,7 @@ class Bounds:
     Attributes:
       guarantee: The upper bounds on epsilon, by accountant.
       lower: A lower bound on epsilon; None if none is known.
-      full: The privacy curve.
+      full: The privacy curve: μ, ρ, true positive rates, profile.
     """
 
     guarantee: Guarantee

@@ -1,10 +1,10 @@
 """The config tables of canaries, and the data of canaries that hold examples.
 
-Data made here is a client's with wrong labels, or random. A model cannot learn wrong labels. The
-update of a client with random inputs has little in common with other updates, so it is visible in a
-sum of many. Random data is drawn independently for each canary, as in Pillutla et al. (2023,
-arXiv:2305.18447). It does not depend on a model: noise moves a model far from a public checkpoint
-within few rounds, and data optimised for the checkpoint loses its effect.
+Data made here is a client's with wrong labels, or random. A model cannot learn wrong labels from
+other data. The update of a client with random inputs has little in common with other updates, so it
+is visible in a sum of many. Random data is drawn independently for each canary, as in Pillutla et
+al. (2023, arXiv:2305.18447). It does not depend on a model: noise moves a model far from a public
+checkpoint within a few rounds, and data optimised for the checkpoint loses its effect.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -20,7 +20,7 @@ from fl_audit.formats.score_file import ScoreFile
 
 Design = Literal["signs", "in_range"]
 """The two values of an input's entries: plus and minus the data's largest magnitude, which gives
-mean 0 and little correlation, or its largest and smallest value, which pass a client's range check.
+mean 0 and little correlation, or the data's extreme values, which pass a client's range check.
 """
 
 
@@ -176,7 +176,7 @@ def coin_probability(canaries: AnyCanaries) -> float:
 def score_file_of(
     canaries: AnyCanaries, included: npt.NDArray[np.bool_], score: npt.NDArray[np.float64]
 ) -> ScoreFile:
-    """The score file of a pool, whose canaries are numbered."""
+    """The score file of a pool, in which numbers identify the canaries."""
     return ScoreFile(
         tuple(map(str, range(len(included)))),
         included,

@@ -103,9 +103,9 @@ class DiracFamily(CanaryFamily):
     """Canaries with one nonzero coordinate each, of random sign (Steinke et al. 2023, section 6).
 
     No two canaries share a coordinate. Coordinates are drawn for the whole pool at once, so, unlike
-    in other families, a vector depends on the pool's size. The cosine with a vector is one of its
-    entries over its norm, so its null distribution is that of the vector's entries with random
-    signs, not N(0, 1/dim), and bounds have to rely on the scores of other excluded canaries.
+    in other families, a vector depends on the pool's size. The cosine with a vector is, up to sign,
+    one of the vector's entries over the vector's norm. So its null distribution is that of these
+    entries with random signs, not N(0, 1/dim), and bounds have to rely on other excluded canaries.
     """
 
     def __post_init__(self) -> None:
@@ -151,10 +151,10 @@ class DiracFamily(CanaryFamily):
 PIECE = 1 << 18
 
 _MOST_KEPT = 1 << 22
-"""Pools with at most this many coordinates, 16 MB, are cached."""
+"""Pools with at most this many coordinates in all, 16 MB, are cached."""
 
 Draw = Callable[[np.random.SFC64, int], Float32Array]
-"""A function that draws the next coordinates, up to a factor, to be used before its next call."""
+"""A function that draws the next coordinates, up to a factor, valid until its next call."""
 
 
 class RegeneratedFamily(CanaryFamily):
@@ -291,7 +291,7 @@ class HadamardFamily(SignFamily):
       as a few touched rows of an embedding, meet many patterns of signs.
 
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
-    that it sees, or by NumPy: O(N log N) for all canaries; other families cost O(dim) for each.
+    that it sees, or by NumPy: O(N^(4/3)) for all canaries; other families cost O(dim) for each.
     """
 
     def __post_init__(self) -> None:
@@ -366,10 +366,10 @@ class HadamardFamily(SignFamily):
 class _Shuffle:
     """A permutation of the numbers below 2^log_size that scatters neighbours.
 
-    It multiplies by odd factors and shifts by half the bits, in turns; modulo 2^log_size each step
-    is invertible. These steps map 0 to itself, but column 0 of the Sylvester matrix is all ones,
-    where canaries do not differ. So a random number is added first: every number is then mapped to
-    0 with equal probability.
+    It alternates products with odd factors and XORs of the upper half of the bits into the lower;
+    each step is invertible. These steps map 0 to itself, but column 0 of the Sylvester matrix is
+    all ones, where canaries do not differ. So a random number is added first: every number is then
+    mapped to 0 with equal probability.
     """
 
     log_size: int
@@ -414,7 +414,7 @@ def walsh_hadamard(values: FloatArray) -> FloatArray:
     log_size = values.size.bit_length() - 1
     sizes = factor_sizes(log_size)
     first, middle, last = (sylvester(size) for size in sizes)
-    # One name for all stages, so that no more than two of them are in memory.
+    # One name for all stages, so that no more than two arrays are in memory.
     values = arrays.matmul(first, arrays.reshape(values, [sizes[0], -1]))
     values = arrays.matmul(middle, arrays.reshape(values, sizes))
     values = arrays.matmul(arrays.reshape(values, [-1, sizes[2]]), last)

@@ -1,4 +1,4 @@
-"""A pool of canaries as a few values that all parts of an audit share, and its included canaries.
+"""A pool of canaries: a few values, from which all parts of an audit draw its coins and vectors.
 
 >>> pool = CanaryPool(seed=7, count=6, dim=1000)
 >>> pool.included.tolist()
@@ -27,7 +27,7 @@ from fl_audit.seeds import Stream, generator
 FORMAT_VERSION = 2
 
 _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
-"""The allowed range of each number; larger pools would take too much time or memory."""
+"""The allowed range of each field; larger pools would take too much time or memory."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class CanaryPool:
     def vector(self, canary: int) -> npt.NDArray[np.float32]:
         """The canary's unit vector, the direction of its client's update; float32 of shape (dim,).
 
-        Its client sends norm * vector(canary), with the sign of the model's movement. If the system
+        A canary's client sends norm * vector(canary), signed as the model's movement. If the system
         clips, choose a norm above every clip norm: clipping then gives the canary the largest norm
         of an update. A shorter canary may leak less than a client. If the system does not clip, or
         drops long updates, take the norm of a typical update: the audit then covers clients with
@@ -110,7 +110,7 @@ class CanaryPool:
 
 @functools.lru_cache(maxsize=2)
 def _family(name: str, seed: int, count: int, dim: int) -> CanaryFamily:
-    """The family, which may cache vectors; cached here, so that pools can be pickled."""
+    """The family, which may cache vectors; cached outside the pool, so that it can be pickled."""
     return FAMILIES[name](seed, count, dim)
 
 

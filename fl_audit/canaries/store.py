@@ -47,7 +47,7 @@ Identity = Mapping[str, int | str]
 """The keys `family`, `seed`, `count` and `dim` of a pool."""
 
 Put = Callable[[tuple[int, slice], Rows], None]
-"""A function that takes pieces of rows, in any order and thread: (canary, coordinates), piece."""
+"""Takes the place of a piece of a row, (canary, coordinates), and the piece; on any thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +128,8 @@ class StoredGaussianFamily(CanaryFamily):
     """Gaussian canaries rounded to 16 bits a coordinate, in memory or in a mapped file (`path`).
 
     A row holds normal numbers divided by `LARGEST`, times 32,767, rounded to whole numbers. The
-    same rounded vector is injected and scored, so no score is biased; rounding changes the
-    distribution. A rounded vector is within an angle of 1.02e-4 of the exact one (for many
+    same rounded vector is injected and scored, so no score is biased, but the distribution changes
+    slightly. A rounded vector is within an angle of 1.02e-4 of the exact one (for many
     parameters; half a step over a coordinate's root mean square), and no cosine moves by more than
     that. A cosine with a vector that is independent of the rounding moves by 5.9e-5 of the null's
     standard deviation (root mean square: a step over sqrt(12)). With as many bits, IEEE half
@@ -230,7 +230,7 @@ class StoredGaussianFamily(CanaryFamily):
         draw = self._exact.new_draw()
         for canary in (0, self.num_canaries - 1):
             for coordinates, values in self._rounded_pieces(canary, draw):
-                # On another processor the last bits may differ, and round to a neighbour.
+                # On another processor last bits may differ, so that a value rounds to a neighbour.
                 if np.abs(rows[canary, coordinates] - values).max() > 1:
                     raise InputError(
                         f"{self.path}: canary {canary} is not that of seed {self.seed}: the file "

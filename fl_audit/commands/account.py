@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fl_audit.account import Source
 
 _KEYS = {"restart_every": int, "strategy": str, "bands": int, "buffers": int, "coefficients": str}
-"""Further keys of mechanisms, by name, as options."""
+"""Keys of mechanisms that are also options, with their types."""
 
 _RELEASE = ("noise_multiplier", "rounds", "sampling", "rate", "participations", "separation")
 

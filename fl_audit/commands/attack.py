@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
 
 
 def _attack(arguments: argparse.Namespace) -> int:
-    """Attacks with progress on standard error."""
+    """Attacks, with progress on standard error, and prints the results."""
     from fl_audit.config.attack_tables import FederatedAttack, load_attack_config, num_models
     from fl_audit.pipeline.attack_targets import continue_attack, start_attack
     from fl_audit.progress import Progress

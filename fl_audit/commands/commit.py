@@ -14,7 +14,7 @@ from fl_audit.commands.printing import print_lines
 from fl_audit.progress import doing, warn
 
 _EASILY_TRIED = 2**40
-"""Smaller seeds can be found by brute force, given the rounds."""
+"""Whoever sees the rounds of participation can find a smaller seed by brute force."""
 
 
 def add(commands: Commands) -> None:
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def _commit(arguments: argparse.Namespace) -> int:
-    """Writes both files; warns of a seed that can be guessed."""
+    """Writes the commitment and its opening; warns of a seed that can be guessed."""
     from fl_audit.config.commitment import (
         check_uncommitted,
         commitment_to,

@@ -18,11 +18,11 @@ complete -o default -F _fl_audit fl-audit
 """
 
 _BEFORE = {"bash": "", "zsh": "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n"}
-"""Lines by shell that enable bash's completion."""
+"""By shell: the lines that it needs before Bash's `complete`."""
 
 
 def add(commands: Commands) -> None:
-    """Adds the command, after all others."""
+    """Adds the command, which completes all commands, also those added later."""
     parser = add_command(
         commands,
         functools.partial(_completion, commands),

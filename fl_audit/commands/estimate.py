@@ -101,7 +101,7 @@ _CLAIMS = {
         "claim.csv of a log folder that has one",
     ),
 }
-"""The options of claims, which exclude each other: metavar, type and help."""
+"""The options that state a claim, at most one of which is given: metavar, type and help."""
 
 
 def _add_claims(parser: argparse.ArgumentParser) -> None:
@@ -139,7 +139,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 
 def _check_source(scores: Path) -> None:
-    """Raises InputError unless the path holds scores, before options are checked."""
+    """Raises InputError for a missing path, a config, or a folder without scores."""
     from fl_audit.report.folder import check_holds_scores
 
     try:
@@ -197,7 +197,7 @@ def _file_report(
 
 
 def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTail | None":
-    """The tail bound of a cosine with one vector, by the canaries' family."""
+    """The tail bound of a cosine with one vector, for a family; None without a family."""
     if family is None:
         return None
     from fl_audit.attacks.compared_vectors import ANY_VECTOR
@@ -238,7 +238,7 @@ def _request(arguments: argparse.Namespace) -> "EstimateRequest":
 
 
 def _settle_claim(arguments: argparse.Namespace) -> bool:
-    """Whether there is a claim, by an option or else by a log folder's claim.csv."""
+    """Whether a claim is stated; without an option, a log folder's claim.csv becomes the claim."""
     from fl_audit.formats.folders import LogFolder
 
     if any(getattr(arguments, name) is not None for name in _CLAIMS):
@@ -275,14 +275,14 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
         raise InputError(f"{path}: {error}") from error
 
 
-# The claim.csv of a log.
+# The file of a claimed privacy profile.
 
 
 _COLUMNS = ("epsilon", "delta")
 
 
 def read_profile(path: Path) -> tuple[tuple[float, float], ...]:
-    """The points of a privacy profile: pairs of an epsilon and the delta at it."""
+    """The points of a privacy profile: pairs of epsilon and delta."""
     rows = enumerate(read_csv(path, _COLUMNS), start=1)
     return tuple(
         (_number(path, number, row, "epsilon"), _number(path, number, row, "delta"))

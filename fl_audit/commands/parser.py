@@ -1,4 +1,4 @@
-"""The parser of the command line, which reports any error in one line, and common arguments."""
+"""The command line's parser, which reports an error in one line, and arguments of many commands."""
 
 import argparse
 import errno
@@ -107,15 +107,15 @@ def _path(text: str) -> Path:
 
 
 def output_file(text: str) -> Path:
-    """The path of a file to write; `Parser.check_outputs` tries that before any work."""
+    """The path of a file to write; `Parser.check_outputs` tests such arguments before any work."""
     return _path(text)
 
 
 def _check_writable(path: Path) -> None:
-    """Raises OSError if the path's folder does not take files."""
+    """Raises OSError for a folder, and if the path's folder does not take files."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if path.is_file() or not path.exists():  # other files, such as a pipe, are written to
+    if path.is_file() or not path.exists():  # others, such as a pipe, need no new file
         from fl_audit.formats.text_files import check_writable
 
         check_writable(path)
@@ -149,7 +149,7 @@ def add_command(
 
 
 _LONGEST_CALIBRATION = 3600
-"""Longest calibration in seconds."""
+"""The longest time of a calibration, in seconds."""
 
 
 def add_config_arguments(parser: "Parser", summary: str) -> None:

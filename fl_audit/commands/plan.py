@@ -81,7 +81,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _others(arguments: argparse.Namespace) -> "list[tuple[str, Config]]":
-    """The other patterns' configs, each named by the values of its keys."""
+    """The other patterns' configs, each named by the values of the keys that differ."""
     from fl_audit.config.file import load_config
 
     return [

@@ -63,7 +63,7 @@ def write_page(html: str, path: Path, option: str = "--out") -> None:
 
 @contextlib.contextmanager
 def page_packages() -> Iterator[None]:
-    """Raises InputError with the name of a package that a page needs and that is not installed."""
+    """Turns a ModuleNotFoundError into an InputError that names the package that a page needs."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -71,7 +71,7 @@ def page_packages() -> Iterator[None]:
 
 
 def scoring_progress(paths: list[Path]) -> Iterator[Path]:
-    """The files of a log's aggregates, with a progress bar and a last line with their number."""
+    """The files of a log's aggregates, with a progress bar, and a hint at the end on how many."""
     yield from bar(paths, "scoring", "round")
     if paths:
         hint(f"scored {len(paths)} rounds")
@@ -88,7 +88,7 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
 
 
 def add_commitment(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that names the commitment of a run that is verified."""
+    """Adds the option that names the commitment of the run to verify."""
     parser.add_argument(
         "--commitment",
         metavar="FILE",

@@ -16,9 +16,9 @@ INTERRUPTED = "stopped by Ctrl-C"
 
 
 def ask_for_streams() -> None:
-    """Ensures that standard output and error exist, and accept any character.
+    """Ensures that standard streams exist; InputError if standard output is closed.
 
-    Characters that the encoding lacks are printed as escapes.
+    Characters that the encoding of output or error lacks are printed as escapes.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -37,7 +37,7 @@ def ask_for_streams() -> None:
 
 
 def draw_without_windows() -> None:
-    """Selects Matplotlib's file backend, as MPLBACKEND may name a display or nothing.
+    """Selects Matplotlib's file backend, as MPLBACKEND may name one that needs a display.
 
     Matplotlib reads the variable on import, which happens later, if at all.
     """

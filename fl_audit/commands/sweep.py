@@ -72,7 +72,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> str:
-    """Predicted time of the remaining runs, by a calibration if requested, or by finished runs."""
+    """Predicted time of the remaining runs, from a calibration if requested, else finished runs."""
     from fl_audit.sweeps import read_grid
     from fl_audit.sweeps.sweep import calibrated, hours_line, time_of_finished
 
@@ -90,7 +90,7 @@ def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> s
 
 
 def _lines(states: "Sequence[RunState]", out: Path, is_dry: bool) -> list[str]:
-    """Lines with the runs' states, their number, and the page of the comparison."""
+    """Lines on the runs' states and number, and, unless dry, on the table and page of the sweep."""
     counts = {word: sum(s.state == word for s in states) for word in ("finished", "failed")}
     rest = len(states) - sum(counts.values())
     numbers = [f"{number} {word}" for word, number in counts.items() if number]

@@ -105,7 +105,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _write_statement(folder: "RunFolder", verified: "Verified", out: Path) -> None:
-    """Writes the in-toto statement of a run without findings."""
+    """Writes the in-toto statement of a run that is not broken."""
     from fl_audit.formats.round_chain import read_chain
     from fl_audit.release_sheet.documents import in_toto_statement
 

@@ -38,7 +38,7 @@ from fl_audit.seeds import Stream, generator
 BoolArray = npt.NDArray[np.bool_]
 
 _MODELS_OF_A_BASE = 1_000_000
-"""The models of base i, from 1, are numbered from i times this."""
+"""The models of base i (from 1) are numbered from i times this number on."""
 
 _FIRST_CHALLENGE = _MODELS_OF_A_BASE // 2
 
@@ -79,8 +79,8 @@ class Target(abc.ABC):
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
         """Trains models, or reads cached ones.
 
-        `training` are the members of each model, bool of shape (models, members); `first` numbers
-        the first model.
+        `training` has the members that each model trains on, bool of shape (models, members);
+        `first` is the number of the first model.
         """
 
     @abc.abstractmethod
@@ -147,8 +147,8 @@ def choose_members(target: Target) -> Chosen:
 def attack_base(target: Target, number: int, member: int) -> AttackedBase:
     """Trains the models of one base (number from 0) with and without a member, an index.
 
-    Half of the shadow models train with the member, and each attacked model by a fair coin. Given
-    the base, all models are independent. Experiment 2 of Zanella-Béguelin et al. (2022).
+    Half of the shadow models train with the member; for each attacked model a fair coin decides, so
+    that these are independent given the base. Experiment 2 of Zanella-Béguelin et al. (2022).
     """
     random = generator(target.seed, Stream.MODEL_POINTS, 1, number)
     base = target.base_without(member, random)

@@ -120,7 +120,7 @@ class AttackedPoints(Target):
 
 
 def recipe_of(attack: Attack, public_size: int) -> Recipe:
-    """The recipe of an attack's config; `public_size` is the training set size for DP-SGD."""
+    """The recipe of an attack's config; DP-SGD takes `public_size` as the training set's size."""
     recipe = Recipe(
         epochs=attack.epochs,
         batch_size=attack.batch_size,

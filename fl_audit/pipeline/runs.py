@@ -195,7 +195,7 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
     except BrokenPipeError:
         raise
     except (InputError, OSError) as error:
-        what = str(error)  # of a log for which the disk has no room
+        what = str(error)  # an InputError is reworded only if the disk was full
         if isinstance(error, OSError):
             what = f"{error.filename or folder.path}: {error.strerror or error}"
         elif getattr(error.__cause__, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):

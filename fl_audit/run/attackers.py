@@ -3,8 +3,8 @@
 Scores on examples follow Steinke et al. 2023, Algorithm 3. Each score is a function of the release,
 of the canary's examples and of the seed, for included and excluded canaries alike. So, given the
 release, only the coins have to be guessed, as one-run bounds require. If the run leaks nothing, the
-scores of included and excluded canaries are exchangeable, because all coins have one probability
-and are independent of examples; the empirical null needs this.
+scores of included and excluded canaries are exchangeable, because all coins have the same
+probability and are independent of the examples; the empirical null needs this.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +30,8 @@ from fl_audit.formats.round_logs import mode_after
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.learning_task import Examples
 
-# Stand-ins for a round’s participants, with similar data, which model the updates of others.
-# Nothing here depends on a canary’s coin.
+# Stand-ins train on data like a round's participants, to model the participants' updates.
+# Nothing here depends on a canary's coin.
 
 
 _MOST_OF_A_KIND = 128
@@ -44,12 +44,12 @@ class StandIns:
     """Stand-ins for a round's participants."""
 
     clients: Sequence[Examples]  # the examples of each, in the order of training
-    counts: FloatArray  # the expected number of participants that each represents, (n,)
-    repeats: float  # the larger expected number of rounds, of a canary or client, at least 1
+    counts: FloatArray  # expected number of participants each represents, float64 of shape (n,)
+    repeats: float  # the expected rounds of a canary or of a client, the larger, at least 1
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:
-    """Stand-ins for a run's clients and canaries, of each kind no more than there are canaries."""
+    """Stand-ins for a run's clients and canaries; of each kind at most as many as canaries."""
     random = generator(run.config.seed, Stream.STAND_INS)
     schedule, pool = run.schedule, run.num_canaries
     most = max(1, min(_MOST_OF_A_KIND, pool, _MOST_NUMBERS // (2 * run.task.classifier.dim)))
@@ -77,7 +77,7 @@ def make_stand_ins(run: PreparedRun) -> StandIns:
 
 
 def _like_clients(run: PreparedRun, most: int, random: np.random.Generator) -> list[Examples]:
-    """Held-out examples in parts as large as a client's."""
+    """Held-out examples in parts as large as a client's data."""
     held_out = run.task.held_out
     size = min(usual_size(run.task), len(held_out))
     order = random.permutation(len(held_out))[: most * size]
@@ -93,7 +93,7 @@ class TrainingContext(AttackContext):
 
 
 def training_context(context: AttackContext) -> TrainingContext:
-    """Raises TypeError unless the context is that of a run that trains."""
+    """The context; raises TypeError unless it is that of a run that trains."""
     if not isinstance(context, TrainingContext):
         raise TypeError("attackers on canaries that hold examples need a run that trains")
     return context

@@ -117,7 +117,7 @@ def check_same_canaries(folder: RunFolder, canaries_csv: str, secret: int | None
     is None if the seed draws the schedule.
     """
     if not folder.canaries.exists() and not folder.checkpoint.exists():
-        _write_schedule(folder, canaries_csv, secret)  # the process was killed before it did
+        _write_schedule(folder, canaries_csv, secret)  # the process was killed before it wrote them
     if secret is not None and not folder.schedule_secret.exists():
         raise InputError(
             f"{folder.schedule_secret}: is missing, and the run's rounds were drawn from it; put "
@@ -153,7 +153,7 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
 def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
     """The chain of a run, started or continued after its completed rounds."""
     if not folder.chain.exists():
-        # Guesses of the rounds can be tried against digests of the files that hold them.
+        # With the digests of files that hold the rounds, others could test guesses of the rounds.
         mode = OWNER_ALONE if folder.schedule_secret.exists() else 0o666
         return ChainWriter.begin(folder.chain, folder.identity(), mode)
     chain = ChainWriter.go_on(folder.chain)
@@ -172,7 +172,7 @@ def _check_identity(folder: RunFolder, chain: Chain) -> None:
 
 
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
-    """The files that belong to a checkpoint besides logs, and that later checkpoints replace.
+    """The files other than logs that a checkpoint needs, and that later checkpoints replace.
 
     `rounds` are those still to be trained.
     """
@@ -185,7 +185,7 @@ def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
 
 
 def _sums(folder: RunFolder) -> list[Path]:
-    """The sums of directions of this checkpoint, without those of the previous one."""
+    """The newest sum of directions of each kind; older ones are of the previous checkpoint."""
     by_count = sorted(folder.direction_sums(), key=lambda path: int(path.stem.rpartition("_")[2]))
     return list({path.stem.rpartition("_")[0]: path for path in by_count}.values())
 

@@ -74,7 +74,7 @@ def stop_request() -> Iterator[StopRequest]:
 class LiveAudit:
     """Tests the rounds of a run one by one; does nothing if rounds cannot be tested.
 
-    It reads the log of cosines, so a resumed run has the same numbers.
+    It reads the log of cosines, so a resumed run gets the same bounds.
     """
 
     def __init__(
@@ -104,8 +104,8 @@ class LiveAudit:
     ) -> Self:
         """The live audit of a design, before its first round.
 
-        `family` is None for canaries without one; `rounds` opens the log of the rounds if they can
-        be tested.
+        `family` is None for canaries that hold examples; `rounds` opens the log of the rounds, and
+        is called only if they can be tested.
         """
         audit, own = design.config.audit, design.own_rounds
         why_not = why_no_live_test(own, family)
@@ -153,7 +153,7 @@ class LiveAudit:
 
     @property
     def _claim_p_value(self) -> float | None:
-        """The p-value of the claim at all rounds together; None without a claim."""
+        """The p-value of the claim so far, valid at all rounds together; None without a claim."""
         if self._test is None or self._claim is None:
             return None
         if isinstance(self._claim, Claim):
@@ -162,7 +162,7 @@ class LiveAudit:
 
     @property
     def _claim_epsilon(self) -> float:
-        """The lower bound that contradicts the claim (for a curve, its own epsilon); else 0."""
+        """The lower bound that contradicts the claim (for a curve, the curve's epsilon); else 0."""
         if self._test is None or self._claim is None:
             return 0.0
         confidence = shared_confidence(self._audit)
@@ -176,7 +176,7 @@ class LiveAudit:
 
 
 class SharedCosines:
-    """Reads cosines from the attackers' shared log; gives None for every round without a log."""
+    """Reads cosines from the attackers' shared log; without a log, gives None for every round."""
 
     def __init__(self, context: TrainingContext) -> None:
         has_log = context.run_folder.round_cosines.exists()
@@ -184,7 +184,7 @@ class SharedCosines:
         self._included = context.run.included
 
     def round_cosines(self, index: int, members: IndexArray) -> CanaryCosines | None:
-        """The cosines of a round, from 0, with canaries `members`; None if not scored."""
+        """The cosines of a round, from 0, whose canaries are `members`; None if not scored."""
         scored = None if self._log is None else self._log.scored_round(index)
         if scored is None:
             return None

@@ -1,4 +1,4 @@
-"""Observers of a run: custom ones, metrics.csv, progress, warnings, and the list of tries.
+"""Observers of a run: their base class, metrics.csv, progress, warnings, and the list of tries.
 
 No observer imports TensorFlow; docs/observers.md explains how to write one.
 """
@@ -82,7 +82,7 @@ class CanaryCosines:
     excluded: FloatArray
 
     def means(self) -> dict[str, float]:
-        """The means of both by name, omitting empty sets."""
+        """The mean of each kind of cosines by name, omitting empty kinds."""
         named = {"cosine_in_round": self.in_round, "cosine_excluded": self.excluded}
         return {name: float(cosines.mean()) for name, cosines in named.items() if cosines.size}
 
@@ -95,7 +95,7 @@ class FinishedRound:
       metrics: The metrics of the round.
       cosines: The cosines of canaries with the round's aggregate; None if no attacker computes
         them, or if participation is secret.
-      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 without one.
+      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 if none does.
       is_secret: Whether participation in the round is secret.
     """
 
@@ -107,8 +107,8 @@ class FinishedRound:
     def numbers(self) -> dict[str, float]:
         """The round's numbers by name, for an experiment tracker.
 
-        Secret rounds give only numbers that follow from the release: the unnoised losses of
-        participants, their number and their time would reveal who they are.
+        Secret rounds give only numbers that follow from the release: participants' losses without
+        noise, their number and the times could reveal who participated.
         """
         named = dataclasses.asdict(self.metrics)
         known = {
@@ -144,7 +144,7 @@ class RoundObserver:
 
 
 def flush_rows(folder: RunFolder) -> None:
-    """Waits until the rows have reached the disk."""
+    """Waits until the rows of metrics.csv have reached the disk."""
     with folder.metrics.open("rb") as file:
         os.fsync(file.fileno())
 
@@ -182,7 +182,7 @@ def _truncate(path: Path, completed_rounds: int) -> None:
 
 
 class ProgressDisplay(RoundObserver):
-    """Shows the rounds, the last evaluation and the lower bound so far."""
+    """Shows the rounds, the latest evaluation and the lower bound so far."""
 
     def __init__(self, first_round: str = "") -> None:
         """`first_round` is why the first round takes longer; empty if it does not."""
@@ -325,7 +325,7 @@ class CanaryLines(RoundObserver):
 class TryLister(RoundObserver):
     """Adds a run to the list of runs under its commitment, and warns if it is not the first.
 
-    It is listed once its chain of rounds has begun.
+    The run is listed once its chain of rounds has begun.
     """
 
     def __init__(self, commitment: Path) -> None:

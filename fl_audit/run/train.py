@@ -131,7 +131,7 @@ def _write_results(
     scores: Mapping[str, FloatArray],
     compared: Mapping[str, ComparedVectors],
 ) -> None:
-    """Writes models, scores, facts of compared vectors, the chain's last line, then the record."""
+    """Writes models, scores, compared vectors, the chain's line on scores, and last the record."""
     canaries = run.config.canaries
     statistics = statistics_of(canaries, run.config.audit)
     write_model(folder.model, done.model)

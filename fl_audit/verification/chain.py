@@ -1,4 +1,4 @@
-"""Compares a folder's files with its chain: links, rounds, rows, and digests of files."""
+"""Compares a folder's files with its chain (round_chain.py): links, rounds, rows and digests."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def _verify_added(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
 
 
 def _note_others(folder: RunFolder, chain: Chain, verified: Verified) -> None:
-    """Notes files in a run's folder that the chain lacks, and links, whose targets may change."""
+    """Notes files in a run's folder that the chain lacks, and symbolic links."""
     here = {path.name: path for path in sorted(folder.path.iterdir())}
     known = {folder.chain.name, folder.report_html.name, folder.report_json.name, LOCK_NAME}
     if others := sorted(here.keys() - _names_in(chain) - known):

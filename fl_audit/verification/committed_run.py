@@ -92,7 +92,7 @@ def _verify_tries(
     published: Path | None,
     verified: Verified,
 ) -> None:
-    """Looks for other runs under the commitment: in its list, and in sibling folders."""
+    """Looks for other runs under the commitment: in its list of runs, and in sibling folders."""
     if recorded.number > 1:
         verified.add(folder.commitment, f"is run {recorded.number} under this commitment")
     link = None if chain is None else chain.lines[0].link

@@ -14,7 +14,7 @@ from fl_audit.report.report import Report
 
 @dataclass(frozen=True)
 class Finding:
-    """An inconsistency in the file of this name, in words."""
+    """An inconsistency: the name of the file, and words."""
 
     file: str
     what: str
@@ -30,8 +30,8 @@ class Verified:
     Attributes:
       findings: The inconsistencies; empty if everything fits.
       notes: Remarks other than findings.
-      not_made_again: The files on which the headline rests that could not be recomputed, so that
-        at most the chain covers them.
+      not_made_again: The files that the headline depends on and that could not be recomputed; at
+        most the chain covers them.
       report: The rebuilt report of a run; None for a log, and if something does not fit.
     """
 
@@ -74,7 +74,7 @@ class Verified:
     def reading(self, file: Path) -> "_Reading":
         """A block in which an `InputError` becomes a finding.
 
-        `file` is the file of the finding if the error names none next to it.
+        The finding is on `file`, unless the error names another file of the same folder first.
         """
         return _Reading(self, file)
 
@@ -110,8 +110,8 @@ class Difference:
       place: The keys of the value, such as `verdict.epsilon_lower`.
       recorded: The recorded value; `_MISSING` if the key is missing.
       derived: The recomputed value; `_MISSING` if there should be none.
-      kind: What differs: only the last digits of a number, words, a key that is missing in the
-        file, or a value.
+      kind: What differs: the last digits of a number alone, a text of several words, a key that the
+        file lacks, or any other value.
     """
 
     place: str
@@ -124,7 +124,7 @@ class Difference:
 
 
 _SAME = 1e-9
-"""The allowed relative difference in last digits, as between processors or libraries."""
+"""The relative difference up to which only last digits differ, as between processors."""
 
 
 def differences(stated: Any, derived: Any, place: str = "") -> Iterator[Difference]:

@@ -76,7 +76,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
     folder, dim = run.folder, run.record.dim
     final = read_model(folder.model, dim)
     way = final - read_model(folder.initial_model, dim)
-    # Rounding of each step in float32, and of the logged measurements.
+    # The allowed error: the rounding of each step to float32, and of logged measurements.
     error = 1e-6 * len(weights) ** 0.5 * euclidean_norm(final)
     lengths = weights * run.rounds.aggregate_norm
     error += 1e-3 * euclidean_norm(lengths)
@@ -94,7 +94,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
 
 
 def _gram(run: FinishedRun, of_logs: RunScores) -> FloatArray | None:
-    """The inner products of all aggregates, if they follow from what is kept of directions."""
+    """The inner products of all aggregates, from the kept ones of directions; None without them."""
     products = None if of_logs.kept is None else of_logs.kept.exact_products
     norms = run.rounds.aggregate_norm
     if products is None or len(products) != len(norms):
@@ -103,7 +103,7 @@ def _gram(run: FinishedRun, of_logs: RunScores) -> FloatArray | None:
 
 
 def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
-    """Each round's weight in the final model; None if the server is not linear."""
+    """The weight of each round's aggregate in the final model; None unless the server uses SGD."""
     server = config.server
     if not isinstance(server, ServerSgd):
         return None
@@ -120,7 +120,7 @@ def _verify_cosines(
     """Compares the change of the model with the logged aggregates, along every canary.
 
     The inner product of that change and a canary is the sum of the canary's cosines, each times the
-    length of the round's contribution to the final model.
+    norm of the round's contribution to the final model (`lengths`).
     """
     family, rounds = of_logs.vectors, of_logs.rounds
     if family is None or rounds is None:
@@ -145,7 +145,7 @@ def _add_sum(folder: RunFolder, log: Path, verified: Verified) -> None:
 def _verify_norms(
     run: FinishedRun, aggregates: RunAggregates, gram: FloatArray | None, verified: Verified
 ) -> None:
-    """Compares the measures of single rounds with each other, and with metrics.csv."""
+    """Compares logged norms and inner products of aggregates with each other and other files."""
     folder, squares = run.folder, aggregates.measured[:, :, 0]
     norms = np.sqrt(squares.sum(axis=1))
     products = aggregates.measured[1:, :, 1]
@@ -157,7 +157,7 @@ def _verify_norms(
         "has an inner product above the product of the norms",
         verified,
     )
-    if run.record.release.correlation is None:  # else the measures are of whitened aggregates
+    if run.record.release.correlation is None:  # else `norms` are of whitened aggregates
         differ = ~np.isclose(norms, run.rounds.aggregate_norm, rtol=_ROUNDING, atol=0)
         what = f"has a norm that is not the one in {folder.metrics.name}"
         _add_round(folder.aggregates, differ, what, verified)
@@ -174,7 +174,7 @@ def _verify_norms(
 def _verify_noise(
     folder: RunFolder, rows: NoiseRows, norms: FloatArray, is_on_grid: bool, verified: Verified
 ) -> None:
-    """Compares measures of noise with the norms of aggregates, in units of the noise."""
+    """Compares sketches and counts (noise_rows.py) with aggregates' norms, in units of noise."""
 
     def add(wrong: BoolArray, what: str) -> None:
         _add_round(folder.round_noise, wrong, what, verified)
@@ -195,6 +195,6 @@ def _verify_noise(
 
 
 def _add_round(path: Path, wrong: BoolArray, what: str, verified: Verified) -> None:
-    """Adds the first wrong round; `wrong` is bool of shape (rounds,)."""
+    """Adds a finding on the first wrong round; `wrong` is bool of shape (rounds,)."""
     if wrong.any():
         verified.add(path, f"round {np.flatnonzero(wrong)[0] + 1} {what}")

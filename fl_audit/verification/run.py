@@ -1,8 +1,9 @@
 """Recomputes a finished run's coins, rounds, record, report and page.
 
-Coins and rounds are drawn again from the seed or secret; the noise follows from the config. Scores,
-compared vectors (score_files.py) and the live test are recomputed from the rounds' logs. The record
-follows from all these, and the report from everything, if the same code wrote it.
+Coins and rounds are drawn again from the seed or secret; the noise follows from the config. Scores
+and compared vectors (score_files.py) are recomputed from models and logs, the live test from logs.
+The record follows from all these, and the report from everything; a report by other code may differ
+in words and lack keys.
 """
 
 import contextlib
@@ -86,11 +87,11 @@ def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> No
 
 
 def _verify_texts(folder: RunFolder, verified: Verified) -> None:
-    """Finds keys given twice, of which readers take either one, and comments in the config."""
+    """Finds keys that a file has twice, as readers may take either, and comments in the config."""
     known = (folder.commitment, folder.opening, folder.inputs, folder.record)
     for path in (*known, folder.compared_vectors, folder.replay, folder.report_json):
         objects: list[list[tuple[str, Any]]] = []
-        # What cannot be read is found where its values are compared.
+        # A file that cannot be read is found where its values are compared.
         with contextlib.suppress(OSError, ValueError, RecursionError):
             json.loads(read_foreign(path), object_pairs_hook=objects.append)
         counted = [Counter(key for key, _ in pairs) for pairs in objects]
@@ -108,7 +109,7 @@ def _verify_inputs(
 ) -> None:
     """Compares the recorded inputs with the record, and with existing input files.
 
-    Data are not read.
+    Data are not read. A replay must exist if and only if the config asks for one.
     """
     with verified.reading(folder.inputs):
         inputs = read_recorded_inputs(folder)
@@ -116,7 +117,7 @@ def _verify_inputs(
             if (recorded := getattr(record, key, None)) != value:
                 words = f"`{key}` is {recorded!r}, and {value!r} by {folder.inputs.name}"
                 verified.add(folder.record, words)
-        most = getattr(config.task, "num_clients", record.num_clients)  # some may be left out
+        most = getattr(config.task, "num_clients", record.num_clients)  # a task may leave some out
         if record.num_clients > most:
             verified.add(folder.record, f"`num_clients` is above the {most} of the config's task")
         if config.audit.replay != folder.replay.exists():
@@ -174,10 +175,10 @@ def _has_plugins(config: Config) -> bool:
 
 
 def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
-    """Names of the clients, in each possible order of the task.
+    """Names of the clients, in each order that the task may have.
 
-    With a replayed log, canaries copy clients in the order of the names in the log. Clients in none
-    of the log's rounds do not matter.
+    With a replayed log, the clients that canaries copy depend on this order; clients in none of the
+    log's rounds do not matter.
     """
     if not isinstance(config.participation, Replay):
         yield NumberedClients(num_clients)
@@ -189,7 +190,7 @@ def _client_names(config: Config, num_clients: int) -> Iterator[Sequence[str]]:
 
 
 def _draws(design: RunDesign, folder: RunFolder) -> bool:
-    """Whether a design has the canaries of a folder."""
+    """Whether a design draws exactly the canaries of a folder, with their rounds."""
     expected = canaries_text(design.included, design.own_rounds.of_canary, design.arms)
     return read_foreign(folder.canaries) == expected.encode()
 
@@ -197,7 +198,7 @@ def _draws(design: RunDesign, folder: RunFolder) -> bool:
 def _recorded_pool(
     folder: RunFolder, config: Config, verified: Verified
 ) -> Mapping[str, CanaryRow] | None:
-    """The canaries of canaries.csv, after comparing coins with those drawn by the seed."""
+    """The canaries of canaries.csv, after comparing coins with the seed's; None if unreadable."""
     path, canaries = folder.canaries, config.canaries
     with verified.reading(path):
         rows = read_canaries(path)
@@ -219,7 +220,7 @@ def _recorded_pool(
 
 
 def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[str, CanaryRow]:
-    """The canaries drawn by seed and secret, after comparing canaries.csv."""
+    """The canaries drawn from seed and secret, after comparing canaries.csv with them."""
     path = folder.canaries
     own = design.own_rounds.of_canary
     expected = canaries_text(design.included, own, design.arms).split("\n")
@@ -244,7 +245,7 @@ def _pool(folder: RunFolder, design: RunDesign, verified: Verified) -> Mapping[s
 def _verify_record(
     of_logs: RunScores, design: RunDesign | None, chain: Chain | None, verified: Verified
 ) -> RunRecord:
-    """The record with the fields from design and logs, after comparing run.json."""
+    """The record with recomputed fields, after comparing run.json with it."""
     record, folder = of_logs.record, of_logs.folder
     rows = read_metrics(folder.metrics)
     if not rows or rows[-1].accuracy is None:
@@ -281,7 +282,7 @@ def _verify_record(
 def _live(
     of_logs: RunScores, design: RunDesign
 ) -> tuple[dict[str, LiveRecord | int | None], list[float | None]]:
-    """The live record, with the round after which it stopped the run; each round's lower bound."""
+    """The record's fields on the live test, if rounds are logged, and each round's lower bound."""
     record, config, rounds = of_logs.record, of_logs.config, of_logs.rounds
     if rounds is None:
         return {}, [None] * record.rounds_done
@@ -349,11 +350,11 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")
-"""The folder's name on its page, also in the title."""
+"""Finds the name of the run's folder on its page; the title has it too."""
 
 
 def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | None:
-    """The difference of the page from a new one; another folder's name is only noted."""
+    """Where the page differs from a new one; None if nowhere. Another folder name is only noted."""
     path = run.folder.report_html
     with reading(path):
         recorded = read_foreign(path).decode("utf-8")

@@ -77,7 +77,7 @@ def compare_scores(
 def compare_vectors(
     path: Path, derived: Mapping[str, ComparedVectors], verified: Verified
 ) -> dict[str, ComparedVectors]:
-    """Compares recorded nulls with those from logs, which replace them where they differ."""
+    """Returns recorded compared vectors, replaced by those from logs where the two differ."""
     recorded: dict[str, ComparedVectors] = {}
     with verified.reading(path):
         recorded = dict(read_compared_vectors(path))
@@ -103,7 +103,7 @@ class Derived:
 
     Attributes:
       scores: The scores, float64 of shape (num_canaries,).
-      compared: The null of the compared vectors; None if unknown.
+      compared: The compared vectors, which determine the null; None if unknown.
       error: The largest rounding error of a score.
     """
 
@@ -146,7 +146,7 @@ class RunScores:
 
     @functools.cached_property
     def rounds(self) -> LoggedRounds | None:
-        """The cosines with the rounds' aggregates, if the run logged them; InputError if none."""
+        """The cosines with aggregates; None without their log, InputError if it holds no round."""
         folder = self.folder
         if not folder.round_cosines.exists():
             return None
@@ -158,7 +158,7 @@ class RunScores:
 
     @functools.cached_property
     def kept(self) -> KeptSums | None:
-        """What the run kept of directions; raises InputError if it is damaged."""
+        """The kept sums of directions, if any (own_sums.py); InputError if they are damaged."""
         path = self.folder.kept_directions
         return KeptSums.read(path) if path.exists() else None
 
@@ -184,10 +184,10 @@ class RunScores:
     def verify(
         self, verified: Verified
     ) -> tuple[dict[str, ScoreFile], Mapping[str, ComparedVectors]]:
-        """Compares score files, and the nulls of compared vectors, with the logs.
+        """Compares score files and compared vectors with models and logs.
 
-        Returns the scores and nulls by statistic, recomputed if possible, else as recorded;
-        unreadable ones are left out.
+        Returns the scores and compared vectors by statistic, as recorded, or recomputed where they
+        differ; unreadable scores are left out.
         """
         derived: dict[str, Derived] = {}
         sources: tuple[tuple[Path, Callable[[], Mapping[str, Derived]]], ...] = (
@@ -228,7 +228,7 @@ class RunScores:
                 yield statistic.name, file
 
     def _source(self, statistic: Statistic) -> Path:
-        """The file that the scores of a statistic follow from."""
+        """The model or log from which the scores of a statistic follow."""
         folder = self.folder
         of_steps = folder.round_products if self.vectors is None else folder.release_cosines
         of_sight: dict[Sight, Path] = {
@@ -255,7 +255,7 @@ class RunScores:
     def _compared(
         self, derived: Mapping[str, Derived], verified: Verified
     ) -> Mapping[str, ComparedVectors]:
-        """The nulls of vectors: recomputed if possible, else as recorded."""
+        """The compared vectors: as recorded, or recomputed where they differ."""
         made = {name: one.compared for name, one in derived.items() if one.compared is not None}
         return compare_vectors(self.folder.compared_vectors, made, verified)
 
@@ -277,7 +277,7 @@ class RunScores:
         return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
     def _from_rounds(self) -> dict[str, Derived]:
-        """The scores by attackers who see aggregates; sums only if their directions are kept."""
+        """The scores from aggregates; sums over several own rounds only if directions are kept."""
         if self.vectors is None:
             return {}
         correlation = self.record.release.correlation
@@ -334,7 +334,7 @@ class RunScores:
         return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
 
     def _from_uploads(self) -> dict[str, Derived]:
-        """The scores of uploads; of several uploads only if their directions are kept."""
+        """The scores of uploads; those of several uploads only if their directions are kept."""
         canaries, folder = self.config.canaries, self.folder
         needs_directions = self.own.most > 1 and not folder.kept_upload_directions.exists()
         if self.vectors is None or not isinstance(canaries, Canaries) or needs_directions:
