@@ -35,12 +35,15 @@ def import_plugins(plugins: Any, name: str) -> None:
     if not _are_names(plugins):
         return
     for plugin in plugins:
-        folder, _, module = plugin.rpartition("/")
+        stated, _, module = plugin.rpartition("/")
+        folder = Path(stated) if stated else None
         with users_code(f"{name}: key `plugins`: {plugin!r}"):
             try:
-                module_in(module, Path(folder) if folder else None)
+                if folder is not None and module_file(module, folder) is None:
+                    raise MissingModuleError(module)  # a module elsewhere is another one
+                module_in(module, folder)
             except MissingModuleError as error:
-                where = f"in {folder}" if folder else "next to the config or on Python's path"
+                where = f"in {folder}" if stated else "next to the config or on Python's path"
                 raise InputError(
                     f"{name}: key `plugins`: there is no module {module!r} {where}"
                 ) from error

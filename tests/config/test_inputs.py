@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -46,8 +47,9 @@ def _write_clients(folder, scale=1.0, count=20):
 
 
 @pytest.fixture
-def inputs_of(tmp_path):
+def inputs_of(tmp_path, monkeypatch):
     """A function that reads the inputs of one config as they are now."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # of a plugin's folder no trace remains
     _write_clients(tmp_path / "clients")
     np.save(tmp_path / "c.npy", np.array([1.0, 0.5, 0.375, 0.3125]))
     (tmp_path / "my_kinds.py").write_text("NUMBER = 1\n")
