@@ -52,12 +52,15 @@ class VectorExposure:
         if none of its rounds was scored; float64 of shape (num_included,).
       rest: The squared length of each vector without noise, of the same shape.
       noise: The squared length of the noise at f = 1, of the same shape.
+      another: The squared length that one more included canary adds to each vector, on average, of
+        the same shape.
       dim: The dimension of the vectors.
     """
 
     signal: FloatArray
     rest: FloatArray
     noise: FloatArray
+    another: FloatArray
     dim: int
 
     @property
@@ -75,16 +78,15 @@ class VectorExposure:
         return dataclasses.replace(self, rest=self.signal**2)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
-        """Another number of included canaries, drawn from these."""
-        return self.of(_drawn(self.num_included, num_included, random))
+        """Another number of included canaries, drawn from these, which hide each other."""
+        added = num_included - self.num_included
+        return self.of(_drawn(self.num_included, num_included, random), added)
 
-    def of(self, canaries: IndexArray) -> "VectorExposure":
-        return dataclasses.replace(
-            self,
-            signal=self.signal[canaries],
-            rest=self.rest[canaries],
-            noise=self.noise[canaries],
-        )
+    def of(self, canaries: IndexArray, added: int) -> "VectorExposure":
+        """The exposure of these canaries, with a number of canaries added to all vectors."""
+        signal, another = self.signal[canaries], self.another[canaries]
+        rest = np.maximum(self.rest[canaries] + added * another, signal**2)
+        return VectorExposure(signal, rest, self.noise[canaries], another, self.dim)
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
         """The random part of scores, the same for any noise; excluded canaries come last."""
@@ -166,7 +168,10 @@ class LargestExposure:
         taken = np.concatenate([np.zeros(0, np.int64), *parts])
         canary = np.repeat(np.arange(num_included), counts[drawn])
         return dataclasses.replace(
-            self, canary=canary, own=self.own.of(taken), num_included=num_included
+            self,
+            canary=canary,
+            own=self.own.of(taken, num_included - self.num_included),
+            num_included=num_included,
         )
 
     def draw(self, num_excluded: int, random: np.random.Generator) -> tuple[FloatArray, ...]:
@@ -373,7 +378,17 @@ class Background:
                 rest_of * max(float(np.sum(measured) / np.sum(rest_of)), 0.0), signal[set_of] ** 2
             )
         seen = signal[set_of] * self._is_scored[self.included]
-        return VectorExposure(seen, rest_of, noise[set_of], self.dim)
+        each = weights * self.client_lengths
+        often = self._often  # another canary's rounds are drawn independently of each other
+        another = (each @ often) ** 2 + each**2 @ (often * (1 - often))
+        return VectorExposure(seen, rest_of, noise[set_of], another[set_of], self.dim)
+
+    @functools.cached_property
+    def _often(self) -> FloatArray:
+        """The share of included canaries that participate in each scored round."""
+        canary, at = self.own.among(self.rounds)
+        numbers = np.bincount(at[self.included[canary]], minlength=len(self.rounds))
+        return np.asarray(numbers / max(int(self.included.sum()), 1))
 
     def _shared(self, weights: FloatArray) -> FloatArray:
         """What rounds' common part adds to weighted sums, beyond the squares of single rounds."""
@@ -407,7 +422,9 @@ class Background:
         rest += initial**2
         noise = float(weights**2 @ self.noise_squared)
         ones = np.ones(int(self.included.sum()))
-        return VectorExposure(signal[self.included], rest * ones, noise * ones, self.dim)
+        signal = signal[self.included]
+        another = np.sum(signal**2) / max(len(ones), 1) * ones
+        return VectorExposure(signal, rest * ones, noise * ones, another, self.dim)
 
     def _largest(self) -> LargestExposure:
         """Canaries' largest cosines with aggregates."""
@@ -415,7 +432,9 @@ class Background:
         at = at[self.included[canary]]
         canary = (np.cumsum(self.included) - 1)[canary[self.included[canary]]]
         noise = self.noise_squared[at]
-        own = VectorExposure(self.client_lengths[at], self._rest[at], noise, self.dim)
+        lengths = self.client_lengths
+        another = (self._often * lengths**2)[at]
+        own = VectorExposure(lengths[at], self._rest[at], noise, another, self.dim)
         shares = self.in_common / self.aggregate_lengths**2
         in_common = float(np.clip(shares.mean(), 0.0, 1.0))
         num_included = int(self.included.sum())
@@ -427,7 +446,7 @@ class Background:
         each = np.bincount(canary, minlength=len(self.included))[self.included]
         numbers = np.asarray(each, np.float64)
         noise = self.dim * numbers * noise_multiplier**2
-        return VectorExposure(numbers, numbers**2, noise, self.dim)
+        return VectorExposure(numbers, numbers**2, noise, np.zeros_like(numbers), self.dim)
 
 
 _SHOWN = 1.0
@@ -439,6 +458,7 @@ def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure 
 
     Every canary is assumed to participate as often as a client. The background is estimated from
     scores: its part from the noise of a mu-GDP mechanism shrinks with the noise, the rest does not.
+    More canaries are assumed not to hide each other.
     """
     scores, tail = statistic.scores, statistic.null.known_tail()
     unit = None if tail is None else unit_of(tail)
@@ -455,7 +475,7 @@ def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure 
     dim = statistic.null.dim or WITHOUT_DIM
     ones = np.ones(scores.num_included)
     rest = max(dim * (shown**-2 - mu**-2), 1.0)
-    return VectorExposure(ones, rest * ones, dim * mu**-2 * ones, dim)
+    return VectorExposure(ones, rest * ones, dim * mu**-2 * ones, 0 * ones, dim)
 
 
 def _marginal_variances(correlation: Correlation, rounds: IndexArray) -> FloatArray:

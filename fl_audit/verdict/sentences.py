@@ -448,6 +448,8 @@ def more_power(
         steps.append(f"state each round’s noise (noise_stddev){parts}")
     elif hidden == "by clients":
         steps.append("audit with fewer clients in a round")
+    elif simulation.statistic.name == "max" and OWN_ROUNDS.name in names:
+        steps.append("log aggregates instead of cosines, so that own_rounds can be tested")
     elif not scope.counts_on_sampling and (
         hidden == "by little signal"
         or (hidden is None and canaries_needed is None and simulation.is_uneven)

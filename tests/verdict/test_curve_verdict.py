@@ -309,8 +309,13 @@ def test_the_last_step_speaks_of_what_is_claimed(claim, step):
         tests=types.SimpleNamespace(number=1),
         less_noise=types.SimpleNamespace(is_stated=True),
     )
-    power = types.SimpleNamespace(hidden=None)
-    simulation = types.SimpleNamespace(audit=audit, power=power, knows_rounds=True, is_uneven=False)
+    simulation = types.SimpleNamespace(
+        audit=audit,
+        power=types.SimpleNamespace(hidden=None),
+        statistic=types.SimpleNamespace(name="own_rounds"),
+        knows_rounds=True,
+        is_uneven=False,
+    )
     said = more_power(claim, simulation, None, Scope(), names=["own_rounds"], decided=None)
     assert said.endswith(step)
 

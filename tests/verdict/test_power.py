@@ -27,7 +27,7 @@ from fl_audit.verdict.exposure import VectorExposure
 from fl_audit.verdict.less_noise import least_noise, stated_noise
 from fl_audit.verdict.power import Lengths, PointTests, SimulatedAudit
 from fl_audit.verdict.scope import Scope
-from tests.verdict.audited_vectors import Setup, audited, one_to_ten
+from tests.verdict.audited_vectors import Setup, audited, one_to_ten, rounds_of
 from tests.verdict.detected_share import DELTA, MEASURED, POINT, SETUPS, noise_of
 
 
@@ -62,12 +62,32 @@ def test_with_less_noise_scores_are_as_predicted_of_those_with_all_of_it(name):
 
 @pytest.mark.parametrize(("length", "factor"), [(1.0, 1.0), (0.7, 0.0)])
 def test_cosines_never_exceed_1(length, factor):
-    exposure = VectorExposure(np.ones(50), np.ones(50), np.full(50, 3.0), 20)
+    exposure = VectorExposure(np.ones(50), np.ones(50), np.full(50, 3.0), np.zeros(50), 20)
     chance = exposure.draw(40, np.random.default_rng(1))
     included, excluded = exposure.scores(chance, factor, np.full(50, length))
     assert len(excluded) == 40
     assert np.abs(included).max() <= 1
     assert exposure.resized(70, np.random.default_rng(1)).num_included == 70
+
+
+@pytest.mark.parametrize("statistic", ["own_rounds", "sum", "max"])
+@pytest.mark.parametrize("rounds", [1, 3, 20])
+def test_more_canaries_hide_each_other_as_in_a_training_with_so_many(rounds, statistic):
+    few = Setup(0.15, count=400, pattern=rounds_of(rounds), most=rounds)
+    exposures = [
+        audited(dataclasses.replace(few, count=count), 1, stated=few.noise).background.exposure(
+            statistic
+        )
+        for count in (400, 1600)
+    ]
+    number = exposures[1].num_included
+    resized = exposures[0].resized(number, np.random.default_rng(1))
+    alone, found, expected = (
+        each.shifts(1.0, 1.0).mean() for each in (exposures[0], resized, exposures[1])
+    )
+    # 20 rounds with some ten canaries each, included by coins.
+    assert found == pytest.approx(expected, rel=0.04)
+    assert alone > 1.1 * expected
 
 
 # What is detected.
@@ -151,12 +171,26 @@ def test_canaries_of_few_rounds_are_asked_for_as_many_as_a_client_may_have():
     assert last.startswith("Next: let canaries participate as often as a client may")
 
 
+def test_a_log_of_cosines_in_which_max_shows_too_little_is_asked_for_aggregates():
+    setup = dataclasses.replace(SETUPS["three rounds"], noise=1.7)
+    found = audited(setup, 3, stated=setup.noise)
+    sums = dataclasses.replace(found.statistic, null=Null("empirical"))
+    tests = curve_tests(GaussianClaim(1.0, DELTA), [sums, found.others[-1]], 0.95)
+    assert tests.tests[0].statistic.name == "max"
+    verdict = reach_verdict(tests.claim, tests, background=found.background)
+    assert verdict.outcome == "inconclusive"
+    assert "as often as a client may" not in verdict.reason
+    assert verdict.reason.endswith(
+        "Next: log aggregates instead of cosines, so that own_rounds can be tested."
+    )
+
+
 # Canaries, and lengths.
 
 
 def simulated(claim, count, lengths=Lengths()):  # noqa: B008 - it is frozen
     exposure = VectorExposure(
-        np.ones(count // 2), np.ones(count // 2), np.full(count // 2, 2.5e5), 10**6
+        *(np.full(count // 2, each) for each in (1.0, 1.0, 2.5e5, 0.0)), 10**6
     )
     null = Null("closed_form", GaussianCanaryNull(10**6), 10**6)
     like = ScoredStatistic(None, CanaryScores(np.zeros(count // 2), np.zeros(count // 2)), null)

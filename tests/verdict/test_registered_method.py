@@ -115,7 +115,7 @@ def test_a_verdict_tests_it(toy):
 def test_simulated_power_counts_it(toy):
     half, dim = NUM_CANARIES // 2, 10**12
     ones, twice = np.ones(half), sigma_of_epsilon(2 * CLAIM.epsilon, CLAIM.delta)
-    exposure = VectorExposure(ones, ones, dim * twice**2 * ones, dim)
+    exposure = VectorExposure(ones, ones, dim * twice**2 * ones, 0 * ones, dim)
     audit = SimulatedAudit(
         CLAIM.epsilon,
         PointTests(CLAIM, (toy,), 0.05),
