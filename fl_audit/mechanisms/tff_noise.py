@@ -21,13 +21,14 @@ ENTROPY_FILE = "/dev/urandom"
 """The source of keys; a replay uses a file of known bytes."""
 
 ENTROPY_BYTES = 32
-"""Bytes read for a key of half as many, because reading by lines drops carriage returns."""
+"""Bytes read for a key, twice its size, because reading by lines drops carriage returns."""
 
 
 def fresh_key() -> tf.Tensor:
     """A key from the operating system, int64 of shape (2,), fresh in each run of the graph.
 
-    TensorFlow reads a file of unknown size only by lines; ENTROPY_BYTES + 1 lines are enough.
+    TensorFlow reads a file of unknown size only by lines. ENTROPY_BYTES + 1 lines are enough: the
+    newlines that join them are already ENTROPY_BYTES bytes.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -40,7 +41,7 @@ def fresh_key() -> tf.Tensor:
 
 
 def numbered_key(key: tf.Tensor, number: Any, part: int) -> tf.Tensor:
-    """The key of one part of one call's noise, derived from all 128 bits of a key.
+    """The key of part `part` of the noise of call `number`, derived from all 128 bits of a key.
 
     TensorFlow derives a stream's key and counter by an invertible function of these 128 bits, so
     streams of different keys do not overlap. `stateless_fold_in` would keep only 64 bits.
@@ -93,7 +94,7 @@ class GaussianSum(tfp.GaussianSumQuery):
 
 
 class QuantileEstimator(tfp.QuantileEstimatorQuery):
-    """A quantile that moves by a noised count, with noise from fresh keys."""
+    """An estimate of a quantile that moves by a noised count, with noise from fresh keys."""
 
     def _construct_below_estimate_query(self, below_estimate_stddev: Any, expected: Any) -> Any:
         count = GaussianSum(l2_norm_clip=0.5, stddev=below_estimate_stddev)
@@ -153,7 +154,10 @@ class SkellamSum(tfp.DistributedSkellamSumQuery):
 
 
 class WithFreshKeys(tff.aggregators.UnweightedAggregationFactory):
-    """A TFF aggregation with fresh keys for Skellam noise and for noise on the clip's count."""
+    """A TFF aggregation with fresh keys for Skellam noise and for noise on the clip's count.
+
+    `make` creates the aggregation's factory.
+    """
 
     def __init__(self, make: Callable[[], tff.aggregators.UnweightedAggregationFactory]) -> None:
         self._make = make
