@@ -140,9 +140,9 @@ class State(NamedTuple):
     """The state of training before a round."""
 
     weights: Any  # a list of float32 arrays
-    slots: Any  # of the server's optimizer
+    slots: Any  # the state of the server's optimizer
     norms: Norms  # the norms by which the round clips and zeroes
-    noise: Any  # of correlated or client-side noise; else empty
+    noise: Any  # the state of correlated or client-side noise; else empty
 
 
 class JaxEngine(engine.Engine):
@@ -303,7 +303,7 @@ class JaxEngine(engine.Engine):
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """Canaries scored on an accelerator, if there is one and `scored_on` takes the family."""
+        """The canaries, scored on an accelerator if there is one and `scored_on` has the family."""
         return scored_on(run.family, self._devices[0]) or run.family
 
     def losses(self, run: PreparedRun) -> Callable[[engine.Weights], FloatArray]:
