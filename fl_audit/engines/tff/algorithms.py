@@ -304,7 +304,7 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
         self._strength = proximal_strength
 
     def initialize(self, specs: Any) -> Any:
-        """The state of a client before its first step."""
+        """The optimizer's state before a client's first step."""
         start = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), specs)
         return collections.OrderedDict(
             optimizer=self._optimizer.initialize(specs), begun=tf.constant(False), start=start
