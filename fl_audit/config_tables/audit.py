@@ -83,10 +83,10 @@ class Audit(Table, frozen=True):
     lost_canaries: LostCanaries = "error"
 
     def __post_init__(self) -> None:
-        """Checks the keys of a claim, and sets `delta` to `claimed_delta`.
+        """Checks the keys of a claim, and sets `delta` to `claimed_delta` if that is stated.
 
-        Threat models are checked only for a run, by `attacks.threat_models.check_threat_models`,
-        not by a reader of its folder.
+        Threat models are checked only before a run, by `attacks.threat_models.check_threat_models`,
+        not when the folder of a run is read.
         """
         claims = [key for key in _CLAIMS if getattr(self, key) is not None]
         if len(claims) > 1:

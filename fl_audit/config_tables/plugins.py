@@ -19,7 +19,7 @@ from fl_audit.errors import InputError
 
 
 def with_folders(plugins: Any, folder: Path) -> Any:
-    """The plugins of a config; those that name a folder or are in the config's get full paths.
+    """The plugins of a config, with full paths if they name a folder or are in the config's folder.
 
     Other processes, such as Ray's, and resumed runs find plugins by these paths. `plugins` is the
     value in the config file, which is not validated yet. `folder` is the config file's folder, at

@@ -29,7 +29,7 @@ class RoundData:
     canaries: IndexArray  # indices in the pool
     canary_examples: Sequence[
         Examples
-    ] = ()  # each canary's, in the same order; empty if canaries are vectors
+    ] = ()  # each canary's, likewise; empty if canaries are vectors
 
     @property
     def trained(self) -> Sequence[Examples]:

@@ -142,7 +142,7 @@ class Engine(abc.ABC):
         """A function from a model to its accuracy on the held-out examples, in [0, 1]."""
 
     def replay(self, run: PreparedRun) -> tuple[Check, ...]:
-        """The findings of a replay of the first round; if it is not replayed, one says why."""
+        """The findings of a replay of the first round, or one finding why it is not replayed."""
         return (not_replayed("the engine draws noise that has no seed"),)
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
@@ -206,9 +206,10 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
 def trial_updates(
     shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
 ) -> list[list[Float32Array]]:
-    """Updates of alternately 3 and 0.5 times the clip norm (1 without clipping), for a replay.
+    """Updates for a replay, whose norms are 3 and 0.5 clip norms in turn.
 
-    Within an update all variables, whose shapes are `shapes`, have the same norm.
+    Without clipping the clip norm counts as 1. In an update all variables, whose shapes are
+    `shapes`, have the same norm.
     """
     random = np.random.default_rng(seed)
     dim = sum(int(np.prod(shape)) for shape in shapes)

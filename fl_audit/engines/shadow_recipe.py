@@ -23,7 +23,7 @@ InitialWeights = Literal["random", "same"]
 
 @dataclass(frozen=True)
 class DpSgd:
-    """The privacy of each step: examples clipped one by one, Gaussian noise on their sum.
+    """The privacy of each step: gradients clipped one by one, Gaussian noise on their sum.
 
     A step takes each training point with probability batch_size / public_size, and divides the
     noised sum by batch_size. Neither the probability nor the divisor depends on the actual number
@@ -36,8 +36,8 @@ class DpSgd:
     guarantee is the one without micro-batches at half the noise multiplier.
     """
 
-    clip_norm: float  # the largest L2 norm of an example's gradient, above 0
-    noise_multiplier: float  # the standard deviation of the noise over clip_norm, at least 0
+    clip_norm: float  # the L2 norm to which gradients are clipped, above 0
+    noise_multiplier: float  # the standard deviation of the noise divided by clip_norm, at least 0
     public_size: int  # the number of points from which sampling probability and steps are computed
     microbatches: int | None = None  # the number of micro-batches; None to clip example by example
 

@@ -39,7 +39,8 @@ class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", t
     `clip_norm` is set. Accounting can give an epsilon only for a fixed clip norm.
 
     Attributes:
-      noise_multiplier: As in `gaussian_fixed` if `clip_norm` is set, else `gaussian_adaptive`.
+      noise_multiplier: As in `gaussian_fixed` if `clip_norm` is set, else as in
+        `gaussian_adaptive`.
       clip_norm: L2 norm to which updates are clipped; by default it starts at 0.1 and follows the
         median norm.
       bits: Bits of the summed integers.
@@ -92,7 +93,7 @@ def _adaptive_clip(table: Distributed, noise: Noise, denominator: float) -> Adap
 
 
 def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) -> float:
-    """The factor by which updates are multiplied before rounding to integers; fixed clip norm.
+    """The factor on updates before they are rounded to integers, at a fixed clip norm.
 
     `dim` is the number of coordinates of a rotated update.
     """
@@ -170,7 +171,7 @@ def _secure_aggregator(
         return tff.learning.ddp_secure_aggregator(
             table.multiplier, cohort, bits=table.bits, zeroing=False
         )
-    # The parts of `tff.learning.ddp_secure_aggregator`, which TFF does not export.
+    # `tff.learning.ddp_secure_aggregator` is made of such parts, which TFF does not export.
     from tensorflow_federated.python.aggregators import distributed_dp
 
     of_sum = distributed_dp.DistributedDpSumFactory(

@@ -139,7 +139,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
 def mechanism_for_epsilon(
     mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
 ) -> NoisyMechanism:
-    """The mechanism with the least noise that keeps a client's epsilon within its target."""
+    """The mechanism with the least noise for which a client's epsilon meets `mechanism.epsilon`."""
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism adds no noise")
     distribution = MECHANISMS.kind_of(mechanism).noise_distribution
@@ -223,7 +223,7 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
     """The squared sensitivity to one member under correlated noise, in squared clip norms.
 
     It is the maximum, or an upper bound of it, over all possible rounds of a member, or over the
-    actual rounds of all members. None if rounds are sampled such that a member may be in all.
+    actual rounds of all members. None if rounds are unknown, or a member may be drawn in all.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):

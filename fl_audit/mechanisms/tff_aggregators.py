@@ -35,7 +35,7 @@ def mean_over_expected_cohort(
 
 
 class MeanOverExpectedCohort(tff.aggregators.UnweightedAggregationFactory):
-    """`mean_over_expected_cohort` of a query that needs the updates' shapes, known in `create`."""
+    """`mean_over_expected_cohort` of a query that needs the updates' shapes, which `create` has."""
 
     def __init__(
         self, make_query: Callable[[Any], tfp.SumAggregationDPQuery], expected_cohort: float

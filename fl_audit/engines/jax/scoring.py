@@ -210,7 +210,7 @@ def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
 
 
 def _gaussian_piece(stretches: Array, target: Array) -> Array:
-    """Canaries' inner products with a piece of the target, and their squares; (2, canaries).
+    """Inner products of canaries' pieces with the target's, and the pieces' squares; (2, canaries).
 
     The numbers are those of `HalfNormals.draw`: the first half of the 32-bit words gives radii, the
     second half angles; all cosines come first, then all sines.

@@ -94,7 +94,7 @@ class OpenWork:
     def take(self, num_workers: int, taking: int = 1) -> Subtree | None:
         """The next subtree for `taking` of `num_workers` workers; None if nothing is left.
 
-        It has about half of the unclaimed shards that are due to `taking` workers, so that few sums
+        It has about half the share of `taking` workers in the unclaimed shards, so that few sums
         are fetched and no worker waits long for others at the end of the round.
         """
         if self._returned:

@@ -266,7 +266,7 @@ def client_optimizer(config: tables.LocalSteps) -> tff.learning.optimizers.Optim
 
 
 def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer:
-    """The server's optimizer; sums of squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
+    """The server's optimizer; Adagrad and Yogi start at tau^2 (Reddi et al. 2020), Adam at 0."""
     match config:
         case tables.ServerSgd():
             return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)

@@ -2,8 +2,8 @@
 
 `CanaryClients` draws the canaries of each round and creates the data of all clients in it.
 `read_clip` reads the clip norm from the state of TFF's aggregator, so that canaries have at least
-this norm. `probe` runs one round before training, to measure whether canaries reach the aggregate
-at the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
+this norm. `probe` runs rounds before training, to measure whether canaries reach the aggregate at
+the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
 """
 
 import collections

@@ -2,12 +2,12 @@
 
 A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
 `canary`, which is empty for a real client and holds one vector for a canary, and `examples`, which
-is empty for a canary. The wrapped client work runs unchanged: its update for a canary is zero, to
-which the canary's vector is added.
+is empty for a canary. The wrapped client work runs unchanged: its update for a canary is zero, from
+which the canary's vector is subtracted.
 
 In TFF an update is a pseudo-gradient, initial minus trained weights, which the finalizer's
 optimizer subtracts. A canary therefore returns minus its vector, and the measured aggregate is
-multiplied by -1: both then point in the direction in which the model moves.
+multiplied by -1: vectors and measured aggregates point in the direction in which the model moves.
 """
 
 import collections

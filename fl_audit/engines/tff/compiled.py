@@ -393,7 +393,7 @@ class _Function:
 
 
 class LocalSum:
-    """Does the clients' work of a round in this process, and adds it in the order of the cohort."""
+    """Does the clients' work of a round in this process, and adds results in the cohort's order."""
 
     def __init__(self, import_part: ImportPart, num_threads: int, see: SeeWork = _unseen) -> None:
         self._see = see

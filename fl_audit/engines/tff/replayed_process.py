@@ -40,7 +40,7 @@ def replay_process(
 ) -> Replay:
     """Replays a round of an audited process, as `replay_round` does.
 
-    Rounds with correlated noise are replayed from the initial state on, whatever `state` is.
+    The correlation of noise is measured from the initial state on, whatever `state` is.
 
     Args:
       process: A process of `compose_audited_process` or of a `build_audited_…` function; the local
