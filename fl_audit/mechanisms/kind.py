@@ -129,7 +129,7 @@ class NoiseStream:
 
 
 def by_multiplier(distribution: NoiseDistribution) -> Callable[[Any, float], Noise]:
-    """A `round_noise` of mechanisms that release a sum but no count: the table's multiplier."""
+    """The `round_noise` of mechanisms that release a sum but no count, by a table's multiplier."""
     return lambda table, cohort: distribution.noise(table.multiplier, table.multiplier)
 
 

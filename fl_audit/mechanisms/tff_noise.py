@@ -1,4 +1,4 @@
-"""Noise in TensorFlow graphs, from 128-bit keys of the operating system, and queries with it.
+"""Noise in TensorFlow graphs, from 128-bit keys of the operating system, and queries that add it.
 
 TensorFlow's unseeded random operations, `tf.random.Generator` included, get their keys from one
 generator per process with a seed of four bytes: there are only 2^32 different runs.
@@ -52,7 +52,7 @@ def numbered_key(key: tf.Tensor, number: Any, part: int) -> tf.Tensor:
 def standard_normal(key: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
     """Independent standard normal numbers by Box and Muller's method, in float32, then cast.
 
-    TensorFlow's normal numbers end at 5.68 in every precision, where P(|N| > 5.68) is 1.3e-8. Here
+    TensorFlow's normal numbers end at 5.68 in every precision, though P(|N| > 5.68) is 1.3e-8. Here
     a radius is made from 64 bits and ends at 9.49, as in `engines/jax/noise_processes.py`. `key` is
     int64 of shape (2,).
     """
