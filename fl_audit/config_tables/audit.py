@@ -41,8 +41,8 @@ class Audit(Table, frozen=True):
     Attributes:
       delta: Delta of epsilon; default: `claimed_delta`, else N^-1.1 for N real clients.
       confidence: Confidence of each lower bound, and of the verdict.
-      threat_models: What attackers see (docs/threat_models.md); also `checkpoints`, `window`,
-        `secret_rounds`.
+      threat_models: What attackers see (docs/threat_models.md); not by default: `checkpoints`,
+        `window`, `secret_rounds`.
       release_every: Rounds between the models that `checkpoints` sees.
       window_first_round: First round of `window`, from 1.
       window_last_round: Last round of `window`.
@@ -51,7 +51,7 @@ class Audit(Table, frozen=True):
       claimed_rho: Claimed rho of zero-concentrated DP.
       claimed_profile: Claimed pairs of epsilon and delta.
       claim: `configured`: the configured noise; `none`: nothing is tested (docs/verdict.md).
-      claimed_delta: Delta of the claim; must equal `delta`, the default.
+      claimed_delta: Delta of the claim; default: `delta`, which it must equal.
       verdict_statistic: Statistic of the verdict, or `all`.
       verdict_method: Method of the verdict, or `all` valid ones.
       replay: Whether to replay the first round (docs/replay.md).
@@ -83,10 +83,10 @@ class Audit(Table, frozen=True):
     lost_canaries: LostCanaries = "error"
 
     def __post_init__(self) -> None:
-        """Checks the keys of a claim, and settles on one delta.
+        """Checks the keys of a claim, and sets `delta` to `claimed_delta` if that is stated.
 
-        `check_threat_models` checks the threat models, for a run but not for a reader of its
-        folder.
+        Threat models are checked only before a run, by `attacks.threat_models.check_threat_models`,
+        not when the folder of a run is read.
         """
         claims = [key for key in _CLAIMS if getattr(self, key) is not None]
         if len(claims) > 1:

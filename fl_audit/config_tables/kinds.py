@@ -18,7 +18,7 @@ from msgspec import Meta
 from fl_audit.registry import Registry
 
 LARGEST_INT = 1_000_000_000
-"""Largest integer of a key without another limit."""
+"""The upper limit of `PositiveInt`, for keys without a limit of their own."""
 
 PositiveInt = Annotated[int, Meta(ge=1, le=LARGEST_INT)]
 NumRounds = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -32,8 +32,8 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """A table of a config, written under its name in brackets in the file.
 
     Attributes:
-      path_keys: The keys of this table that name files; a relative path there starts at the config
-        file's folder.
+      path_keys: The keys of this table that name files; relative paths start at the config file's
+        folder.
       refused_keys: Keys of related tables that this one refuses, with a clause that says why.
     """
 
@@ -57,12 +57,12 @@ class RecordedTable(Table, frozen=True):
 
 
 def recorded_words(table: RecordedTable) -> str:
-    """Words for an unregistered kind, to follow a verb."""
+    """Words for an unregistered kind, which continue a sentence after its verb."""
     return f"as the kind {table.__struct_config__.tag!r} of a plugin decides"
 
 
 _OURS = ("path_keys", "refused_keys")
-"""Class attributes that no recorded key may replace."""
+"""Class attributes of `Table` that no recorded key may replace."""
 
 _kinds: dict[type, "Kinds[Any]"] = {}
 
@@ -82,7 +82,7 @@ class Kinds(Registry[KindType]):
         _kinds[base] = self
 
     def name_of(self, record: Any) -> str:
-        """The tag of a kind's table; TypeError without the registry's base or a tag."""
+        """The tag of a kind's table; TypeError if the table lacks the registry's base or a tag."""
         table = record.table
         tag = table.__struct_config__.tag
         if not issubclass(table, self._base) or not isinstance(tag, str):
@@ -102,7 +102,7 @@ class Kinds(Registry[KindType]):
     def recorded(self, table: Mapping[str, Any]) -> RecordedTable:
         """A recorded table of an unregistered kind; ValueError if it is malformed.
 
-        Keys, values and tag are kept; no `Kind` exists.
+        It keeps keys, values and tag; no `Kind` belongs to it.
         """
         kind, keys = table.get("kind"), [key for key in table if key != "kind"]
         if not isinstance(kind, str):

@@ -19,11 +19,11 @@ from fl_audit.errors import InputError
 
 
 def with_folders(plugins: Any, folder: Path) -> Any:
-    """The plugins of a config, with full paths of those that name a folder or are in the config's.
+    """The plugins of a config, with full paths if they name a folder or are in the config's folder.
 
     Other processes, such as Ray's, and resumed runs find plugins by these paths. `plugins` is the
-    value in the config file, which is not validated yet; relative paths start at `folder`, the
-    config's.
+    value in the config file, which is not validated yet. `folder` is the config file's folder, at
+    which relative paths start.
     """
     if not _are_names(plugins):
         return plugins  # refused later, with the config's other values
@@ -79,7 +79,7 @@ def module_in(name: str, folder: Path | None) -> ModuleType:
 def users_code(name: str) -> Iterator[None]:
     """Turns any error of the user's code in the block into an InputError with its location.
 
-    `name` is what is called, in the message.
+    `name` says in the message what failed.
     """
     try:
         yield
@@ -106,7 +106,7 @@ def _are_names(plugins: Any) -> bool:
 
 
 def _with_folder(plugin: str, folder: Path) -> str:
-    """The name with its folder, if a folder is stated or the module is in the config's folder."""
+    """A plugin's name, with its folder if it states one or the module is in the config's folder."""
     stated, _, name = plugin.rpartition("/")
     full_path = (folder / stated).resolve()
     return f"{full_path}/{name}" if stated or module_file(name, full_path) is not None else plugin

@@ -1,7 +1,7 @@
 """Blocks of clients that train at once, as arrays padded to one shape.
 
 Clients differ in their numbers of batches, and batches in their numbers of examples; a block is
-padded to the largest, and engines ensure that padding changes no result.
+padded to the largest of both, and engines ensure that padding changes no result.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class PaddedBlock:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """The padded shape of a block; `rows` are examples per batch."""
+    """The padded shape of a block; `rows` is the number of examples per batch."""
 
     clients: int
     batches: int
@@ -33,7 +33,7 @@ class BlockShape:
 
     @classmethod
     def least(cls, clients: Sequence[Examples], batch_size: int) -> Self:
-        """The smallest shape that holds these clients; at least one client."""
+        """The smallest shape that holds these clients, of which there must be at least one."""
         longest = max(map(len, clients))
         return cls(len(clients), -(-longest // batch_size), min(batch_size, longest))
 
@@ -44,12 +44,16 @@ def pad_block(
     padding_label: int,
     shape: BlockShape | None = None,
 ) -> PaddedBlock:
-    """Cuts clients' examples into batches, padded (inputs with 0) to `shape` or the least shape."""
+    """Cuts clients' examples into batches, padded to `shape`, or by default to the least shape.
+
+    With a `shape` a batch has `shape.rows` examples, else up to `batch_size`. Inputs are padded
+    with 0, labels with `padding_label`, or with NaN if they are not integers.
+    """
     padded = shape or BlockShape.least(clients, batch_size)
     first = clients[0]
     whole = (padded.clients, padded.batches * padded.rows)
     inputs = np.zeros(whole + first.inputs.shape[1:], first.inputs.dtype)
-    # Padding of labels that are not integers is NaN.
+    # Labels that are not integers have no class for padding.
     is_whole = np.issubdtype(first.labels.dtype, np.integer)
     padding = padding_label if is_whole else np.nan
     labels = np.full(whole + first.labels.shape[1:], padding, first.labels.dtype)

@@ -29,7 +29,7 @@ class RoundData:
     canaries: IndexArray  # indices in the pool
     canary_examples: Sequence[
         Examples
-    ] = ()  # of each of the round's canaries; empty if canaries are vectors
+    ] = ()  # each canary's, likewise; empty if canaries are vectors
 
     @property
     def trained(self) -> Sequence[Examples]:
@@ -52,7 +52,7 @@ class CohortData:
     canary_examples: Sequence[Examples] = ()
 
     def round_data(self, cohort: Cohort, round_index: int) -> RoundData:
-        """The data of a cohort, each client's examples in the round's order."""
+        """The data of a cohort, each participant's examples in the order of training."""
         clients = [self._examples(int(client), round_index) for client in cohort.clients]
         if not self.canary_examples:
             return RoundData(clients, cohort.canaries)
@@ -60,7 +60,7 @@ class CohortData:
         return RoundData(clients, cohort.canaries, canaries)
 
     def of_canary(self, canary: int, round_index: int) -> Examples:
-        """A canary's examples in the order of training in a round."""
+        """A canary's examples in the order of training of a round."""
         examples = self.canary_examples[canary]
         random = generator(self.seed, Stream.CANARY_ORDER, round_index, canary)
         return examples.take(self._order(len(examples), random))
@@ -90,7 +90,7 @@ T = TypeVar("T")
 def prefetched(
     make: Callable[[S], T], items: Iterable[S], num_threads: int = 1
 ) -> Iterator[Iterator[T]]:
-    """Calls `make` for each item in background threads; the iterator has the results in order.
+    """Calls `make` for each item in background threads; yields an iterator of results, in order.
 
     While the caller works on a result, the next `num_threads` results, and no more, are computed.
     An error of `make` is raised when its result is requested. After the block no thread is left:

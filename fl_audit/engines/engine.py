@@ -55,7 +55,7 @@ Leaf = Any
 
 
 class ReadRound(Protocol):
-    """The data of a round from a reader: at least the participants."""
+    """The data of a round, as a reader gives it: at least the participants."""
 
     @property
     def clients(self) -> Sized:
@@ -63,12 +63,13 @@ class ReadRound(Protocol):
 
     @property
     def canaries(self) -> IndexArray:
-        """The indices of the canaries in the pool."""
+        """The round's canaries, by their indices in the pool."""
 
 
 CohortReader = Callable[[Cohort, int], ReadRound]
-"""A function from a cohort and the index of its round, from 0, to the round's data. It is called
-ahead of time, from another thread.
+"""A function from a cohort and the index of its round, from 0, to the round's data.
+
+It is called ahead of time, from another thread.
 """
 
 
@@ -76,10 +77,12 @@ ahead of time, from another thread.
 class TrainedRound:
     """The result of a round."""
 
-    state: Any  # of the engine after the round
-    seen: SeenRound  # models, noised aggregate and clip norm
-    noise_stddev: float  # of noise on a coordinate of the sum; under trees, of a node's noise
-    train_loss: float  # mean over the cohort's examples, in nats; 0 without any
+    state: Any  # the engine's state after the round
+    seen: SeenRound  # what attackers may see of the round
+    # of the noise on a coordinate of the sum; under trees, of the noise on a node; under a matrix,
+    # of the independent noise before it is correlated
+    noise_stddev: float
+    train_loss: float  # mean over the cohort's tokens (or examples), in nats; 0 without any
 
 
 class ClientUpdates(Protocol):
@@ -88,7 +91,7 @@ class ClientUpdates(Protocol):
     def __call__(
         self, model: Float32Array, clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """Yields positions in `clients`, and those clients' unclipped updates, (positions, dim)."""
+        """Yields positions in `clients`, and these clients' unclipped updates, (positions, dim)."""
 
 
 class Engine(abc.ABC):
@@ -116,7 +119,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def reader(self, run: PreparedRun) -> CohortReader:
-        """The reader of a round's data, for a run with this engine's model and denominator."""
+        """The reader of rounds' data, for a run whose model and denominator are this engine's."""
 
     @abc.abstractmethod
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
@@ -139,11 +142,11 @@ class Engine(abc.ABC):
         """A function from a model to its accuracy on the held-out examples, in [0, 1]."""
 
     def replay(self, run: PreparedRun) -> tuple[Check, ...]:
-        """The findings of a replay of the first round; without a replay, one that says why."""
+        """The findings of a replay of the first round, or one finding why it is not replayed."""
         return (not_replayed("the engine draws noise that has no seed"),)
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """The canaries that are vectors; an engine may compute their cosines where it trains."""
+        """The canaries that are vectors; an engine may compute their cosines on its own device."""
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
@@ -164,7 +167,7 @@ def shows_uploads(run: PreparedRun) -> bool:
 
 
 def not_replayed(why: str) -> Check:
-    """The finding for an impossible replay, with the reason."""
+    """The finding that a round was not replayed, with the reason."""
     words = "the same round with the same seed gives the same release"
     return inconclusive("repeatable", words, f"not replayed: {why}")
 
@@ -181,7 +184,7 @@ _MOST_CLIENTS = 32
 """The largest number of clients of a replayed round."""
 
 _MOST_NUMBERS = 1 << 26
-"""The largest number of values in all updates of a replayed round."""
+"""The largest number of values in all updates of a replayed round, unless two updates have more."""
 
 
 def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promise:
@@ -203,7 +206,11 @@ def promise_of(run: PreparedRun, clip_norm: float, zeroing_norm: float) -> Promi
 def trial_updates(
     shapes: Sequence[tuple[int, ...]], promise: Promise, seed: int
 ) -> list[list[Float32Array]]:
-    """Updates alternately above and below the clip norm, with the same norm in each variable."""
+    """Updates for a replay, whose norms are 3 and 0.5 clip norms in turn.
+
+    Without clipping the clip norm counts as 1. In an update all variables, whose shapes are
+    `shapes`, have the same norm.
+    """
     random = np.random.default_rng(seed)
     dim = sum(int(np.prod(shape)) for shape in shapes)
     count = max(2, min(_MOST_CLIENTS, _MOST_NUMBERS // max(1, dim)))

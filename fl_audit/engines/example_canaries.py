@@ -47,9 +47,10 @@ class ExamplePool:
 def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningTask) -> ExamplePool:
     """Takes the canaries' data out of a task's population or a user's file, or draws it.
 
-    Steinke et al. draw canaries from the test set. Here canaries from the population hold the data
-    of randomly sampled training clients, who are no longer real clients. So an in-distribution
-    canary is like any other client, and held-out data, which measures accuracy, stays separate.
+    Steinke et al. (2023) draw canaries from the test set. Here canaries from the population hold
+    the data of randomly sampled training clients, who are no longer real clients. So an
+    in-distribution canary is like any other client, and the held-out data that measures accuracy
+    stays separate.
     """
     check_scored(canaries, config.audit)
     if canaries.source == "file":
@@ -164,7 +165,10 @@ def _random(
 def alike_canaries(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
-    """Up to `count` further canaries, random or mislabelled held-out data; else no canaries."""
+    """Up to `count` further canaries like the run's.
+
+    They are random examples, or mislabelled held-out data; there are none for other sources.
+    """
     if canaries.source == "random":
         return _random(canaries, task, count, random)
     if canaries.source != "mislabelled":

@@ -36,7 +36,10 @@ class PreparedRun(RunDesign):
 
 
 def prepare(config: Config, secret: int | None = None) -> PreparedRun:
-    """Loads the data, draws the included canaries and the schedule; writes nothing."""
+    """Loads the data, draws the included canaries and the schedule; writes nothing.
+
+    A secret schedule is drawn from `secret`, as in `design_run`.
+    """
     task, canaries = load_task(config.task, config.seed), config.canaries
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)
@@ -54,6 +57,6 @@ def prepare(config: Config, secret: int | None = None) -> PreparedRun:
 
 
 def canaries_csv(run: PreparedRun) -> str:
-    """CSV `canary_id,included,rounds` (rounds from 1), with a column `arm` where there are arms."""
+    """The text of canaries.csv: `canary_id,included,rounds` (from 1), and `arm` if arms exist."""
     rounds = run.schedule.rounds_of_canaries(run.num_canaries)
     return canaries_text(run.included, rounds, run.arms)

@@ -28,9 +28,9 @@ AUTO = "auto"
 class RuntimeKind:
     """A runtime.
 
-    `make` takes the prepared run, the file of a worker's output, and the reason for this runtime.
-    It raises a `CannotRunError` if it cannot run the run's process, and an `InputError` if the
-    config needs an unsupported feature.
+    `make` takes the prepared run, the file for a worker's output, and why this runtime was chosen.
+    It raises a `CannotRunError` if the runtime cannot run the run's process, and an `InputError` if
+    the config needs an unsupported feature.
     """
 
     name: str
@@ -44,7 +44,7 @@ class RuntimeKind:
 
 
 def _by(module: str, package: str | None = None) -> Callable[["PreparedRun", Path, str], "Engine"]:
-    """The function `make` of an engine's module, which is imported by the first call."""
+    """The function `make` of an engine's module; a call imports the module and its `package`."""
 
     def make(run: "PreparedRun", worker_log: Path, why: str) -> "Engine":
         if package is not None:
@@ -71,8 +71,11 @@ JAX = RuntimeKind("jax", _by("jax.jax_engine", "jax"), takes_blocks=True, packag
 RAY = RuntimeKind("ray", _ray, takes_blocks=True, package=_TFF)
 
 RUNTIMES = Registry[RuntimeKind]("runtime")
-"""All runtimes, in the order in which `auto` tries them. `native` can run any process of
-TensorFlow Federated, so `auto` gets to `jax` only without that package."""
+"""All runtimes, in the order in which `auto` tries them.
+
+`native` can run any process of TensorFlow Federated, so `auto` gets to `jax` only without that
+package.
+"""
 
 for _kind in (LOCAL, NATIVE, JAX, RAY):
     RUNTIMES.register(_kind)

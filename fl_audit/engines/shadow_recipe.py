@@ -23,27 +23,27 @@ InitialWeights = Literal["random", "same"]
 
 @dataclass(frozen=True)
 class DpSgd:
-    """The privacy of each step: examples clipped one by one, Gaussian noise on their sum.
+    """The privacy of each step: gradients clipped one by one, Gaussian noise on their sum.
 
     A step takes each training point with probability batch_size / public_size, and divides the
-    noised sum by batch_size. Neither depends on the actual number of points, so models with and
-    without a point differ in that point alone (add or remove one).
+    noised sum by batch_size. Neither the probability nor the divisor depends on the actual number
+    of points, so models with and without a point differ in that point alone (add or remove one).
 
     With micro-batches each point belongs to one of them, by its index. A step clips the mean
-    gradient of each micro-batch's sampled points instead of each example's, and divides the noised
-    sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One more point may
-    reverse a clipped mean, which moves the sum by up to 2 clip_norm. So the guarantee is the one
-    without micro-batches at half the noise multiplier.
+    gradient of the sampled points of each micro-batch, instead of the gradient of each example, and
+    divides the noised sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One
+    more point may reverse a clipped mean, which moves the sum by up to 2 clip_norm. So the
+    guarantee is the one without micro-batches at half the noise multiplier.
     """
 
-    clip_norm: float  # the largest L2 norm of an example's gradient, above 0
-    noise_multiplier: float  # the standard deviation of the noise over clip_norm, at least 0
-    public_size: int  # the number of training points for the sampling probability and the steps
+    clip_norm: float  # the L2 norm to which gradients are clipped, above 0
+    noise_multiplier: float  # the standard deviation of the noise divided by clip_norm, at least 0
+    public_size: int  # the number of points from which sampling probability and steps are computed
     microbatches: int | None = None  # the number of micro-batches; None to clip example by example
 
     @property
     def sum_noise_multiplier(self) -> float:
-        """The noise's standard deviation divided by the sensitivity of the sum to one point."""
+        """The standard deviation of the noise, divided by the sum's sensitivity to one point."""
         return self.noise_multiplier / (1 if self.microbatches is None else 2)
 
 
@@ -52,11 +52,11 @@ class Recipe:
     """The training of a model."""
 
     epochs: int  # over the training points; under DP-SGD over `public_size`
-    batch_size: int  # under DP-SGD the expected one
+    batch_size: int  # under DP-SGD the expected number of points in a step
     learning_rate: float  # a step is minus this times the velocity
     momentum: float = 0.0  # the share of the previous velocity that is kept, in [0, 1)
     privacy: DpSgd | None = None  # None for plain SGD
-    output_noise: float = 0.0  # stddev on every weight of the trained model before release
+    output_noise: float = 0.0  # stddev of noise on every weight of the trained model before release
     initial_weights: InitialWeights = "random"
 
     def steps(self, num_members: int) -> int:
@@ -69,7 +69,7 @@ class Recipe:
 
 
 def accounted_epsilon(recipe: Recipe, delta: float) -> float:
-    """The upper bound on epsilon of DP-SGD with all steps visible; infinite if there is none."""
+    """The upper bound on epsilon of DP-SGD with all steps visible; infinite without a bound."""
     if recipe.privacy is None:
         return math.inf
     epsilon = account(_steps(recipe, recipe.privacy), delta).epsilon
@@ -167,7 +167,7 @@ def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
 
 
 def initial_weights(classifier: Model, seed: int, model: int) -> list[Float32Array]:
-    """Normal random weights of model `model`, scaled to the task's root mean square by array."""
+    """Normal random weights of model `model`; each array has the root mean square of the task's."""
     rng = generator(seed, Stream.MODEL_WEIGHTS, model)
     return [
         rng.standard_normal(weight.shape, np.float32)

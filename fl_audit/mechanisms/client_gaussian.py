@@ -50,8 +50,8 @@ def _aggregator(
 def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
     """The keys of the noise of a round's participants, int64 of shape (participants, 2).
 
-    They follow from the key and the number of earlier rounds in the state of `MeanOfNoisedUploads`
-    before the round, so a resumed run has the same noise as an uninterrupted one.
+    The keys follow from the state of `MeanOfNoisedUploads` before the round, which holds a key and
+    the number of earlier rounds. So a resumed run has the same noise as an uninterrupted one.
     """
     state = aggregator_state.query_state.numerator_state
     entropy = [int(part) % 2**64 for part in np.asarray(state.key)]

@@ -39,7 +39,8 @@ class Distributed(NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", t
     `clip_norm` is set. Accounting can give an epsilon only for a fixed clip norm.
 
     Attributes:
-      noise_multiplier: As in `gaussian_fixed` if `clip_norm` is set, else `gaussian_adaptive`.
+      noise_multiplier: As in `gaussian_fixed` if `clip_norm` is set, else as in
+        `gaussian_adaptive`.
       clip_norm: L2 norm to which updates are clipped; by default it starts at 0.1 and follows the
         median norm.
       bits: Bits of the summed integers.
@@ -65,19 +66,19 @@ def _noise(table: Distributed, expected_cohort: float) -> Noise:
 
 
 LARGEST_SCALE = 1e6
-"""The largest factor of updates before they are rounded, as in TFF."""
+"""The largest `scale_factor`, as in TFF."""
 
 _WRAPPING = 1e-4
-"""The probability that a coordinate wraps around, from which TFF calculates the factor."""
+"""The probability that a coordinate wraps around, from which TFF calculates the scale factor."""
 
 _DEVIATIONS = -float(special.ndtri(_WRAPPING / 2))
-"""A normal variable is more standard deviations off than this with probability `_WRAPPING`."""
+"""A normal variable is more than this many standard deviations off with probability `_WRAPPING`."""
 
 FIRST_CLIP_NORM = 0.1
 """The adaptive clip norm of the first round, as in TFF."""
 
 _CLIP_QUANTILE, _CLIP_RATE = 0.5, 0.2
-"""The quantile and rate of the adaptive clip norm, as in TFF."""
+"""The target quantile and the learning rate of the adaptive clip norm, as in TFF."""
 
 
 def _adaptive_clip(table: Distributed, noise: Noise, denominator: float) -> AdaptiveClip | None:
@@ -92,7 +93,7 @@ def _adaptive_clip(table: Distributed, noise: Noise, denominator: float) -> Adap
 
 
 def scale_factor(table: Distributed, clip_norm: float, cohort: int, dim: int) -> float:
-    """The factor of updates before they are rounded to integers, at a fixed clip norm.
+    """The factor on updates before they are rounded to integers, at a fixed clip norm.
 
     `dim` is the number of coordinates of a rotated update.
     """
@@ -111,7 +112,7 @@ def most_cells(bits: int, sum_noise_multiplier: float, cohort: int, dim: int) ->
 
 
 def padded_size(dim: int) -> int:
-    """The number of coordinates of a rotated update: the least power of two from `dim` on."""
+    """The number of coordinates of a rotated update: the least power of two not below `dim`."""
     return 1 << (dim - 1).bit_length()
 
 
@@ -170,7 +171,7 @@ def _secure_aggregator(
         return tff.learning.ddp_secure_aggregator(
             table.multiplier, cohort, bits=table.bits, zeroing=False
         )
-    # The parts of `tff.learning.ddp_secure_aggregator`, which TFF does not export.
+    # `tff.learning.ddp_secure_aggregator` is made of such parts, which TFF does not export.
     from tensorflow_federated.python.aggregators import distributed_dp
 
     of_sum = distributed_dp.DistributedDpSumFactory(

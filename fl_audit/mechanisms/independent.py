@@ -145,7 +145,7 @@ GAUSSIAN_FIXED = MechanismKind(
 
 
 COUNT_STDDEV_OF_COHORT = 0.05
-"""TFF's default noise on the clip's count, as a share of the cohort."""
+"""TFF's default standard deviation of the noise on the clip's count, as a share of the cohort."""
 
 
 def noise_with_count(
@@ -156,10 +156,10 @@ def noise_with_count(
 ) -> Noise:
     """The noise of a round with a noised count that moves the clip norm.
 
-    A client moves the count by one half, so both noises together have the effective noise
-    multiplier (z^-2 + (2 b)^-2)^-1/2 for noise multiplier z on the sum and standard deviation b on
-    the count, in clients; this has to equal `noise_multiplier` (Andrew et al. 2021,
-    arXiv:1905.03871, theorem 1, as in TFF).
+    A client moves the count by one half. So noise multiplier z on the sum and standard deviation b
+    on the count, in clients, have the effective noise multiplier (z^-2 + (2 b)^-2)^-1/2 (Andrew et
+    al. 2021, arXiv:1905.03871, theorem 1, as in TFF). z is chosen such that this is
+    `noise_multiplier`.
     """
     if noise_multiplier == 0:
         return distribution.noise(noise_multiplier, 0.0, count_stddev or 0.0)

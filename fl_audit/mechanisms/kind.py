@@ -50,7 +50,10 @@ class AdaptiveClip:
             raise InputError(f"denominator: must be positive, got {self.denominator}")
 
     def count(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """Noised counts minus `denominator` / 2, from clip norms before and after rounds."""
+        """The noised count of unclipped updates, minus `denominator` / 2, of each round.
+
+        `before` and `after` are the clip norms before and after each round.
+        """
         moved = (np.log(after) - np.log(before)) / self.learning_rate
         return np.asarray((self.target_quantile - moved - 0.5) * self.denominator)
 
@@ -66,7 +69,10 @@ class AdaptiveClip:
         return self.learning_rate > 0 and self.rounding <= 0.1
 
     def is_limited(self, count: FloatArray) -> FloatArray:
-        """Whether a value of `count` means a share of at most 0 or at least 1, up to rounding."""
+        """Whether a value of `count` is a share of unclipped updates of at most 0 or at least 1.
+
+        Rounding is allowed for.
+        """
         return np.asarray(np.abs(count) >= self.denominator / 2 - self.rounding)
 
 
@@ -93,7 +99,7 @@ class ClipAndNoise:
       clip_norm: The norm to which updates are clipped; infinite without clipping.
       stddev: The standard deviation of the noise on each coordinate of the sum of updates; under
         tree aggregation, of the noise of one node; with a matrix, of the independent noise before
-        it is correlated.
+        it is correlated; if each participant adds all of the noise, of the noise on one upload.
     """
 
     clip_norm: float
@@ -123,12 +129,12 @@ class NoiseStream:
 
 
 def by_multiplier(distribution: NoiseDistribution) -> Callable[[Any, float], Noise]:
-    """A `round_noise` for mechanisms that release only a sum, with the table's multiplier."""
+    """The `round_noise` of mechanisms that release a sum but no count, by a table's multiplier."""
     return lambda table, cohort: distribution.noise(table.multiplier, table.multiplier)
 
 
 def fresh_in_each_round(table: object, num_rounds: int) -> None:
-    """The `correlation` of noise that is independent between rounds: None."""
+    """A `correlation` for noise that is independent between rounds: None."""
 
 
 def _fixed_clip_and_noise(table: Any, state: object) -> ClipAndNoise:
@@ -143,10 +149,10 @@ def _fixed_clip_words(table: Any) -> str:
 class MechanismKind(Generic[MechanismTable]):
     """The definition of one mechanism.
 
-    Zeroing precedes every mechanism and is not part of these functions.
+    Zeroing precedes every mechanism, so the functions below leave it out.
 
     Attributes:
-      table: The config table.
+      table: The class of the config table.
       make_aggregator: TFF's aggregation, for a table, the expected number of participants and the
         number of rounds; imports TFF when called.
       clip_and_noise: The clip norm and noise of a round, for a table and the aggregator's state
@@ -158,15 +164,16 @@ class MechanismKind(Generic[MechanismTable]):
         nothing, or by the actual one.
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
         number of rounds; None if noise is independent between rounds.
-      why_not_checked: Why mechanism checks do not apply, in words; None if they do. The checks
-        assume that a round's aggregate is a sum of updates of at most the clip norm, with Gaussian
-        noise on each coordinate (independent, or as `correlation` says), divided by the expected
-        number of participants.
+      why_not_checked: Why mechanism checks (`fl_audit.checks`) do not apply, in words; None if they
+        do. The checks assume that a round's aggregate is a sum of updates of at most the clip norm,
+        with Gaussian noise on each coordinate (independent, or as `correlation` says), divided by
+        the expected number of participants.
       why_not_replayed: Why a round cannot be repeated with the same seed, in words; None if it can.
-      noise_words: A clause on the noise of a run that has noise, which continues `clip_words`.
-      clip_words: A main clause on clipping, without a full stop.
+      noise_words: A clause on the noise, which continues `clip_words`; for a table and the record
+        of a run that has noise.
+      clip_words: A main clause on clipping, for a table, without a full stop.
       canary_norm: The norm of a canary's update, for a table; None if updates are clipped, as a
-        canary is then longer than the clip norm.
+        canary's norm then exceeds the clip norm (`canary_length`).
       noise_stream: How noise correlated by a matrix is computed from a few kept vectors, for a
         table and a number of rounds; None without a matrix.
       adaptive_clip: The update rule of the clip norm, for a table, the noise of a round and the
@@ -195,7 +202,7 @@ class MechanismKind(Generic[MechanismTable]):
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 
     def __post_init__(self) -> None:
-        """Looks up the distribution by name, because a finished run's report does so too."""
+        """Looks up the distribution by name, as the report of a finished run does."""
         known = self.noise_distribution.name
         if noise_distribution_named(known) is not self.noise_distribution:
             raise ValueError(f"another noise distribution is registered as {known!r}")
@@ -206,7 +213,7 @@ WITH_FIXED_CLIP = dict.fromkeys(
     "belongs to an adaptive clip norm; correlated noise cancels between rounds only at a fixed "
     "clip norm; set clip_norm, or take 'gaussian_adaptive'",
 )
-"""Keys that mechanisms with correlated noise refuse, with the reason."""
+"""The keys that mechanisms with correlated noise refuse, each with the reason."""
 
 
 # Keys of all mechanisms with noise.
@@ -217,7 +224,7 @@ class NoisyMechanism(Table, Mechanism, frozen=True, kw_only=True):
 
     Attributes:
       noise_multiplier: Noise multiplier; 0 means no noise.
-      epsilon: Target upper bound for a client, instead of `noise_multiplier`.
+      epsilon: Target upper bound on a client's epsilon, instead of `noise_multiplier`.
     """
 
     noise_multiplier: NonNegativeFloat | None = None

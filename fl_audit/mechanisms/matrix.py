@@ -50,7 +50,7 @@ _KEY_OF = {
 """The required key of each strategy."""
 
 _MOST_GROWTH = 1e3
-"""The largest ratio of noise in any round to noise in the first, in standard deviations."""
+"""The largest accepted ratio of the standard deviations of noise in any round and in the first."""
 
 
 class MatrixFactorisation(

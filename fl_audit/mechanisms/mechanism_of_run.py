@@ -5,8 +5,9 @@ releases. Under an adaptive clip norm a round releases the noised sum of updates
 count that moves the clip norm. The noise multiplier *of the sum* is then larger than the effective
 one, so that both releases together have the guarantee of one release at the effective multiplier
 (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard deviation s).
-Under tree aggregation both multipliers describe the noise of a tree node, and under matrix
-factorisation the independent noise before it is correlated.
+Both multipliers describe the noise of a tree node under tree aggregation, the independent noise
+before it is correlated under matrix factorisation, and the noise on one upload if each participant
+adds all of the noise.
 """
 
 import math
@@ -47,11 +48,11 @@ MECHANISMS.register(NO_PRIVACY)
 
 
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
-"""Noise multipliers between which accounting is exact; below, epsilon is above 1e11."""
+"""The range of noise multipliers in which accounting is exact; below it epsilon exceeds 1e11."""
 
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
-    """The noise of a mechanism in a round."""
+    """The noise of a round of a mechanism; InputError if the table's values do not fit together."""
     multiplier = getattr(table, "noise_multiplier", 0.0)
     if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
         raise InputError(
@@ -84,20 +85,20 @@ def make_aggregator(
 
 
 _CLIPPED_NORM = 1e15
-"""A canary's norm without zeroing: above any adaptive clip norm; its square fits float32."""
+"""A canary's norm if updates are clipped and not zeroed; its square fits into float32."""
 
 _JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
 """A canary's least and largest norm under zeroing, in clip norms."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
-    """The clip norm and the noise of the round after a state."""
+    """The clip norm and the noise of the round that starts from an aggregator's state."""
     state = inside_zeroing(table.zeroing, aggregator_state)
     return MECHANISMS.kind_of(table).clip_and_noise(table, state)
 
 
 def canary_norm(table: Mechanism, aggregator_state: Any) -> float:
-    """The norm of a canary's update in the round after a state."""
+    """The norm of a canary's update in the round that starts from an aggregator's state."""
     if table.zeroing is None:
         return canary_length(table, math.inf, math.inf)
     clip_norm = clip_and_noise(table, aggregator_state).clip_norm
@@ -109,7 +110,7 @@ def client_lengths(
 ) -> FloatArray:
     """The largest norm of a client in the aggregate of each round, shape (rounds,).
 
-    Without clipping a client's norm is unbounded; the canaries' norm from the config is used.
+    Without clipping a client's norm is unbounded, so the config's `canary_norm` is used instead.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table) or math.nan
     lengths = np.where(np.isinf(clip_norms), fixed, clip_norms)
@@ -122,10 +123,10 @@ def client_lengths(
 def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> float:
     """The norm of a canary's update before a round zeroes and clips it.
 
-    The update is long enough to be clipped to the round's clip norm (Andrew et al. Algorithm 1,
-    PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So under zeroing a
-    canary's norm is the zeroing norm, but at least 1.001 and at most 2 clip norms. Without clipping
-    it is the norm in the config.
+    The update is long enough to be clipped to the round's clip norm (Andrew et al. 2023, algorithm
+    1, PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So under zeroing
+    a canary's norm is the zeroing norm, but at least 1.001 and at most 2 clip norms. Without
+    clipping it is `canary_norm` in the config.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:
@@ -138,7 +139,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
 def mechanism_for_epsilon(
     mechanism: Mechanism, expected_cohort: float, release: Release, delta: float
 ) -> NoisyMechanism:
-    """The mechanism with the least noise that keeps a client's epsilon within its target."""
+    """The mechanism with the least noise for which a client's epsilon meets `mechanism.epsilon`."""
     if not isinstance(mechanism, NoisyMechanism) or mechanism.epsilon is None:
         raise InputError("mechanism.epsilon: this kind of mechanism adds no noise")
     distribution = MECHANISMS.kind_of(mechanism).noise_distribution
@@ -147,7 +148,7 @@ def mechanism_for_epsilon(
         try:
             noise = round_noise(mechanism.with_multiplier(multiplier), expected_cohort)
         except InputError:
-            # The kind cannot add this much noise; its error message states the requirement.
+            # The kind cannot add this noise; should it be the solution, `round_noise` raises below.
             noise = distribution.noise(multiplier, multiplier)
         noised = release.with_noise(noise)
         guarantee = guarantee_to(noised, noised.client, delta)
@@ -198,10 +199,10 @@ def _cohort_sizes(schedule: Schedule) -> IndexArray:
 
 
 def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
-    """A party whose update moves a round's sum under noise that each participant adds.
+    """A party with its squared sensitivity if each participant adds all of the noise.
 
-    The squared sensitivity is the sum of 1 / participants over the rounds of the worst member or,
-    if rounds are secret, over as many rounds as one may have, those with the fewest participants.
+    It is the sum of 1 / participants over the rounds of the worst member. If rounds are secret, it
+    is this sum over the rounds with the fewest participants, as many as a member may have.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -219,10 +220,10 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 
 
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
-    """The squared sensitivity to the worst rounds of one member, in squared clip norms.
+    """The squared sensitivity to one member under correlated noise, in squared clip norms.
 
-    The maximum over all members, or over all draws of a member's rounds, or an upper bound of it;
-    None if a member may be drawn in every round.
+    It is the maximum, or an upper bound of it, over all possible rounds of a member, or over the
+    actual rounds of all members. None if rounds are unknown, or a member may be drawn in all.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):

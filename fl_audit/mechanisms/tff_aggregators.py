@@ -35,7 +35,7 @@ def mean_over_expected_cohort(
 
 
 class MeanOverExpectedCohort(tff.aggregators.UnweightedAggregationFactory):
-    """`mean_over_expected_cohort` of a query that needs updates' shapes, known only to `create`."""
+    """`mean_over_expected_cohort` of a query that needs the updates' shapes, which `create` has."""
 
     def __init__(
         self, make_query: Callable[[Any], tfp.SumAggregationDPQuery], expected_cohort: float
@@ -54,8 +54,8 @@ def tree_query(
 ) -> tfp.SumAggregationDPQuery:
     """Tree aggregation (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
 
-    `stddev` is the standard deviation on each node. A tree has `restart_every` rounds; None for all
-    rounds, as in TFF's `DifferentiallyPrivateFactory.tree_aggregation`.
+    `stddev` is the standard deviation of the noise on each node. A tree spans `restart_every`
+    rounds; with None it spans all, as in TFF's `DifferentiallyPrivateFactory.tree_aggregation`.
     """
     query = tfp.TreeResidualSumQuery(
         record_specs,
@@ -69,10 +69,10 @@ def tree_query(
 
 
 class MatrixSumQuery(tfp.SumAggregationDPQuery):
-    """A sum of clipped records with noise C^-1 z, one row per call.
+    """A sum of clipped records with noise C^-1 z, one row per call (matrix.py).
 
     The key of fresh noise is drawn with the initial state. So a state fixes all future noise, on
-    any runtime and after any restart, and anyone who sees it can remove the noise.
+    any runtime and after any restart, and anyone who sees the state can remove the noise.
     """
 
     class GlobalState(NamedTuple):
@@ -81,7 +81,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
         key: Any  # the key of the generator, int64 of shape (2,)
         calls: Any  # the number of calls so far, int64
         # the kept vectors of the stream in blocks, each a tensor of shape (rows, parameters).
-        # Blocks without a new row are passed on; a single stacked tensor would be copied
+        # Blocks without a new row are passed on; one tensor of all vectors would be copied
         past: Any
 
     def __init__(
@@ -134,7 +134,7 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
             noise += _weighted_sum(tf.constant(stream.weights, fresh.dtype), past)
             pairs = zip(stream.decays, past, strict=True)
             return noise, tuple(decay * block + noise for decay, block in pairs)
-        # A ring: the newest vectors are in the first block; the next one replaces the oldest.
+        # A ring: the first block has the newest vectors, and a new vector replaces the oldest.
         rows = past[0].shape[0]
         row = state.calls % rows
         if rows == 1:
@@ -151,10 +151,10 @@ class MatrixSumQuery(tfp.SumAggregationDPQuery):
 
 
 _MOST_BLOCKS = 32
-"""The largest number of tensors of kept vectors; a thousand would take a minute to compile."""
+"""The largest number of blocks of kept vectors; a thousand would take a minute to compile."""
 
 _AT_ONCE = 1 << 21
-"""The largest number of entries of kept vectors in one product."""
+"""The largest number of entries of kept vectors that `_weighted_sum` multiplies at once."""
 
 
 def _blocks(stream: NoiseStream) -> tuple[int, int]:
@@ -224,7 +224,7 @@ class WithCheckedSize(tff.aggregators.UnweightedAggregationFactory):
 
 
 def _with_containers(computation: tff.Computation, signature: tff.FunctionType) -> tff.Computation:
-    """The `next` of a process with the Python containers that TFF's compiler drops."""
+    """The `next` of a process, with the Python containers that TFF's compiler dropped."""
     state_type, value_type = signature.parameter
 
     @tff.tensorflow.computation(state_type.member)
@@ -249,8 +249,8 @@ def _with_containers(computation: tff.Computation, signature: tff.FunctionType) 
 
 # Noise that each client adds to its own upload. Each participant has a key for a counter-based
 # generator, derived from the key in the aggregation's state. The state's key is drawn from the
-# operating system's entropy: a state fixes all future noise on any runtime, and anyone who sees it
-# can remove the noise. In production a device draws its own key.
+# operating system's entropy. So a state fixes all future noise on any runtime, and anyone who sees
+# the state can remove the noise. In production a device draws its own key.
 
 
 def noised_upload(
@@ -286,7 +286,7 @@ class SumOfUploads(tfp.SumAggregationDPQuery):
 
 
 class MeanOfNoisedUploads(tff.aggregators.UnweightedAggregationFactory):
-    """Sums of noised uploads, divided by the expected cohort."""
+    """The sum of noised uploads, divided by the expected cohort."""
 
     def __init__(self, clip_norm: float, noise_multiplier: float, expected_cohort: float) -> None:
         self.clip_norm = clip_norm

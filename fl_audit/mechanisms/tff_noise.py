@@ -1,4 +1,4 @@
-"""Noise in TensorFlow graphs, from 128-bit keys of the operating system, and queries with it.
+"""Noise in TensorFlow graphs, from 128-bit keys of the operating system, and queries that add it.
 
 TensorFlow's unseeded random operations, `tf.random.Generator` included, get their keys from one
 generator per process with a seed of four bytes: there are only 2^32 different runs.
@@ -21,13 +21,14 @@ ENTROPY_FILE = "/dev/urandom"
 """The source of keys; a replay uses a file of known bytes."""
 
 ENTROPY_BYTES = 32
-"""Bytes read for a key of half as many, because reading by lines drops carriage returns."""
+"""Bytes read for a key, twice its size, because reading by lines drops carriage returns."""
 
 
 def fresh_key() -> tf.Tensor:
     """A key from the operating system, int64 of shape (2,), fresh in each run of the graph.
 
-    TensorFlow reads a file of unknown size only by lines; ENTROPY_BYTES + 1 lines are enough.
+    TensorFlow reads a file of unknown size only by lines. ENTROPY_BYTES + 1 lines are enough: the
+    newlines that join them are already ENTROPY_BYTES bytes.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -40,7 +41,7 @@ def fresh_key() -> tf.Tensor:
 
 
 def numbered_key(key: tf.Tensor, number: Any, part: int) -> tf.Tensor:
-    """The key of one part of one call's noise, derived from all 128 bits of a key.
+    """The key of part `part` of the noise of call `number`, derived from all 128 bits of a key.
 
     TensorFlow derives a stream's key and counter by an invertible function of these 128 bits, so
     streams of different keys do not overlap. `stateless_fold_in` would keep only 64 bits.
@@ -51,7 +52,7 @@ def numbered_key(key: tf.Tensor, number: Any, part: int) -> tf.Tensor:
 def standard_normal(key: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
     """Independent standard normal numbers by Box and Muller's method, in float32, then cast.
 
-    TensorFlow's normal numbers end at 5.68 in every precision, where P(|N| > 5.68) is 1.3e-8. Here
+    TensorFlow's normal numbers end at 5.68 in every precision, though P(|N| > 5.68) is 1.3e-8. Here
     a radius is made from 64 bits and ends at 9.49, as in `engines/jax/noise_processes.py`. `key` is
     int64 of shape (2,).
     """
@@ -93,7 +94,7 @@ class GaussianSum(tfp.GaussianSumQuery):
 
 
 class QuantileEstimator(tfp.QuantileEstimatorQuery):
-    """A quantile that moves by a noised count, with noise from fresh keys."""
+    """An estimate of a quantile that moves by a noised count, with noise from fresh keys."""
 
     def _construct_below_estimate_query(self, below_estimate_stddev: Any, expected: Any) -> Any:
         count = GaussianSum(l2_norm_clip=0.5, stddev=below_estimate_stddev)
@@ -153,7 +154,10 @@ class SkellamSum(tfp.DistributedSkellamSumQuery):
 
 
 class WithFreshKeys(tff.aggregators.UnweightedAggregationFactory):
-    """A TFF aggregation with fresh keys for Skellam noise and for noise on the clip's count."""
+    """A TFF aggregation with fresh keys for Skellam noise and for noise on the clip's count.
+
+    `make` creates the aggregation's factory.
+    """
 
     def __init__(self, make: Callable[[], tff.aggregators.UnweightedAggregationFactory]) -> None:
         self._make = make

@@ -26,11 +26,11 @@ class FixedZeroing(Table, frozen=True, tag_field="kind", tag="fixed"):
 
 
 class AdaptiveZeroing(Table, frozen=True, tag_field="kind", tag="adaptive"):
-    """Zeroing far above a quantile of the updates' largest coordinates.
+    """Zeroing of updates whose largest coordinate is far above a quantile over all updates.
 
-    Updates above `multiplier` times an estimate of the quantile, plus `increment`, become zero. The
-    estimate is *not* noised, so no analytical epsilon is known for such a mechanism. The defaults
-    are those of `tff.learning.dp_aggregator`.
+    An update becomes zero if a coordinate is above `multiplier` times an estimate of the quantile,
+    plus `increment`. The estimate is *not* noised, so no analytical epsilon is known for such a
+    mechanism. The defaults are those of `tff.learning.dp_aggregator`.
 
     Attributes:
       initial_estimate: Estimate of the quantile in the first round.
@@ -53,7 +53,7 @@ Zeroing = FixedZeroing | AdaptiveZeroing
 def zeroed(
     zeroing: Zeroing, factory: "tff.aggregators.UnweightedAggregationFactory"
 ) -> "tff.aggregators.UnweightedAggregationFactory":
-    """Zeroes by largest coordinate, as in `tff.learning.dp_aggregator`, then applies `factory`."""
+    """An aggregation that zeroes as `tff.learning.dp_aggregator` does, then applies `factory`."""
     import tensorflow_federated as tff
 
     match zeroing:
@@ -78,7 +78,7 @@ def inside_zeroing(zeroing: Zeroing | None, aggregator_state: Any) -> Any:
 
 
 def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
-    """The largest absolute coordinate allowed in the round after a state."""
+    """The largest absolute coordinate allowed in the round that starts from a state."""
     match zeroing:
         case FixedZeroing(norm=norm):
             return norm

@@ -47,7 +47,7 @@ class Variant(Table, frozen=True):
     """A named change of the base config.
 
     Attributes:
-      name: Prefix of its runs' names.
+      name: Prefix of the names of the variant's runs.
       set: The values of the changed keys, by `section.key`.
     """
 
@@ -76,7 +76,7 @@ class SweepRun:
     """One run of a sweep."""
 
     name: str  # the name of its folder
-    settings: Mapping[str, Any]  # the keys that it changes in the base config
+    settings: Mapping[str, Any]  # the keys of the base config that it changes, with their values
     config: Config  # its resolved config
 
 
@@ -150,7 +150,7 @@ def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
-    """The last word of each key; all words if two keys share the last."""
+    """The last word of each key; all its words if another key has the same last word."""
     lasts = Counter(key.rpartition(".")[2] for key in keys)
     return {
         key: last if lasts[last := key.rpartition(".")[2]] == 1 else key.replace(".", "_")
@@ -199,7 +199,7 @@ class RunState:
     """One run of a sweep and its state."""
 
     name: str  # the name of the run
-    settings: Mapping[str, Any]  # the keys that it changes in the base config
+    settings: Mapping[str, Any]  # the keys of the base config that it changes, with their values
     # `finished` with a report; `failed` if it ended without one; else `planned`: not started,
     # running or interrupted
     state: State
@@ -213,7 +213,7 @@ class RunState:
 
 
 def state_on_disk(run: SweepRun, out: Path) -> RunState:
-    """The state of a run, found by name in `out`; InputError if the folder has another config."""
+    """The state of a run from its folder in `out`; InputError if the folder is not this run's."""
     folder = RunFolder(out / "runs" / run.name)
     if folder.config.exists() or folder.report_json.exists():
         check_same_config(folder, run.config)
@@ -299,8 +299,10 @@ MEMORY_OF_A_RUN = 2 * 2**30
 """Assumed memory of a run, in bytes, without `--jobs`."""
 
 RUNS_OF_A_PROCESS = 8
-"""Number of consecutive runs in a process, which share the import of TensorFlow. Then a new process
-takes over, because TensorFlow does not free the memory of graphs (80 MB per quickstart).
+"""The number of consecutive runs in a process, which share the import of TensorFlow.
+
+Then a new process takes over, because TensorFlow does not free the memory of graphs (80 MB per
+quickstart).
 """
 
 _CALL_AGAIN = "the same command trains the remaining runs and continues interrupted ones"
@@ -312,19 +314,21 @@ Work = tuple[SweepRun, RunState]
 
 @dataclass(frozen=True)
 class Share:
-    """The resources of one run of a sweep."""
+    """The number of runs at a time, and the resources of each."""
 
-    jobs: int
-    cores: int  # cores of each, at least 1
-    gpus: float  # GPUs of each; a fraction if runs share one, 0 without a GPU
+    jobs: int  # runs at a time
+    cores: int  # cores of each run, at least 1
+    gpus: float  # GPUs of each run; a fraction if runs share one, 0 without a GPU
 
 
 def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) -> Share:
-    """The resources of each run.
+    """The number of runs at a time, and the resources of each.
 
     Args:
       jobs: Number of runs at a time; None takes one per GPU, or per core without a GPU, if memory
         suffices.
+      memory: The memory of the machine, in bytes.
+      runs: The number of runs to do, which limits the number at a time.
     """
     most = max(1, min(gpus or cores, memory // MEMORY_OF_A_RUN))
     at_a_time = min(most if jobs is None else jobs, max(runs, 1))
@@ -336,8 +340,8 @@ def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) ->
 def runs_of_a_process(work: Sequence[Work], gpus: int) -> int:
     """The number of runs of a process before a new process takes over.
 
-    It is 1 with a GPU, whose memory TensorFlow keeps until the process ends, and for a user's
-    module, which may keep state between runs.
+    It is 1 with a GPU, whose memory TensorFlow keeps until the process ends. It is 1 also if a run
+    has a user's module, which may keep state between runs.
     """
     has_own_code = any(
         bool(run.config.plugins) or isinstance(run.config.task, PythonTask) for run, _ in work
@@ -352,7 +356,10 @@ def run_on_ray(
     ended: Callable[[RunState], None],
     look: Callable[[Sequence[RunState]], None],
 ) -> None:
-    """Runs `work`, `jobs` at a time; the other runs continue if one fails."""
+    """Runs `work`, `jobs` at a time; the other runs continue if one fails.
+
+    `ended` is called after each run, `look` about twice a second with the runs at work.
+    """
     cores = num_cores()
     with ray_on_this_machine(max(cores, jobs or 1), _OBJECT_STORE) as ray:
         resources = ray.cluster_resources()
@@ -405,13 +412,13 @@ def plan_sweep(path: Path, out: Path) -> tuple[RunState, ...]:
 
 
 def _states_on_disk(runs: Sequence[SweepRun], out: Path) -> tuple[RunState, ...]:
-    """The states of all runs before the sweep starts any, with a progress bar."""
+    """The states of all runs, read with a progress bar."""
     looked = bar(runs, "folders", "run", delay=1)
     return tuple(state_on_disk(run, out) for run in looked)
 
 
 def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState, ...]:
-    """Runs all unfinished runs, then writes results and comparison; returns all states.
+    """Runs all unfinished runs, then writes results and comparison; returns all runs' states.
 
     Args:
       path: The sweep's file.
@@ -462,7 +469,7 @@ def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[Ru
 
 
 def _compare(states: Sequence[RunState], out: Path) -> None:
-    """Writes the results of the finished runs, and their page if there are at least two."""
+    """Writes the finished runs' results, and a page that compares them if there are two or more."""
     finished = [state.folder for state in states if state.state == "finished"]
     if not finished:
         return
@@ -476,13 +483,13 @@ def _compare(states: Sequence[RunState], out: Path) -> None:
 class RunTime:
     """The time of a run on this machine."""
 
-    start_seconds: float  # before the rounds; 0 if only rounds were timed
-    round_seconds: float
+    start_seconds: float  # from the loaded config to the start of round 1; 0 if not timed
+    round_seconds: float  # of a round, on average
     source: str  # the basis of the measurement, in words
 
 
 def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
-    """The mean time of the finished runs' rounds, if any."""
+    """The mean time of a round over the finished runs; None if no finished run has a record."""
     round_seconds = []
     for folder in (RunFolder(state.folder) for state in states if state.state == "finished"):
         if folder.record.exists():
@@ -500,7 +507,7 @@ def time_of_finished(states: Sequence[RunState]) -> RunTime | None:
 
 
 def calibrated(config: Config, name: str, seconds: float) -> RunTime:
-    """The time of a run, measured by training its first rounds on all cores."""
+    """The time of a run, measured by training its first rounds on all cores for about `seconds`."""
     from fl_audit.planning.cost import calibrate
 
     measured = calibrate(config, seconds)

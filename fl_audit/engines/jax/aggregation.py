@@ -27,7 +27,10 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
 
 
 class Norms(NamedTuple):
-    """The clip norm and the zeroing estimate of a round, float32 scalars; infinite if unused."""
+    """The norms by which a round clips and zeroes, float32 scalars; infinite if it does not.
+
+    `zeroing_estimate` is a fixed zeroing norm, or the estimate from which an adaptive one follows.
+    """
 
     clip: Array
     zeroing_estimate: Array
@@ -36,8 +39,8 @@ class Norms(NamedTuple):
 class Summed(NamedTuple):
     """A sum over participants."""
 
-    updates: Any  # zeroed and clipped, like the weights; integers under `IntegerSums`
-    participants: Array
+    updates: Any  # the sums of zeroed and clipped updates, or one vector under `IntegerSums`
+    participants: Array  # the number of participants
     unclipped: Array  # the number of updates within the clip norm, zeroed ones included
     below_zeroing: Array  # the number of updates without a coordinate above the zeroing estimate
     totals: Array  # the summed loss and the number of tokens trained on
@@ -45,7 +48,7 @@ class Summed(NamedTuple):
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The parameters of a mechanism."""
+    """The parameters of a mechanism's aggregation, and its steps."""
 
     begin: Norms  # of the first round
     clip_quantile: float  # the target share of updates below the clip norm
@@ -64,7 +67,11 @@ class Aggregation:
     def clipped_sum(
         self, norms: Norms, updates: Weights, totals: Array, numbers: Array, key: Array
     ) -> Any:
-        """The sum over a block of participants; `numbers` are -1 for padding, `totals` (n, 2)."""
+        """The `Summed` of a block of n participants, some of which may be padding.
+
+        `numbers`, (n,), has each participant's number in the round, or -1 for padding; `totals`,
+        (n, 2), each one's loss and tokens.
+        """
         takes_part = numbers >= 0
         rows = [update.reshape(update.shape[0], -1) for update in updates]
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), 1) for row in rows]), 0)
@@ -158,7 +165,7 @@ class Aggregation:
         return norms.clip * jnp.exp(-self.clip_rate * (share - self.clip_quantile))
 
     def _next_zeroing(self, norms: Norms, total: Any) -> Array:
-        """The estimate after a round, without noise; an empty round does not change it."""
+        """The zeroing estimate after a round, without noise; an empty round does not change it."""
         if self.zeroing is None:
             return norms.zeroing_estimate
         share = total.below_zeroing / jnp.maximum(total.participants, 1.0)

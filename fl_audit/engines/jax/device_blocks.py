@@ -34,7 +34,7 @@ else:
     _on_each_device = partial(shard_map, check_rep=False)
 
 _BATCHES_AT_ONCE = 4
-"""The number of a client's batches, padding included, in one call of a compiled function."""
+"""The number of batches of a client, padding included, in one call of a compiled function."""
 
 CLIENTS_PER_BLOCK_ON_CPU = 4
 
@@ -72,7 +72,7 @@ class Blocks:
         precision: str = "float32",
         side_by_side: bool | None = None,
     ) -> None:
-        """Functions are compiled at their first calls; `precision` has no effect on a CPU.
+        """Functions are compiled at their first calls. `precision` has no effect on a CPU.
 
         With `side_by_side` a block's clients train together by `jax.vmap`, else one by one; by
         default one by one only on a CPU.
@@ -147,7 +147,7 @@ class Blocks:
     def updates(
         self, weights: Sequence[Float32Array], clients: Sequence[Examples]
     ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """Yields clients and their updates, as `fl_audit.engines.engine.ClientUpdates` does."""
+        """Yields clients' positions and updates, as `engines.engine.ClientUpdates` does."""
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")
         rows = Cohort.from_clients(clients, self._batch_size).rows
@@ -246,7 +246,7 @@ def _one_by_one(function: Any) -> Any:
 
 
 def _first_of(function: Any) -> Any:
-    """Adapts a function of one block to a device's share, whose `parts` have one more axis."""
+    """Adapts a function of one block to a device's share, where `parts` have a first axis of 1."""
 
     def on_part(same: Any, *parts: Any) -> Any:
         result = function(same, *tree_map(lambda part: part[0], parts))

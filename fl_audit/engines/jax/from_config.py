@@ -45,7 +45,7 @@ def local_training(config: tables.Client, model: JaxModel) -> LocalTraining:
 
 
 def client_optimizer(config: tables.LocalSteps) -> Optimizer:
-    """The optimizer of a client's local steps; TFF's default constants for adaptive optimizers."""
+    """The optimizer of a client's local steps; adaptive ones have TFF's default constants."""
     match config.optimizer:
         case "sgd":
             return sgd(config.learning_rate, config.momentum)
@@ -134,7 +134,7 @@ def _integer_sums(
     cohort: int,
     shapes: Sequence[tuple[int, ...]],
 ) -> IntegerSums:
-    """The same aggregation with integers, on the finest grid that the bits allow."""
+    """The aggregation `like`, but with integers, on the finest grid that the bits allow."""
     dim = sum(math.prod(shape) for shape in shapes)
     distributed.check_grid(table, cohort, dim)
     multiplier = like.noise.sum_noise_multiplier

@@ -15,12 +15,13 @@ grid to the norm.
 Integers are added modulo 2^32, which m divides, so that their sum modulo m is exact and has the
 same bits in any order and on any number of devices.
 
-A symmetric Skellam variable is the difference of two independent Poisson variables of one mean. At
-variance x it is k with probability p(k) = exp(-x) I_k(x), where I is the modified Bessel function
-of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, with both means x /
-2). `jax.random.poisson` computes in float32, which cannot represent the Poisson variables of a fine
-grid, with means up to 1e11, let alone the logarithms of their factorials. So the difference, which
-fits float32, is sampled directly. Tails of about 1e-10 of the distribution are left out.
+A symmetric Skellam variable is the difference of two independent Poisson variables with the same
+mean. At variance x it is k with probability p(k) = exp(-x) I_k(x), where I is the modified Bessel
+function of the first kind (Skellam 1946; Agarwal, Kairouz & Liu 2021, arXiv:2110.04995, with both
+means x / 2). `jax.random.poisson` computes in float32, which cannot represent the Poisson variables
+of a fine grid, with means up to 1e11, let alone the logarithms of their factorials. So the
+difference, which fits float32, is sampled directly. Tails of about 1e-10 of the distribution are
+left out.
 """
 
 import math
@@ -40,10 +41,10 @@ from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.jax_classifier import Array, Weights
 
 _SMALL_VARIANCE = 64.0
-"""Below it a table of the distribution is used; above, Debye's expansion is exact to float32."""
+"""Below this variance a table is used; above, Debye's expansion is exact to float32."""
 
 _TABLE = 128
-"""The table's size; at variance 64, less than 1e-30 of the distribution lies beyond it."""
+"""The largest |k| of the table; at variance 64, less than 1e-30 of the distribution is beyond."""
 
 _FARTHEST = 6.77
 """The largest value of `_normal`, rounded up."""
@@ -103,7 +104,7 @@ def log_probability(number: Array, variance: Array) -> Array:
 
 
 def _normal(high: Array, turn: Array) -> Array:
-    """Normal numbers from two random words each; the radius comes from one, so from 32 bits."""
+    """Normal numbers, each from two random words: `high` gives the radius, `turn` the angle."""
     uniform = (high.astype(jnp.float32) + 0.5) * jnp.float32(2.0**-32)
     angle = turn.astype(jnp.float32) * jnp.float32(2.0**-31 * math.pi)
     return jnp.sqrt(-2.0 * jnp.log(jnp.minimum(uniform, 1.0))) * jnp.cos(angle)
@@ -144,7 +145,7 @@ def _by_rejection(key: Array, variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 _OF_SIGNS, _OF_PARTICIPANTS = 0, 2
-"""Numbers with which a round's key is folded; 1 is reserved for the clip's count."""
+"""The numbers with which a round's key is folded; 1 is reserved for noise on the clip's count."""
 
 
 def random_signs(key: Array, size: int) -> Array:
@@ -182,7 +183,7 @@ def rounded(key: Array, values: Array) -> Array:
 
 
 def centred(sums: Array, bits: int) -> Array:
-    """Integers modulo 2^bits (bits at most 31), from -2^(bits - 1) up; int32."""
+    """Integers modulo 2^bits, shifted to [-2^(bits - 1), 2^(bits - 1)); int32, bits at most 31."""
     half = 1 << (bits - 1)
     return ((sums + half) & (2 * half - 1)) - half
 

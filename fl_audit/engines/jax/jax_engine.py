@@ -96,7 +96,7 @@ _COUNTED = (
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     "/jax/core/compile/backend_compile_duration",
 )
-"""Lowering, and compilation by XLA. Tracing is not counted: its events are nested."""
+"""The events counted: lowering, and compilation by XLA; not tracing, whose events are nested."""
 
 _reported = {event: [0, 0.0] for event in _COUNTED}
 
@@ -107,7 +107,7 @@ def _count(event: str, seconds: float, **of_event: object) -> None:
         _reported[event][1] += seconds
 
 
-# JAX cannot remove a single listener, so the process has one.
+# JAX cannot remove a single listener, so the process has one listener for all clocks.
 monitoring.register_event_duration_secs_listener(_count)
 
 
@@ -140,9 +140,9 @@ class State(NamedTuple):
     """The state of training before a round."""
 
     weights: Any  # a list of float32 arrays
-    slots: Any  # of the server's optimizer
+    slots: Any  # the state of the server's optimizer
     norms: Norms  # the norms by which the round clips and zeroes
-    noise: Any  # of correlated or client-side noise; else empty
+    noise: Any  # the state of correlated or client-side noise; else empty
 
 
 class JaxEngine(engine.Engine):
@@ -303,7 +303,7 @@ class JaxEngine(engine.Engine):
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
-        """Canaries scored on an accelerator, if there is one and `scored_on` takes the family."""
+        """The canaries, scored on the accelerator where `scored_on` can do so, else on the CPU."""
         return scored_on(run.family, self._devices[0]) or run.family
 
     def losses(self, run: PreparedRun) -> Callable[[engine.Weights], FloatArray]:

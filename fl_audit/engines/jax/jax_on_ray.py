@@ -1,4 +1,4 @@
-"""The engine in JAX with its clients' work on Ray's actors.
+"""The engine in JAX, with clients' work on Ray's actors.
 
 Noise, norms, the server's step and scores are computed in this process, as in `JaxEngine`; actors
 train, zero, clip and sum their shards of the cohort, each on one device.
@@ -35,7 +35,7 @@ class JaxOnRay(JaxEngine):
     first_round = "before the first round each actor loads the task and compiles, up to a minute"
 
     def __init__(self, run: PreparedRun, noise_keys: NoiseKeys | None = None) -> None:
-        """Creates the functions of a run; Ray starts with its first round."""
+        """Creates the functions of a run; Ray starts with the run's first round."""
         size = run.config.clients_per_block or CLIENTS_PER_BLOCK_ON_CPU
         config = msgspec.structs.replace(run.config, clients_per_block=size)
         super().__init__(dataclasses.replace(run, config=config), noise_keys=noise_keys)

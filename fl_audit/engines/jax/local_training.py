@@ -1,4 +1,4 @@
-"""The training of one client: its use of gradients, and optimizers.
+"""The training of one client: local training methods, and optimizers.
 
 A client calls `begin`, then `steps` for some batches at a time until none is left, then `end`. So
 one compiled function serves clients with any number of batches.
@@ -115,7 +115,7 @@ ClientState = Any
 
 
 class LocalTraining(abc.ABC):
-    """The path of a client from the round's model to its update."""
+    """A method by which a client gets from the round's model to its update."""
 
     def __init__(self, model: JaxModel) -> None:
         self._gradient = jax.value_and_grad(model.mean_loss, has_aux=True)
@@ -141,7 +141,7 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
-        """The update, zeros if not finite (as in TFF), and the summed loss and tokens."""
+        """The update, zeros if it is not finite (as in TFF), and the summed loss and tokens."""
 
     @abc.abstractmethod
     def _begin(self, initial: Weights) -> ClientState: ...
@@ -188,7 +188,7 @@ class OptimizerSteps(LocalTraining):
         return weights, slots
 
     def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
-        """Trained minus initial weights; if not finite, metrics do not count the client."""
+        """Trained minus initial weights; if it is not finite, metrics do not count the client."""
         (weights, _), totals = client
         update = [last - first for last, first in zip(weights, initial, strict=True)]
         result: tuple[Weights, Array] = _zeros_unless_finite(update, (update, totals))
@@ -212,7 +212,7 @@ class MeanGradient(LocalTraining):
         return sums, count + num_examples
 
     def end(self, initial: Weights, client: Any) -> tuple[Weights, Array]:
-        """Minus the mean; if it is not finite, metrics still count the client."""
+        """Minus the mean gradient; if it is not finite, metrics still count the client."""
         (sums, count), totals = client
         update = [-total / jnp.maximum(count, 1.0) for total in sums]
         return _zeros_unless_finite(update, update), totals

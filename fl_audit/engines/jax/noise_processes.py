@@ -7,8 +7,8 @@ fixes all future noise, after any restart, and anyone who sees it can subtract t
 production each device draws its own key.
 
 Numbers come from Threefry4x32-20, a counter-based generator with keys of 128 bits (Salmon et al.
-2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11); words are those of the authors'
-Random123. Threefry passes the usual statistical tests, but is not cryptographic. JAX's own
+2011, "Parallel random numbers: as easy as 1, 2, 3", SC'11); the authors' library Random123 draws
+the same words. Threefry passes the usual statistical tests, but is not cryptographic. JAX's own
 generators have keys of 64 bits, or draw other numbers inside `vmap` than outside.
 
 A key is four words, uint32 of shape (4,).
@@ -42,7 +42,7 @@ _GROUPS = 5
 _PARITY = 0x1BD11BDA
 
 _OF_BITS, _OF_KEYS = 0, 1
-"""The counter's last word for random words, and for derived keys."""
+"""The last word of the counter: for random words, and for derived keys."""
 
 
 def threefry(key: Array, counter: list[Array]) -> list[Array]:
@@ -111,7 +111,7 @@ def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
     """Standard normal numbers, float32, by Box and Muller's method.
 
     `jax.random.normal` inverts the distribution function at one of 2^23 numbers, so that no value
-    exceeds 5.4. Here the radius is made from 64 bits and ends at 9.49, as an audit looks at tails.
+    exceeds 5.4. An audit looks at tails, so here the radius is made from 64 bits and ends at 9.49.
     """
     size = math.prod(shape)
     high, low, turn, _ = (word.astype(jnp.float32) for word in random_words(key, -(-size // 2)))
@@ -123,7 +123,7 @@ def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
 
 
 def normal_like(key: Array, like: Weights) -> list[Array]:
-    """Independent standard normal arrays in the shapes of others."""
+    """Independent standard normal arrays in the shapes of `like`."""
     ends = np.cumsum([math.prod(part.shape) for part in like])
     pieces = jnp.split(standard_normal(key, (int(ends[-1]),)), ends[:-1])
     return [piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)]
@@ -139,15 +139,15 @@ class NoiseProcess(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, weights: Weights, key: Array) -> Any:
-        """The state before the first round, arrays; `weights` have the shapes of the sum."""
+        """The state before the first round, of arrays; `weights` have the shapes of the sum."""
 
     @abc.abstractmethod
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The key of a round, from the state before it, or `fresh`."""
+        """The key of a round: `fresh`, or a key derived from the state before the round."""
 
     @abc.abstractmethod
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
-        """The noise of a round in the shapes of its sums, and the next state."""
+        """The noise of a round in the shapes of `sums`, and the next state."""
 
 
 class FreshNoise(NoiseProcess):
@@ -185,7 +185,7 @@ class ClientNoise(NoiseProcess):
     def next(
         self, state: ClientNoiseState, key: Array, sums: Weights
     ) -> tuple[list[Array], ClientNoiseState]:
-        """No noise on the sum."""
+        """No noise on the sum, and the next state."""
         return [jnp.zeros_like(part) for part in sums], state._replace(calls=state.calls + 1)
 
 
@@ -257,7 +257,7 @@ class MatrixNoise(CorrelatedNoise):
 
 
 class TreeNoise(CorrelatedNoise):
-    """Differences of prefix sums' noise by binary trees (Honaker 2015; Kairouz et al. 2021).
+    """Differences of the noise on prefix sums by binary trees (Honaker 2015; Kairouz et al. 2021).
 
     Every node of a tree has standard normal noise. A node's estimate weights its own noise and the
     sum of its children's estimates by their inverse variances: with b = own + (left b + right b) /
@@ -292,7 +292,7 @@ class TreeNoise(CorrelatedNoise):
     def _with_leaf(
         self, leaf: Array, key: Array, past: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
-        """The left children after a new leaf, by height, and the prefix sum's noise."""
+        """The newest left child of each height after a new leaf, and the prefix sum's noise."""
         shapes = [jnp.zeros(vectors.shape[1:], jnp.float32) for vectors in past]
 
         def is_right(merged: tuple[Array, list[Array]]) -> Array:

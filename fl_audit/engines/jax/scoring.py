@@ -33,7 +33,7 @@ from fl_audit.resources import num_cores
 from fl_audit.tasks.jax.jax_classifier import Array
 
 _BYTES_PER_NUMBER = 32
-"""A generous bound on the memory per number of a canary's piece, for all arrays that coexist."""
+"""A generous bound on the bytes per number of a canary's piece, over all arrays that coexist."""
 
 _MOST_AT_ONCE = 4096
 _RUN = 256
@@ -194,7 +194,7 @@ def _stretches_shape(dim: int) -> tuple[int, int, int]:
 
 
 def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
-    """The states of all canaries' streams before each stretch, low halves of words first."""
+    """The state of each canary's stream before each stretch; of a word, the low half is first."""
     states = np.empty((family.num_canaries, *_stretches_shape(family.dim)), np.uint32)
 
     def run_through(canary: int) -> None:
@@ -210,14 +210,14 @@ def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
 
 
 def _gaussian_piece(stretches: Array, target: Array) -> Array:
-    """The products of a piece with the target, and the piece's squares, of shape (2, canaries).
+    """Inner products of canaries' pieces with the target's, and the pieces' squares; (2, canaries).
 
-    The numbers are those of `HalfNormals.draw`: the first half of the 32-bit words give radii, the
-    second angles; all cosines come first, then all sines.
+    The numbers are those of `HalfNormals.draw`: the first half of the 32-bit words gives radii, the
+    second half angles; all cosines come first, then all sines.
 
     Args:
-      stretches: The states of the piece's stretches, of shape (stretches, 4, 2, canaries).
-      target: The target's coordinates, of shape (coordinates,).
+      stretches: The states before the piece's stretches, of shape (stretches, 4, 2, canaries).
+      target: The target's coordinates in the piece, of shape (coordinates,).
     """
     count = target.shape[0]
     pairs = (count + 1) // 2

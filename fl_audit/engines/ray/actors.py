@@ -37,7 +37,7 @@ from fl_audit.version import __version__
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LOSSES_IN_A_ROW = 3
-"""The run stops when one round lost this many actors at one piece of work, or in loading."""
+"""The run stops when a round loses this many actors at the same subtree, or as they load."""
 
 RESUME = "once that is fixed, --resume continues from the last checkpoint"
 
@@ -74,7 +74,7 @@ class _Call:
 
 
 class Actors:
-    """The actors of a run, and the pending calls of each."""
+    """The actors of a run, and the pending calls."""
 
     def __init__(
         self,
@@ -84,7 +84,10 @@ class Actors:
         worker: type[Any],
         lost: Callable[[], str | None] = lost_part,
     ) -> None:
-        """Starts `cluster.actors` actors, or all that fit; tests pass a `lost` of their own."""
+        """Starts `cluster.actors` actors, or all that fit.
+
+        `lost` names a part of Ray that has ended, if any; tests pass a function of their own.
+        """
         self._ray = ray
         self._cluster = cluster
         self._setup = ray.put(setup)
@@ -195,7 +198,11 @@ class Actors:
             self._busy[remote.reference] = _Call(in_flight=remote)
 
     def _next_end(self) -> tuple[_Call, Any]:
-        """The next call that ends, with its result or the error by which its actor was lost."""
+        """The next call that ends, with its result, or the error if its actor or an input was lost.
+
+        Raises:
+          InputError: No call is pending, or only loading for the config's `wait_seconds`.
+        """
         began = time.monotonic()
         while True:
             calls = list(self._busy)
@@ -210,7 +217,7 @@ class Actors:
                 raise InputError(self._why_none())
 
     def _result(self, call: Any) -> Any:
-        """The result of a call, or the error by which its actor or an input was lost."""
+        """The result of a call, or the error if its actor or an input was lost."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call)
@@ -259,7 +266,7 @@ _CONNECT_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class UnreadRound:
-    """The participants of a round (counted from 0), whose data the actors read."""
+    """The participants of a round, whose data only actors read; `round_index` is from 0."""
 
     cohort: Cohort
     round_index: int
@@ -271,7 +278,7 @@ class UnreadRound:
 
     @property
     def canaries(self) -> IndexArray:
-        """The indices of the canaries in the pool."""
+        """The round's canaries, by their indices in the pool."""
         return self.cohort.canaries
 
 
@@ -305,7 +312,10 @@ class RaySession:
         merge: Merge,
         parts: Mapping[str, bytes] | None = None,
     ) -> Any:
-        """The sum over a round's participants; None without any. Only the first `parts` count."""
+        """The sum over a round's participants; None without any.
+
+        The call that starts the actors gives them `parts`; those of later calls are ignored.
+        """
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
             return None
@@ -333,7 +343,7 @@ class RaySession:
         if cluster.address != LOCAL:
             return ray_at(cluster.address)
         actors = cluster.actors or max(num_cores() // cluster.cpus_per_actor, 1)
-        # Two sums for each actor (the finished and the next), and the weights sent each round.
+        # Room for two sums of each actor (a finished one and the next), and for a round's weights.
         store = _LEAST_STORE + 8 * self._dim * (2 * actors + 4)
         return ray_on_this_machine(max(num_cores(), actors * cluster.cpus_per_actor), store)
 

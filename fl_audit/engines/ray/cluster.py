@@ -6,7 +6,7 @@ the loopback, which other users of the machine can reach too; so it asks for a t
 user can read, and its folder lies inside one of mode 0700.
 
 Ray's processes ask the kernel to end with this program, except for two agents. They notice within
-two seconds that the others have gone, and then try for a minute to report to a server among these.
+two seconds that the others have gone, and then try for a minute to report to one that has gone too.
 A guard process, which reads a pipe from this program, kills the agents and deletes Ray's folder.
 
 All that uses Ray's private modules (`ray._private`, `ray._raylet`) is here.
@@ -37,9 +37,9 @@ _LOOPBACK = "127.0.0.1"
 _NEEDED = {"gcs_server": "its head (GCS)", "raylet": "its raylet"}
 
 # Run with -I -S -c in a bare interpreter. It waits for the end of its input, then kills every
-# process with the folder as its TMPDIR, which only Ray's have (others may have the folder in their
-# command line), and deletes the folder. A program that exits normally writes one byte first. If
-# that byte is missing, the program was killed, or Ray's C++ ended it while it talked to a dead
+# process with the folder as its TMPDIR, as only Ray's processes have (the command line of others
+# may name the folder), and deletes the folder. A program that exits normally writes one byte first.
+# If that byte is missing, the program was killed, or Ray's C++ ended it while it talked to a dead
 # raylet, which Python cannot notice.
 _GUARD = """
 import glob, os, shutil, signal, sys, time
@@ -105,7 +105,7 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def ray_at(address: str) -> Iterator[Any]:
-    """Connects to a running cluster (docs/runtimes.md says how to secure it); yields the module."""
+    """Connects to a running cluster (secured as in docs/runtimes.md); yields the module `ray`."""
     ray = quiet_ray()
     try:
         with silent(), own_signals():
@@ -141,8 +141,8 @@ def _connect(ray: Any, address: str) -> None:
 def lost_part() -> str | None:
     """Name of the Ray process that died (GCS or raylet), or None.
 
-    Call it before objects are put or fetched: if the raylet is gone, Ray's C++ then ends the
-    program at once, without a message.
+    Call it before objects are put or fetched: without the raylet, Ray's C++ ends the program at
+    such a call, without a message.
     """
     from ray._private import worker
 
@@ -162,7 +162,7 @@ def lost_part() -> str | None:
 def _guarded(folder: str) -> Iterator[None]:
     """Starts the guard; after the block, ends it and waits."""
     command = [sys.executable, "-I", "-S", "-c", _GUARD, folder]
-    # In a new session, because Ctrl-C must not end it before Ray.
+    # In a new session, because Ctrl-C must not end the guard before Ray.
     guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
@@ -210,7 +210,7 @@ def quiet_ray() -> Any:
 
 @contextlib.contextmanager
 def token(path: Path) -> Iterator[None]:
-    """Makes a Ray started in the block ask for a new token; `path` gets mode 0600."""
+    """Makes a Ray started in the block ask for a new token, written to `path` with mode 0600."""
     with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(secrets.token_hex(32))
     with contextlib.ExitStack() as ended:

@@ -59,7 +59,7 @@ class TreeSum(Generic[T]):
         self.parts: dict[Subtree, T] = {}
 
     def add(self, subtree: Subtree, total: T) -> None:
-        """Adds the sum of a subtree, then merges every pair of siblings that is complete."""
+        """Adds the sum of a subtree, then merges every pair of siblings that both have sums."""
         while 1 << subtree.level < self._num_shards:
             sibling = Subtree(subtree.level, subtree.index ^ 1)
             if sibling.shards(self._num_shards):
@@ -94,8 +94,8 @@ class OpenWork:
     def take(self, num_workers: int, taking: int = 1) -> Subtree | None:
         """The next subtree for `taking` of `num_workers` workers; None if nothing is left.
 
-        It has about half of these workers' share of the unclaimed shards, so that few sums are
-        fetched and no worker waits long for others at the end of the round.
+        It has about half the share of `taking` workers in the unclaimed shards, so that few sums
+        are fetched and no worker waits long for others at the end of the round.
         """
         if self._returned:
             return self._returned.pop()
@@ -115,9 +115,9 @@ class OpenWork:
 
 
 # Work of a round. A node is a machine of the cluster. A node with several actors gets a region, a
-# subtree whose shards its actors share; they merge among themselves, and only the region's sum is
-# fetched. The program's own node needs no region: it reads its actors' sums from shared memory and
-# adds them as they are finished.
+# subtree whose shards its actors share; their sums are merged on the node, and only the region's
+# sum is fetched. The program's own node needs no region: the program reads the sums of its actors
+# from shared memory and adds them as they are finished.
 
 MergeThere = Callable[[Any, Any], Any]
 """A function from Ray's references to two sums on one node to a reference to their sum."""
@@ -150,7 +150,7 @@ class Region:
         return not (self.work.is_open or self.at_work)
 
     def add(self, new: RemoteSum, merge_there: MergeThere) -> None:
-        """Adds a sum, and has complete pairs of siblings merged on the node."""
+        """Adds a sum, and has every pair of siblings that both have sums merged on the node."""
 
         def merge(earlier: RemoteSum, later: RemoteSum) -> RemoteSum:
             parent = Subtree(earlier.subtree.level + 1, earlier.subtree.index >> 1)
@@ -165,7 +165,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """The work of one actor: a subtree, and the region to which it belongs, if any."""
+    """The work of one actor: a subtree, the actor's node, and the region of the subtree, if any."""
 
     subtree: Subtree
     node: str

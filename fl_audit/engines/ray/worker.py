@@ -1,4 +1,4 @@
-"""The work of a Ray actor: it reads clients' data, trains them and adds their updates by shard.
+"""The work of a Ray actor: it reads the data of clients, trains them and sums their updates.
 
 An engine's actors are of a subclass of `ClientWorker`, in a module that imports no framework:
 whether the actor has GPUs must be set before a framework looks for them.
@@ -48,7 +48,7 @@ class WorkerSetup:
 
 
 class ClientWorker(abc.ABC):
-    """An actor; it loads the task in a call, not in `__init__`, so that errors are not wrapped."""
+    """An actor; it loads the task in `load`, not in `__init__`, so that errors are not wrapped."""
 
     def __init__(self) -> None:
         end_with_parent()
@@ -72,7 +72,11 @@ class ClientWorker(abc.ABC):
     def total(
         self, sent: Sent, subtree: Subtree, shards: Sequence[Cohort]
     ) -> tuple[Subtree, Arrays]:
-        """Sums a subtree's shards in the tree's order; returns the subtree reached, and its sum."""
+        """Sums the shards of a subtree, in the order of the tree.
+
+        Returns:
+          The subtree that these shards complete, `subtree` or a larger one, and the sum.
+        """
         tree = TreeSum[Any](sent.num_shards, self._merged)
         shard_sum = self._shard_sum_of(sent)
         with prefetched(lambda shard: self._read(shard, sent.round_index), shards) as read:

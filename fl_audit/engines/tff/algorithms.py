@@ -266,7 +266,7 @@ def client_optimizer(config: tables.LocalSteps) -> tff.learning.optimizers.Optim
 
 
 def server_optimizer(config: tables.Server) -> tff.learning.optimizers.Optimizer:
-    """The server's optimizer; sums of squares start at tau^2 (Reddi et al. 2020), Adam's at 0."""
+    """The server's optimizer; Adagrad and Yogi start at tau^2 (Reddi et al. 2020), Adam at 0."""
     match config:
         case tables.ServerSgd():
             return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
@@ -304,7 +304,7 @@ class ProximalOptimizer(tff.learning.optimizers.Optimizer):
         self._strength = proximal_strength
 
     def initialize(self, specs: Any) -> Any:
-        """The state of a client before its first step."""
+        """The optimizer's state before a client's first step."""
         start = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), specs)
         return collections.OrderedDict(
             optimizer=self._optimizer.initialize(specs), begun=tf.constant(False), start=start

@@ -2,8 +2,8 @@
 
 `CanaryClients` draws the canaries of each round and creates the data of all clients in it.
 `read_clip` reads the clip norm from the state of TFF's aggregator, so that canaries have at least
-this norm. `probe` runs one round before training, to measure whether canaries reach the aggregate
-at the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
+this norm. `probe` runs rounds before training, to measure whether canaries reach the aggregate at
+the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl_audit.attacks`.
 """
 
 import collections
@@ -43,7 +43,7 @@ class DataSets:
     no_examples: Examples  # empty, in the task's shapes, for canaries that are vectors
 
     def client_data(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
-        """The data sets of real clients, then of canaries, created as they are consumed."""
+        """The data sets of participants that train, then of canaries that are vectors, lazily."""
         # Participants without examples, or without a vector, share one empty data set.
         no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
         no_batches = batches_of(self.no_examples, self.batch_size)
@@ -87,7 +87,7 @@ def with_noise_keys(
     data: RoundData,
     as_data: Callable[[IndexArray], Any],
 ) -> Iterator[Any]:
-    """Participants, with noise keys if clients add noise; `as_data` converts an int64 pair."""
+    """Participants, with noise keys if clients add noise; `as_data` converts a key, int64 (2,)."""
     if not isinstance(mechanism, ClientGaussian):
         yield from participants
         return
@@ -99,7 +99,7 @@ def with_noise_keys(
 class CanaryClients:
     """The included canaries of a pool as clients of an audited process.
 
-    Each canary participates in `repeats` rounds, one from each of `repeats` equal parts of the run
+    Each canary participates in `repeats` rounds, one in each of `repeats` equal parts of the run
     (Andrew et al. 2023, section 5.3). The rounds depend on the pool's seed alone, so a loop that
     restarts from a checkpoint has the same canaries.
     """
@@ -125,8 +125,8 @@ class CanaryClients:
           repeats: The number of rounds of each canary, at least 1.
 
         Raises:
-          InputError: The pool has another dim, a number is out of its range, or there is neither a
-            norm nor a state with a clip norm.
+          InputError: The pool has another dim, a number is out of its range, or no norm is given
+            and the state of the process has no clip norm.
         """
         dim = canary_dim(process)
         if pool.dim != dim:
@@ -159,7 +159,7 @@ class CanaryClients:
         return self._attendance.members_in(round_number - 1)
 
     def norm(self, state: Any = None) -> float:
-        """The norm of a canary's update in the round after a state.
+        """The norm of a canary's update in the round that starts from a state.
 
         Args:
           state: The state of the process; needed if no norm was given.
@@ -177,11 +177,11 @@ class CanaryClients:
         return norm_to_clip(state)
 
     def arriving_length(self, state: Any) -> float | None:
-        """The largest norm of a client in the aggregate of the round after a state.
+        """The largest norm of a client in the aggregate of the round that starts from a state.
 
-        The clip norm divided by the denominator, for `RoundScorer.score_round(canary_length=...)`,
-        even if canaries are shorter: they then show less than a client would, and the audit should
-        say so. None unless the aggregator's state has clip norm and denominator.
+        It is the clip norm divided by the denominator, for `score_round(canary_length=...)` of
+        `RoundScorer`, even if canaries are shorter: they then show less than a client would, and
+        the audit should say so. None unless the aggregator's state has clip norm and denominator.
         """
         clip = read_clip(state)
         if clip.norm is None or clip.denominator is None:
@@ -228,7 +228,10 @@ def real_client_data(process: tff.learning.templates.LearningProcess, examples: 
 def canary_client_data(
     process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
 ) -> Any:
-    """A canary's data: no examples, and the vector along which it moves the model, (dim,)."""
+    """A canary's data: no examples, and its update, a vector in the direction it moves the model.
+
+    `vector` is float32 of shape (dim,).
+    """
     examples_type = process.next.type_signature.parameter[1].member["examples"]
     return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
 
@@ -262,7 +265,7 @@ JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
 class ClipState:
     """The clip norm of one round, and related values; None for values that the state lacks."""
 
-    norm: float | None
+    norm: float | None  # the clip norm
     denominator: float | None  # a fixed number by which the sum of updates is divided
     noise_stddev: float | None = None  # of the noise on a coordinate of the sum, or on a node
     unzeroed: float = math.inf  # the largest coordinate that is certainly not zeroed
@@ -312,7 +315,7 @@ def _number(owner: Any, name: str) -> float | None:
 
 
 def norm_to_clip(state: Any) -> float:
-    """A norm of 1.001 to 2 times the clip norm, if possible within the zeroing norm."""
+    """A canary's norm: 1.001 to 2 times the clip norm and, if possible, not zeroed."""
     clip = read_clip(state)
     if clip.norm is None:
         raise InputError(
@@ -334,7 +337,7 @@ The second includes the error bar of `_ERRORS` standard errors.
 """
 
 _ZEROED = 0.25
-"""A longer canary with less than this share of the previous measured norm was zeroed."""
+"""A canary that measures less than this share of a canary half as long was zeroed."""
 
 _ERRORS = 5.0
 """A deviation beyond this many standard errors is not chance (probability 6e-7)."""
@@ -346,7 +349,7 @@ _GROWN = 1.5
 """If doubling the norm multiplies the measured norm by at least this, nothing clips it."""
 
 _LONGER = 6
-"""Doublings of twice a given norm, up to 128 times, to see whether a client may be longer."""
+"""How often twice a given norm is doubled, up to 128 times it, to find the longest client."""
 
 
 @dataclass(frozen=True)
@@ -358,7 +361,7 @@ class ProbedCanary:
       arrived: The canary's norm in the aggregate, along its own direction.
       promised: The expected norm: clip norm over denominator. Without a denominator it is the clip
         norm, as the mean of identical canaries equals each of them. If the state has no clip norm,
-        it is the largest norm measured; if nothing limits norms, `norm` replaces the clip norm.
+        it is the largest norm measured; if nothing clips, `norm` replaces the clip norm.
       error: The standard error of `arrived`, from the noise on the aggregate.
       zeroed: The number of canaries that TFF counted as zeroed; None if it does not count.
     """
@@ -371,12 +374,12 @@ class ProbedCanary:
 
     @property
     def ratio(self) -> float:
-        """Measured norm / expected norm."""
+        """The measured norm divided by the expected norm."""
         return self.arrived / self.promised
 
     @property
     def state(self) -> str:
-        """The result "arrived", "not_arrived" or "cannot_tell", as in a whole audit."""
+        """The result: "arrived", "not_arrived" or "cannot_tell", as in the checks of an audit."""
         away, error = abs(self.ratio - 1), self.error / self.promised
         if away > _TOLERATED + _ERRORS * error:
             return "not_arrived"
@@ -398,18 +401,19 @@ def probe(
     """Measures in one round whether a canary passes zeroing, clipping, compression and weighting.
 
     The round has 32 identical canaries and no other client; its state is discarded. If the
-    aggregator's state has no clip norm, norms are doubled, a round each, until the measured norm no
-    longer grows: this is the largest norm of a client. For a given norm, seven rounds with longer
-    canaries measure it. Outside a runtime's block, TFF's runtime starts and ends with the probe.
+    aggregator's state has no clip norm, more such rounds measure the largest norm of a client: for
+    a given `norm`, seven rounds with longer canaries; without one, the norm is doubled in each
+    round until the measured norm no longer grows. Outside a runtime's block, TFF's runtime starts
+    and ends with the probe.
 
     Args:
       process: A process of `compose_audited_process`.
-      norm: The norm of a canary's update; by default the default norm of `CanaryClients`, or the
-        first of the doubled norms that is clipped.
+      norm: The norm of a canary's update; by default the default norm of `CanaryClients`, or
+        without a clip norm the first of the doubled norms that is clipped.
       state: The state before the round; by default the initial one.
 
     Raises:
-      InputError: The norm is not positive and finite, or none is given and nothing clips.
+      InputError: The norm is not positive and finite, or none is given and nothing clips or zeroes.
     """
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
@@ -434,7 +438,7 @@ def _probe(
 def _longest(
     process: tff.learning.templates.LearningProcess, start: Any, probed: ProbedCanary
 ) -> float:
-    """The measured norm of the longest client; the probed canary's `promised` without a limit."""
+    """The largest measured norm of a client; the probed canary's `promised` if nothing clips."""
     longer = _doubled(process, start, 2 * probed.norm, _LONGER)
     arrived = [canary.arrived for canary in longer]
     is_limited = arrived[-1] < _GROWN * arrived[-2] or arrived[-1] < _GROWN * probed.arrived
@@ -442,7 +446,7 @@ def _longest(
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
-    """The canary of the first doubled norm that is clipped, or of the last norm before zeroing."""
+    """The canary of the first doubled norm that is clipped, or of the last that is not zeroed."""
     last: ProbedCanary | None = None
     for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
         if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":
@@ -464,7 +468,7 @@ def _doubled(
 def _probed(
     process: tff.learning.templates.LearningProcess, start: Any, norm: float
 ) -> ProbedCanary:
-    """One round of canaries of a norm, all along one vector."""
+    """The result of one round of canaries of a norm, all along one vector."""
     vector = CanaryPool(seed=0, count=2, dim=canary_dim(process)).vector(0)
     data = [canary_client_data(process, norm * vector) for _ in range(_COPIES)]
     metrics = process.next(start, data).metrics

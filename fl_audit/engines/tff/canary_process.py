@@ -2,12 +2,12 @@
 
 A canary is a client whose data is its vector. Every client's data becomes a pair of sequences:
 `canary`, which is empty for a real client and holds one vector for a canary, and `examples`, which
-is empty for a canary. The wrapped client work runs unchanged: its update for a canary is zero, to
-which the canary's vector is added.
+is empty for a canary. The wrapped client work runs unchanged: its update for a canary is zero, from
+which the canary's vector is subtracted.
 
 In TFF an update is a pseudo-gradient, initial minus trained weights, which the finalizer's
 optimizer subtracts. A canary therefore returns minus its vector, and the measured aggregate is
-multiplied by -1: both then point in the direction in which the model moves.
+multiplied by -1: vectors and measured aggregates point in the direction in which the model moves.
 """
 
 import collections
@@ -39,8 +39,8 @@ def compose_audited_process(
 ) -> tff.learning.templates.LearningProcess:
     """A learning process with canary clients, otherwise as TFF's `compose_learning_process`.
 
-    State and real clients are as in the process without canaries, so either process can continue
-    from the other's checkpoint. docs/any_process.md has an example.
+    State and real clients are as in the process without canaries, so each process can continue from
+    a checkpoint of the other. docs/any_process.md has an example.
 
     Args:
       initial_model_weights_fn: A computation of the model's initial weights.
@@ -189,9 +189,9 @@ def with_aggregate_released(
 ) -> tff.learning.templates.FinalizerProcess:
     """A finalizer that also measures the noised aggregate, in the direction the model moves.
 
-    The attacker of Andrew et al. Algorithm 2 sees the aggregate, not the difference of models:
-    with server momentum, or an adaptive server, these differ. The finalizer's measurements are
-    `OrderedDict(aggregate, finalizer)`.
+    The attacker of Andrew et al. (2023), algorithm 2, sees the aggregate, not the difference of
+    models: with server momentum, or an adaptive server, these differ. The finalizer's measurements
+    are `OrderedDict(aggregate, finalizer)`.
     """
     parameter_types = finalizer.next.type_signature.parameter
 
@@ -229,7 +229,10 @@ def process_over_results(
     model: tff.learning.models.FunctionalModel,
     uploads: MeanOfNoisedUploads | None = None,
 ) -> tff.templates.IterativeProcess:
-    """Rounds after training, of `OrderedDict(update, metrics)` and, with uploads, `noise_key`."""
+    """Rounds over results of training: `OrderedDict(update, metrics)`, and a `noise_key` if needed.
+
+    With `uploads` clients add noise, by their keys.
+    """
     state_type = process.initialize.type_signature.result
     update_type = state_type.member.global_model_weights.trainable
     metrics = tf.nest.map_structure(tf.TensorSpec.from_tensor, model.initialize_metrics_state())
@@ -282,8 +285,8 @@ class RoundResult:
     state: Any  # the state of the learning process for the next round
     aggregate: npt.NDArray[np.float32]  # noised, (dim,), in the direction the model moves
     clip_norm: float  # of this round; infinite without clipping
-    noise_stddev: float  # of noise on a coordinate of the sum; under trees, of a node's noise
-    train_loss: float  # mean over the cohort's examples, in nats; 0 without any
+    noise_stddev: float  # as `ClipAndNoise.stddev`
+    train_loss: float  # mean over the cohort's tokens (or examples), in nats; 0 without any
 
 
 def flatten_weights(weights: Any) -> npt.NDArray[np.float32]:

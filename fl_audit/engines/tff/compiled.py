@@ -149,7 +149,7 @@ def _is_random(node: Any) -> bool:
 
 
 def _seed(graph_def: Any, seed: int) -> None:
-    """Gives every unseeded random operation this seed, and its number as second seed."""
+    """Gives every unseeded random operation this seed and, as second seed, its own number."""
     for number, node in enumerate(filter(_is_random, _nodes(graph_def)), start=1):
         if not (node.attr["seed"].i or node.attr["seed2"].i):
             node.attr["seed"].i, node.attr["seed2"].i = seed, number
@@ -198,7 +198,7 @@ class _ViewedTensors:
     """Maps arrays to the tensors of which they are views, while the arrays live.
 
     A state passes through Python between rounds, and TensorFlow copies an array to make a tensor of
-    it. For correlated noise with 32 bands and four million parameters this would be half a
+    it. For correlated noise with 32 bands and four million parameters such a copy would have half a
     gigabyte.
     """
 
@@ -245,8 +245,9 @@ ImportPart = Callable[[str], ImportedComputation]
 """Imports a part of a MapReduceForm by its name."""
 
 ClientSum = Callable[[Sequence[tf.Tensor], Any], list[tf.Tensor]]
-"""A function from a round's broadcast and its participants to the sum of their results; broadcast
-and sum are parts in TFF's order.
+"""A function from a round's broadcast and its participants to the sum of their results.
+
+Broadcast and sum are lists of tensors in TFF's order.
 """
 
 
@@ -283,7 +284,7 @@ class LocalContext(tff.framework.SyncContext):
         return self.compile(comp)(arg)
 
     def client_sum(self, form: Any) -> ClientSum:
-        """The function that trains and adds the clients of a round, from its MapReduceForm."""
+        """The function that trains clients and adds their results, from a round's MapReduceForm."""
         return LocalSum(importer(form), self._num_threads, self._see)
 
     @contextlib.contextmanager
@@ -365,7 +366,7 @@ class SeededRounds:
         return lambda state, client_data: one_round((state, client_data))
 
     def run(self, state: Any, client_data: Any, seed: int) -> Any:
-        """One round whose random operations start from the seed; reproducible on a CPU."""
+        """One round with randomness from a positive seed; reproducible on a CPU."""
         return self.begun(seed)(state, client_data)
 
     def _part(self, name: str, seed: int) -> ImportedComputation:
@@ -392,7 +393,7 @@ class _Function:
 
 
 class LocalSum:
-    """The clients' work of a round in this process, added in the order of the cohort."""
+    """Does the clients' work of a round in this process, and adds results in the cohort's order."""
 
     def __init__(self, import_part: ImportPart, num_threads: int, see: SeeWork = _unseen) -> None:
         self._see = see

@@ -46,7 +46,7 @@ class InThisProcess(TffEngine):
 
     @contextlib.contextmanager
     def seen_uploads(self, state: Any, data: RoundData) -> Iterator[dict[int, Float32Array]]:
-        """A context in which a round records canaries' uploads, negated from TFF's sign."""
+        """A context in which a round records canaries' uploads, with the sign of `SeenRound`."""
         uploads: dict[int, Float32Array] = {}
         if not self.shows_uploads:
             yield uploads

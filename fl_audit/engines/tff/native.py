@@ -18,8 +18,8 @@ from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of, refuse_uplo
 from fl_audit.resources import num_cores
 from fl_audit.tasks.tf.networks import as_classifier
 
-# TFF's worker never frees a client's data set: it grew by about 70 KB per client and round, which
-# would be 24 GB over 2,048 rounds of 167 clients. A new worker takes a second or two.
+# TFF's worker never frees a client's data set: its memory grew by about 70 KB per client and round,
+# which would be 24 GB over 2,048 rounds of 167 clients. A new worker starts in a second or two.
 _ROUNDS_PER_WORKER = 100
 
 

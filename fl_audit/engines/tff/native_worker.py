@@ -1,9 +1,9 @@
 """TFF's C++ runtime in a worker process that always ends with this program.
 
 TFF starts its worker lazily and leaves it running when Python ends by SIGKILL, SIGTERM or
-`os._exit`; a program that reads this one's output then waits for ever. Here the worker asks the
-kernel to be killed with its parent (prctl, PR_SET_PDEATHSIG) before it becomes TFF's binary, reads
-no terminal, and writes to its own log file.
+`os._exit`; a program that reads Python's output then waits for ever. Here the worker, before it
+becomes TFF's binary, asks the kernel to be killed with its parent (prctl, PR_SET_PDEATHSIG). It
+reads no terminal, and writes to its own log file.
 """
 
 import atexit
@@ -101,8 +101,8 @@ def native_runtime(
 ) -> Iterator[None]:
     """Makes TFF's C++ runtime the default context inside the `with` block, which ends its worker.
 
-    The worker that TFF starts by itself keeps running, and a program that reads this one's output
-    then waits for ever (`python audit.py | tee log`). The worker here ends with the block, and with
+    The worker that TFF starts by itself outlives the program, and a program that reads its output
+    (`python audit.py | tee log`) then waits for ever. The worker here ends with the block, and with
     the program, even if the program is killed.
 
     Enter it from the main thread: the kernel's death signal follows the thread that started the

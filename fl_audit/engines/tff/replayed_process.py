@@ -40,7 +40,7 @@ def replay_process(
 ) -> Replay:
     """Replays a round of an audited process, as `replay_round` does.
 
-    Correlated noise is replayed from the first round on, for any `state`.
+    The correlation of noise is measured from the initial state on, whatever `state` is.
 
     Args:
       process: A process of `compose_audited_process` or of a `build_audited_…` function; the local
@@ -127,7 +127,7 @@ def replay_of(
     except NotCompilableError as error:
         return (not_replayed(str(error)),)
     state = begin()
-    # For trees the state holds the next node, for matrices the key of all noise.
+    # The state holds the key of the next node's noise for trees, and of all noise for matrices.
     is_correlated = run.release.correlation is not None
     return replay_vectors(
         rounds,
@@ -149,7 +149,7 @@ def _zeroing_norm(run: PreparedRun, state: Any) -> float:
 
 
 def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:
-    """A client's data, for a process that trains clients, or for one over results of training."""
+    """A client's data, for a process that trains clients, or for a process over results."""
     data_type = process.next.type_signature.parameter[1].member
     if "canary" in dir(data_type):
         return canary_client_data(process, vector)

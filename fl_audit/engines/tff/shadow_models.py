@@ -1,7 +1,7 @@
 """Shadow models: many models of one task, each trained centrally on its own part of the data.
 
 They are for membership attacks (`fl_audit.membership`). A block of models trains at once: every
-weight gets a leading axis for the models by `tf.vectorized_map`, as in `trained_blocks` for the
+weight gets a leading axis for the models by `tf.vectorized_map`, as in `trained_blocks` for
 clients. Up to rounding, a model does not depend on the others in its block.
 
 The outputs of each model are cached: its margin at every point, and whether it classifies the point
@@ -10,12 +10,12 @@ is killed, only the block in training is lost; as all randomness comes from the 
 number, training it later gives the same result.
 
 The shadow models of clients are whole federated runs of one config, each with a part of the
-clients. Each run is the process that `fl-audit run` trains, compiled once for all runs, with a seed
-of its own for cohorts, orders and any noise that the first state does not fix. A client that is
-left out keeps its place in the schedule and sends nothing, like an excluded canary: two runs that
-differ in one client are neighbours under the config's accounting.
+clients. Each run trains the process of `fl-audit run`, compiled once for all runs, with a seed of
+its own for cohorts, orders of examples and any noise that the first state does not fix. A client
+that is left out keeps its place in the schedule and sends nothing, like an excluded canary: two
+runs that differ in one client are neighbours under the config's accounting.
 
-Of each run, the margin and the loss of every client and the accuracy are cached.
+The margin and the loss of every client, and the accuracy, are cached for each run.
 """
 
 import dataclasses
@@ -61,8 +61,9 @@ from fl_audit.tasks.tf.networks import as_classifier
 Weights = list[tf.Tensor]
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""The largest number of input values, over all models, in one calculation of logits: 682 colour
-images of 32 x 32, whose convolutions take some gigabytes.
+"""The largest number of input values, over all models, in one calculation of logits.
+
+These are 682 colour images of 32 x 32, whose convolutions take some gigabytes.
 """
 
 
@@ -70,7 +71,7 @@ class ModelBlockTrainer:
     """Trains blocks of models of one architecture on parts of one data set."""
 
     def __init__(self, classifier: Classifier, recipe: Recipe, data: Examples) -> None:
-        """Graphs are traced at their first use; each model trains on some of `data`."""
+        """Graphs are traced at their first use. Each model trains on some of `data`."""
         self._classifier = classifier
         self._recipe = recipe
         self._inputs = tf.constant(data.inputs)
@@ -96,7 +97,7 @@ class ModelBlockTrainer:
     def train(
         self, initial: Sequence[Float32Array], batches: Batches, noise_keys: npt.NDArray[np.int64]
     ) -> Weights:
-        """Trains models by batches (models, steps, rows); each model has a key for its noise."""
+        """Trains models from `initial` on batches (models, steps, rows); each has a noise key."""
         trained: Weights = self._train(list(initial), batches, noise_keys)
         return trained
 
@@ -152,7 +153,7 @@ class ModelBlockTrainer:
     def _clipped_sum(
         self, weights: Weights, inputs: tf.Tensor, labels: tf.Tensor, rows: tf.Tensor
     ) -> Weights:
-        """The sum of one model's clipped gradients, of examples or averaged over micro-batches."""
+        """The sum of one model's clipped gradients: each an example's, or a micro-batch's mean."""
         privacy = self._recipe.privacy
         assert privacy is not None
         counts = tf.cast(rows >= 0, tf.float32)
@@ -185,7 +186,7 @@ class ModelBlockTrainer:
         return [(total + deviation * n) / size for total, n in zip(sums, noise, strict=True)]
 
     def _noise(self, like: Weights, keys: tf.Tensor, step: tf.Tensor) -> Weights:
-        """Standard normal numbers, a function of each model's key and the step alone."""
+        """Standard normal numbers that depend only on each model's key and the step."""
         place = tf.cast(step, tf.int64) * len(like)
         return [
             tf.map_fn(
@@ -210,10 +211,10 @@ def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
 BoolArray = npt.NDArray[np.bool_]
 
 AfterBlock = Callable[[int, int], None]
-"""Called after each block with the number of its models, and the number trained now."""
+"""Called after each block with the number of its models, and how many of them were trained now."""
 
 _VERSION = 1
-"""The version of the training procedure, to be raised by a change that alters its numbers."""
+"""The version of the training procedure, to be raised by a change that alters its results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +235,7 @@ class ModelJob:
 
 @dataclass(frozen=True, eq=False)
 class ModelOutputs:
-    """Outputs of trained models at the points, of shape (models, points)."""
+    """Outputs of trained models at the job's points, arrays of shape (models, points)."""
 
     margins: FloatArray
     correct: BoolArray  # whether the label has the largest logit
@@ -249,7 +250,10 @@ def train_models(
     models_per_block: int,
     after_block: AfterBlock,
 ) -> ModelOutputs:
-    """Trains or reads models from `first` on; `training` has their points, (models, points)."""
+    """Trains models numbered from `first` on, or reads their files.
+
+    `training` says which points a model trains on, bool of shape (models, points).
+    """
     if not training.any(axis=1).all():
         raise InputError("every model must have at least one training point")
     common = digest_of(
@@ -330,14 +334,15 @@ def cached_arrays(
 
 
 _RUNS_VERSION = 1
-"""The version of the training procedure, to be raised by a change that alters its numbers."""
+"""The version of the runs' training procedure, to be raised by a change that alters results."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunOutputs:
     """Outputs of the final models of runs, for each client."""
 
-    margins: FloatArray  # log-odds of e^-loss, or else minus the loss, (runs, clients)
+    # log-odds of e^-loss, or minus the loss if the task has no log-odds, (runs, clients)
+    margins: FloatArray
     losses: FloatArray  # mean on the client's examples, (runs, clients)
     accuracy: FloatArray  # on held-out examples, (runs,)
 
@@ -364,7 +369,10 @@ class FederatedRuns:
     def train(
         self, training: BoolArray, first: int, folder: Path, after_run: AfterBlock
     ) -> RunOutputs:
-        """Trains or reads runs from `first` on; `training` has their clients, (runs, clients)."""
+        """Trains runs numbered from `first` on, or reads their files.
+
+        `training` says which clients take part in a run, bool of shape (runs, clients).
+        """
         clients = training.shape[1:]
         shapes = {"margins": clients, "losses": clients, "accuracy": ()}
         outputs = []
@@ -415,7 +423,7 @@ class FederatedRuns:
         return model_weights(state)
 
     def _seeded(self, number: int) -> PreparedRun:
-        """The run with its own seed for cohorts and for the order of clients' examples."""
+        """The prepared run with the seed of run `number`, for cohorts and orders of examples."""
         random = generator(self._run.config.seed, Stream.MODEL_ORDER, number)
         config = msgspec.structs.replace(self._run.config, seed=int(random.integers(2**62)))
         ids = self._run.task.population.client_ids
@@ -430,7 +438,7 @@ class FederatedRuns:
         return dataclasses.replace(self._run, config=config, schedule=schedule)
 
     def _initial_state(self, number: int) -> Any:
-        """The state before the first round, new for each run: some mechanisms draw noise here."""
+        """The state before the first round, new for each run: some mechanisms draw a key here."""
         with self._runtime.session():
             state = self._runtime.process.initialize()
         if self._start == "same":

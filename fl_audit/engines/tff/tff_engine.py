@@ -198,7 +198,7 @@ class TffEngine(Engine):
     def seen_uploads(
         self, state: Any, data: Any
     ) -> contextlib.AbstractContextManager[Mapping[int, Float32Array]]:
-        """A context in which a round records canaries' uploads, by canary; here it records none."""
+        """A context in which a round records canaries' uploads, by canary; by default none."""
         return contextlib.nullcontext({})
 
     def weights(self, state: Any) -> Weights:
@@ -232,7 +232,7 @@ class TffEngine(Engine):
 
 
 def refuse_uploads(run: PreparedRun, runtime: str) -> None:
-    """Raises an `InputError` if a threat model sees single uploads, which the runtime hides."""
+    """Raises an `InputError` if a threat model sees single uploads, as the runtime shows none."""
     if shows_uploads(run):
         raise InputError(
             f"runtime: {runtime!r} shows no single uploads, which threat model 'one_upload' sees; "

@@ -30,7 +30,7 @@ from fl_audit.mechanisms import canary_norm
 
 @dataclass(frozen=True, eq=False)
 class _RoundOnActors:
-    """The participants as this process passes them on: the data that actors need."""
+    """A round's participants, with what the actors need to train them."""
 
     unread: UnreadRound
     weights: Arrays
@@ -46,7 +46,7 @@ class RayContext(LocalContext):
         self.on_ray = on_ray
 
     def client_sum(self, form: Any) -> ClientSum:
-        """The function that trains and adds a round's clients, shard by shard, on actors."""
+        """The function that trains a round's clients on actors and adds their results by shard."""
         parts: dict[str, bytes] = {
             name: tff.framework.serialize_computation(getattr(form, name)).SerializeToString()
             for name in CLIENT_PARTS
@@ -80,7 +80,7 @@ class OnRay(TffEngine):
     description: str
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
-    trains_in_blocks: bool  # then actors also get the model's weights
+    trains_in_blocks: bool  # if so, actors also get the model's weights
     context: RayContext
 
     @contextlib.contextmanager
@@ -93,7 +93,7 @@ class OnRay(TffEngine):
         return UnreadRound
 
     def participants(self, state: Any, data: UnreadRound) -> Iterable[Any]:
-        """The participants' data for the actors."""
+        """The participants as `RayContext.client_sum` takes them: one object, not iterable."""
         norm = canary_norm(self.mechanism, state.aggregator)
         weights = model_weights(state) if self.trains_in_blocks else []
         on_actors: Any = _RoundOnActors(data, weights, norm)

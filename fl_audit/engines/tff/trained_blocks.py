@@ -1,9 +1,9 @@
 """Clients that train in blocks, for the speed of an accelerator.
 
-From the first step on each client has its own weights, so a block is one more leading axis of every
-weight, which `tf.vectorized_map` adds: matrix products become batched ones. Clients differ in their
-numbers of batches, and batches in their numbers of examples; a block is padded to the largest, and
-padding changes no result.
+From the first step on each client has its own weights. So every weight gets one more leading axis
+for the clients of a block, by `tf.vectorized_map`: matrix products become batched ones. Clients
+differ in their numbers of batches, and batches in their numbers of examples; a block is padded to
+the largest of both, and padding changes no result.
 """
 
 import abc
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` trains blocks with only TensorFlow and 
 Weights = Sequence[tf.Tensor]
 
 Metrics = tuple[tf.Tensor, ...]
-"""Sums over a client's batches; zero before the first."""
+"""The sums of loss and of tokens over a client's batches; zero before the first batch."""
 
 
 class Optimizer(Protocol):
@@ -44,7 +44,7 @@ class Optimizer(Protocol):
 
 
 class LocalTraining(abc.ABC):
-    """A client's use of the gradients of its batches."""
+    """A method by which a client gets from the gradients of its batches to its update."""
 
     @abc.abstractmethod
     def begin(self, initial: Weights) -> Any:
@@ -56,11 +56,11 @@ class LocalTraining(abc.ABC):
 
     @abc.abstractmethod
     def next(self, state: Any, gradients: Weights, num_examples: tf.Tensor) -> Any:
-        """The state after a batch, from the batch's mean gradients and (float, positive) size."""
+        """The state after a batch, from its mean gradients and its size, a float above 0."""
 
     @abc.abstractmethod
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The update of a client, zeros if not finite, and its metrics."""
+        """The update of a client, zeros if it is not finite, and the client's metrics."""
 
 
 class OptimizerSteps(LocalTraining):
@@ -84,7 +84,7 @@ class OptimizerSteps(LocalTraining):
         return weights, optimizer_state
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """Initial minus trained weights; if not finite, metrics do not count the client."""
+        """Initial minus trained weights; if it is not finite, metrics do not count the client."""
         update = [first - last for first, last in zip(initial, state[0], strict=True)]
         result: tuple[Weights, Metrics] = _zeros_unless_finite(update, (update, metrics))
         return result
@@ -105,7 +105,7 @@ class MeanGradient(LocalTraining):
         return sums, count + num_examples
 
     def end(self, initial: Weights, state: Any, metrics: Metrics) -> tuple[Weights, Metrics]:
-        """The mean; if it is not finite, metrics still count the client, as in TFF."""
+        """The mean gradient; if it is not finite, metrics still count the client, as in TFF."""
         sums, count = state
         update = [total / count for total in sums]
         return _zeros_unless_finite(update, update), metrics
@@ -131,7 +131,7 @@ class TrainedBlock:
 
     # initial minus trained weights, or FedSGD's gradient, in the order of the weights
     update: Sequence[tf.Tensor]
-    loss: tf.Tensor  # summed over tokens (or examples), each at its own step, in nats
+    loss: tf.Tensor  # summed over tokens (or examples), each with the weights of its step, in nats
     num_tokens: tf.Tensor  # the number of these tokens (or examples)
 
 
@@ -244,7 +244,7 @@ class TrainedBlocks:
     def results(
         self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
     ) -> Iterator[Any]:
-        """Results of participants that train, then of canaries that are vectors, as consumed."""
+        """Results of participants that train, then of canaries that are vectors, lazily."""
         tensors = [tf.constant(array) for array in weights]
         # Clients with similar numbers of batches share a block, so that little of it is padding.
         clients = sorted(data.trained, key=len)
@@ -296,7 +296,7 @@ def default_clients_per_block(dim: int) -> int:
 
 
 def default_models_per_block(dim: int) -> int:
-    """Shadow models that train at once: as many as clients, but 32 small ones on a CPU, not 8."""
+    """The default number of shadow models that train at once: as clients, but 32 in place of 8."""
     return _default_block(dim, _MODELS_PER_BLOCK_ON_CPU)
 
 
