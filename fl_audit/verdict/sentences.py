@@ -8,7 +8,7 @@ and release sheet print them unchanged.
 """
 
 import decimal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -441,25 +441,36 @@ def more_power(
     ]
     if several and hidden is None:
         steps.append(f"choose {' and '.join(several)} before training")
-    if not simulation.knows_rounds:
-        steps.append("audit with a log that says every canary's rounds and the noise")
-    elif hidden is not None and not audit.less_noise.is_stated:
-        parts = ", and the claim’s parts count" if scope.counts_on_sampling else ""
-        steps.append(f"state each round’s noise (noise_stddev){parts}")
-    elif hidden == "by clients":
-        steps.append("audit with fewer clients in a round")
-    elif simulation.statistic.name == "max" and OWN_ROUNDS.name in names:
-        steps.append("log aggregates instead of cosines, so that own_rounds can be tested")
-    elif not scope.counts_on_sampling and (
-        hidden == "by little signal"
-        or (hidden is None and canaries_needed is None and simulation.is_uneven)
-    ):
-        steps.append("let canaries participate as often as a client may, at the full norm")
+    steps.extend(_to_show_more(simulation, canaries_needed, scope, names))
     if not (steps or claim.is_stated):
         return _STATE_A_CLAIM
     if not steps:
         steps = ["claim a larger ε" if isinstance(claim, Claim) else "claim a weaker guarantee"]
     return f"{NEXT}{', or '.join(steps)}"
+
+
+def _to_show_more(
+    simulation: Simulation,
+    canaries_needed: int | None,
+    scope: Scope,
+    names: Sequence[str | None],
+) -> Iterator[str]:
+    """What would let the canaries or the log show more, at most one step."""
+    audit, hidden = simulation.audit, simulation.power.hidden
+    if not simulation.knows_rounds:
+        yield "audit with a log that says every canary's rounds and the noise"
+    elif hidden is not None and not audit.less_noise.is_stated:
+        parts = ", and the claim’s parts count" if scope.counts_on_sampling else ""
+        yield f"state each round’s noise (noise_stddev){parts}"
+    elif hidden == "by clients":
+        yield "audit with fewer clients in a round"
+    elif simulation.statistic.name == "max" and OWN_ROUNDS.name in names:
+        yield "log aggregates instead of cosines, so that own_rounds can be tested"
+    elif not scope.counts_on_sampling and (
+        hidden == "by little signal"
+        or (hidden is None and canaries_needed is None and simulation.is_uneven)
+    ):
+        yield "let canaries participate as often as a client may, at the full norm"
 
 
 # Clauses.
