@@ -30,19 +30,19 @@ _LOG_TAIL = -50.0
 """The log of one round's mass beyond the grid, on each side."""
 
 _LARGEST_LOSS = 700.0
-"""The largest loss of a round, in nats; e^700 is a float."""
+"""The largest loss of a round without sampling, in nats; e^700 is a float."""
 
 _OUTSIDE = 1e-15
 """The weighted mass of the composed loss outside the computed range."""
 
 _LOG_NEGLIGIBLE = -60.0
-"""The log of a share of the weighted mass that is below rounding in any number of rounds."""
+"""The log of a share of the weighted mass that is lost in rounding after any number of rounds."""
 
 _COARSE = 4_000
 """The largest number of losses from which the tilt is found."""
 
 _TILTS, _NUM_TILTS = (1e-6, 1.0), 65
-"""The smallest and largest tilt tried, as multiples of 1 / interval, and the number of tilts."""
+"""The smallest and largest tilt tried, in inverse steps of the grid, and the number of tilts."""
 
 _BLOCK = 512
 """The number of losses in a block of `_smallest_epsilon`."""

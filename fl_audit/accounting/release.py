@@ -137,8 +137,8 @@ class Release:
       canary: An included canary.
       zeroing: The kind of zeroing of updates before they are clipped.
       correlation: The matrix or trees that correlate noise over rounds; None for independent noise.
-      fewest: The smallest number of participants of any round if they add the noise; None if the
-        server adds it.
+      fewest: The smallest number of participants of any round if participants add the noise; None
+        if the server does.
 
     Raises:
       ValueError: A number is out of range, or `noise_multiplier` does not follow from the noise on
