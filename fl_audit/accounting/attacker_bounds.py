@@ -172,7 +172,7 @@ class SeenSeparatedRounds(SeenRounds):
     separation: int
 
     def _masses(self) -> FloatArray:
-        """The probability of each number of rounds; in row r of `chances`, r rests remain."""
+        """The probability of each number of rounds; row r of `chances` has r rounds yet to rest."""
         p, rest = self.share, self.separation - 1
         chances = np.zeros((self.separation, self.rounds + 1))
         chances[:, 0] = p / (1 + rest * p)

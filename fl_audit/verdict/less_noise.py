@@ -48,7 +48,7 @@ class LessNoise:
         return math.inf if factor == 0 else self.of_factor(factor)
 
     def factor(self, epsilon: float) -> float:
-        """The share of the noise that gives `epsilon`, above 0 and finite."""
+        """The share of the noise that gives `epsilon`, a finite number above 0."""
 
         def excess(log_factor: float) -> float:
             epsilon_left = self.of_factor(math.exp(log_factor))

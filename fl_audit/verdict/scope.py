@@ -27,8 +27,8 @@ _ROUNDING = 1e-9
 """The relative error of sums of squares by rounding."""
 
 _BY_CHANCE = 1e-3
-"""Rounds without an included canary count as left out if chance explains them with a smaller
-probability.
+"""Rounds without an included canary count as left out if they have less than this probability by
+chance.
 """
 
 KNOWS_ROUNDS = (
@@ -251,7 +251,7 @@ def _whom(numbers: tuple[int, int] | None) -> str:
 def _rounds_left_out(
     rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_], released: Sequence[int]
 ) -> str | None:
-    """A clause on the longest sequence of rounds without a canary, if chance hardly explains it."""
+    """A clause on the longest gap between rounds with canaries, if chance hardly explains it."""
     own = [
         round_
         for canary_rounds, is_in in zip(rounds, included, strict=True)

@@ -10,7 +10,7 @@ _NEAR = 1.5
 """Ratio of consecutive numbers in a search near the first one."""
 
 _CLOSE = 1.2
-"""The ratio of an integer that suffices to one that does not, at which their search ends."""
+"""The search ends when the ratio of an integer that suffices to one that does not is this small."""
 
 
 def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:

@@ -213,7 +213,7 @@ UNSEEN_IN_LOGS = (
 
 
 def missing_first(missing: Sequence[int], reason: str) -> str:
-    """The reason of a verdict, with its next step on missing rounds (from 1)."""
+    """The reason of a verdict, with a next step that asks about missing rounds (from 1)."""
     rest = without_next_steps(reason)
     stretches = np.split(np.asarray(missing), np.flatnonzero(np.diff(missing) > 1) + 1)
     names = [
