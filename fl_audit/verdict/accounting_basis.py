@@ -62,8 +62,8 @@ class Accounted:
 
     Attributes:
       most_noise: The largest noise multiplier of any round, infinite if a round states none; None
-        if all rounds have one multiplier, or if the party is in one round that is not secret.
-        `release` has the smallest multiplier.
+        if all rounds have one multiplier, or for a party in one known round. `release` has the
+        smallest multiplier.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """
@@ -229,7 +229,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
 
 
 def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
-    """The excess at the first delta at which accounting exceeds the claimed curve; None if none."""
+    """The excess at the first delta at which accounting exceeds a claimed curve; None without."""
     curve = None if isinstance(claim, Claim) else claim.curve(None)
     if curve is None:
         return None

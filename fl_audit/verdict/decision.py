@@ -231,7 +231,7 @@ def _reached(
 
 
 def _next_step(found: _Found, simulation: Simulation, needed: int | None, seen: Seen) -> str:
-    """The next step if an audit has too little power and no bound nearly exceeds the claim.
+    """The next step if an audit has too little power, and no uncorrected bound exceeds the claim.
 
     Only a point is tested by its parts, so a point is suggested if the parts are testable.
     """

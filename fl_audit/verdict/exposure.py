@@ -377,7 +377,7 @@ class Background:
         return VectorExposure(seen, rest_of, noise[set_of], self.dim)
 
     def _shared(self, weights: FloatArray) -> FloatArray:
-        """What the rounds' common part adds to squared weighted sums, beyond single rounds."""
+        """What rounds' common part adds to squared weighted sums, beyond the sum of squares."""
         together = (weights @ np.sqrt(self.in_common)) ** 2
         return np.asarray(together - weights**2 @ self.in_common)
 
