@@ -33,7 +33,7 @@ _LARGEST_LOSS = 700.0
 """The largest loss of a round without sampling, in nats; e^700 is a float."""
 
 _OUTSIDE = 1e-15
-"""The weighted mass of the composed loss outside the computed range."""
+"""A bound on the weighted mass of the composed loss outside the computed range."""
 
 _LOG_NEGLIGIBLE = -60.0
 """The log of a share of the weighted mass that is lost in rounding after any number of rounds."""

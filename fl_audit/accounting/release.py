@@ -96,9 +96,9 @@ class Noise:
       noise_multiplier: The effective noise multiplier of everything that the round releases: under
         tree aggregation, of one node; under a matrix, of the independent noise before it is
         correlated.
-      sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, in
-        clip norms; under tree aggregation, on each node; on one upload if every participant adds
-        all of the noise.
+      sum_noise_multiplier: The standard deviation, in clip norms, of the noise on the sum of
+        clipped updates; under tree aggregation, of the noise on one node; if every participant adds
+        all of the noise, of the noise on one upload.
       count_noise_stddev: The standard deviation, in clients, of the noise on the number of
         unclipped updates, which moves an adaptive clip norm; 0 if no number is released.
       grid: The grid of sums of integers; None if sums are of real numbers, or if the grid depends

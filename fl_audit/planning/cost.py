@@ -112,8 +112,8 @@ class AccuracyCost:
       canary_noise: Standard deviation sqrt(m / d) that m unit vectors in random directions add
         to each coordinate, in clip norms.
       canary_noise_of_run: Standard deviation that canaries add to each coordinate of the sum over
-        all rounds, divided by the root of the number of rounds: sqrt(m p / d). Here p is sum k^2
-        over sum k, summed over canaries, each in k rounds: its rounds add up along its direction.
+        all rounds, divided by the root of the number of rounds: sqrt(m p / d). Here p is (sum k^2)
+        / (sum k) over canaries in k rounds, as a canary's rounds add up along its direction.
       unclipped_quantile: The share of real updates below an adaptive clip norm once it settles,
         gamma (n + m) / n for the target quantile gamma, as no canary is below the clip norm. If
         above 1, the clip norm grows without end. None for a fixed clip norm, or without real

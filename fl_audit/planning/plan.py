@@ -32,10 +32,10 @@ _TRIALS = 39
 """The smallest number of trials whose range contains a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""The number for variants, claims and slow predictions, with a probability of 90 %."""
+"""The number of trials of variants, claims and slow predictions; here the probability is 90 %."""
 
 _FEWEST_TRIALS = 9
-"""The number for slow variants and claims, and for finding the strongest statistic."""
+"""The number of trials of slow variants and claims, and for finding the strongest statistic."""
 
 _MANY_CANARIES = 10_000
 """With more canaries than this, trials are slow, because estimators sort the scores."""

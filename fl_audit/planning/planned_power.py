@@ -133,8 +133,8 @@ class ClaimPower:
     Attributes:
       unfit: Why the canaries say nothing about the claim; None if they do.
       faults: Power by the actual noise; one entry if the config adds no noise.
-      parts: The power of tests of the claim's parts, noise and sampling, for a claim that relies on
-        sampling; else None.
+      parts: The power of tests of the claim's parts, noise and sampling, if the claim relies on
+        sampling and both can be tested; else None.
       accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
     """
 
@@ -157,7 +157,7 @@ class ClaimPower:
 
     @property
     def detectable_epsilon(self) -> float | None:
-        """The smallest true epsilon at which ENOUGH_POWER of audits contradict the claim."""
+        """The smallest true epsilon that ENOUGH_POWER of audits notice; None if there is none."""
         by_scores = self.simulation.power.detectable_epsilon
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores

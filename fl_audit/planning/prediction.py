@@ -46,7 +46,7 @@ class Interval:
 
 
 def _rank(trials: int) -> int:
-    """Rank of the lower end among sorted values: the largest whose `coverage` is _LEVEL, else 1."""
+    """Rank of the lower end among sorted values: the largest that covers _LEVEL, or else 1."""
     return max(int((trials + 1) * (1 - _LEVEL) / 2 + 1e-9), 1)
 
 

@@ -229,7 +229,10 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
 
 
 def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
-    """The excess at the first delta at which accounting exceeds a claimed curve; None without."""
+    """The excess at the first delta at which accounting exceeds a claimed curve.
+
+    None if it exceeds the curve at none of `_FACTORS`, or if no curve is claimed or known.
+    """
     curve = None if isinstance(claim, Claim) else claim.curve(None)
     if curve is None:
         return None

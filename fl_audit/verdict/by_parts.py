@@ -190,7 +190,7 @@ _NOT_COVERED = (
 
 
 def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
-    """The verdict if epsilon exceeds the claim for any noise and rate within the bounds."""
+    """The verdict if epsilon exceeds the claim for every noise and rate within the bounds."""
     claim = verdict.claim
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level

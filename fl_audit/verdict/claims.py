@@ -262,9 +262,9 @@ def _is_rounded(point: tuple[float, float]) -> bool:
 class ProfileClaim(OneCurveClaim):
     """The claim of a privacy profile for a client: an epsilon at each of several deltas.
 
-    Accountants print such points, and all of them hold: the claim is the curve below all lines TPR
-    = e^epsilon FPR + delta (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes points by
-    dp-accounting.
+    Accountants print such points, and all of them hold at once: the claim is the curve below all
+    lines TPR = e^epsilon FPR + delta (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes
+    points by dp-accounting.
 
     Attributes:
       points: Pairs of an epsilon, at least 0, and the delta claimed at that epsilon, in [0, 1]; at

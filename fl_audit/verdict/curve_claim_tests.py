@@ -3,8 +3,8 @@
 Each statistic has up to two tests (estimators/curve_tests.py): the sum of scores, if their null
 distribution is known, for scores that are independent given inclusion; and correct guesses, if
 inclusion is by fair coins, for arbitrarily dependent scores. The first test has most of the level,
-and the others share the rest (weighted Bonferroni). It is a sum of scores if any null distribution
-is known, then on the statistic of the attacker who knows most.
+and the others share the rest (weighted Bonferroni). Statistics with a known null come first, and
+among these the one of the attacker who knows most.
 """
 
 import functools

@@ -460,7 +460,7 @@ def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure 
 
 
 def _marginal_variances(correlation: Correlation, rounds: IndexArray) -> FloatArray:
-    """The variance of correlated noise in each round, over that of the independent noise."""
+    """The variance of correlated noise in each round, divided by the independent noise's."""
     until = int(rounds[-1]) + 1
     if isinstance(correlation, Toeplitz):
         return np.asarray(np.cumsum(correlation.until(until).inverse ** 2)[rounds])

@@ -119,7 +119,7 @@ def with_noise_on_sum(release: Release, multiplier: float) -> Release:
 def epsilon_of(release: Release, party: Party, delta: float, *, knows_rounds: bool) -> float:
     """The epsilon of a party, infinite if unknown.
 
-    Closed forms are used if possible, because it is computed often.
+    Closed forms are used where possible, because epsilon is computed often.
     """
     distribution, z = (
         noise_distribution_named(release.noise.distribution),

@@ -196,7 +196,7 @@ class Parts:
         return epsilon_at_least(release, party, delta, knows_rounds=False) or 0.0
 
     def p_value(self, claimed: float, delta: float) -> float:
-        """The smallest level that contradicts a claim contradicted at `self.level`.
+        """The smallest level at which the parts contradict a claim, if they do at `self.level`.
 
         It is too large by up to a factor of 1.33, and at least _SMALLEST_LEVEL.
         """

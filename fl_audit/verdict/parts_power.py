@@ -56,7 +56,7 @@ class PartsPower:
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The larger of two accounted epsilons: of the detectable noise, and of the rate."""
+        """The larger of the accounted epsilons of the detectable noise and the detectable rate."""
         by_noise = self._epsilon(self.noise_multiplier, self.parts.stated_rate)
         return max(by_noise, self._epsilon(self._stated, self.rate))
 
@@ -119,7 +119,7 @@ class PartsPower:
         return math.hypot(multiplier, math.sqrt(self.parts.crowd) * self._stated)
 
     def _too_little(self, rate: float, limit: float, epsilon: _Epsilon) -> float:
-        """The largest noise for which epsilon exceeds a limit at a rate; 0 if none does."""
+        """The largest noise for which epsilon exceeds a limit at a rate; 0 if none tried does."""
         stated = 1 / self._stated
         # The search is over inverse multipliers, with which epsilon rises.
         return 1 / least_near(
@@ -131,7 +131,7 @@ class PartsPower:
         )
 
     def _too_often(self, noise: float, limit: float, epsilon: _Epsilon) -> float:
-        """The least rate at which epsilon exceeds a limit; infinite if none does."""
+        """The least rate at which epsilon exceeds a limit; infinite if none tried does."""
         stated = self.parts.stated_rate
         return least_near(
             lambda rate: epsilon(noise, rate) > limit,

@@ -249,8 +249,8 @@ class SimulatedAudit:
 
         All shares of the noise use the same random numbers. A sample that contradicts the claim at
         one share is assumed to do so at smaller ones, which is true up to rare exceptions. The
-        share of FACTOR times the claim is tried first, so that the detectable epsilon is at most
-        FACTOR times the claim if and only if the power there is enough.
+        share at which FACTOR times the claim is true (`twice`) is tried first, so that the
+        detectable epsilon is at most FACTOR times the claim if and only if the power is enough.
         """
         power, factor = 1.0, math.inf
         claimed = self.less_noise.factor(self.claimed_epsilon)

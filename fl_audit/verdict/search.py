@@ -14,7 +14,7 @@ _CLOSE = 1.2
 
 
 def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:
-    """The smallest number in [low, high] with a monotone property, up to a ratio, from above.
+    """The smallest number in [low, high] with a monotone property, at most `ratio` times too large.
 
     Infinite if it does not hold at `high`; the numbers are positive.
     """

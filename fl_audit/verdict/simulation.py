@@ -113,7 +113,7 @@ def simulate(
 def _simulation(
     claim: Claim | CurveClaim, tests: AuditTests, statistic: ScoredStatistic, seen: Seen
 ) -> Simulation | None:
-    """The simulation by one statistic, from canaries' rounds or else scores; None if neither do."""
+    """The simulation by one statistic, from canaries' rounds or else scores; None if impossible."""
     background, exposure, lengths = seen.background, None, seen.lengths
     less = None
     if background is not None:
