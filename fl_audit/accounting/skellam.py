@@ -55,8 +55,8 @@ def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
     if noise.grid is None:
         return none_known(
             rounds,
-            "the clip norm moves, and the grid of integers gets coarser as it falls, by an amount "
-            "that nothing bounds; mechanism.clip_norm fixes it",
+            "the clip norm moves, and as it falls the grid of integers gets coarser relative to "
+            "it, without limit; mechanism.clip_norm keeps the clip norm fixed",
         )
     if rounds is None:
         return none_known(None, "no accountant here covers both Skellam noise and sampled rounds")

@@ -184,8 +184,8 @@ DRAWS_DEPEND = lines(
 )
 
 _NOT_COVERED = (
-    "the parts do not cover a sampler that depends on data, nor dependent draws that these tests "
-    "of rounds, canaries and returns do not see"
+    "the parts do not cover a sampler that depends on data, nor dependent draws whose numbers and "
+    "returns look independent"
 )
 
 

@@ -237,8 +237,9 @@ class Background:
       in_common: The squared length of the part of each aggregate that is common to all rounds,
         float64 of shape (n,).
       surely_common: A lower bound on `in_common`.
-      sum_lengths: The measured length of each canary's vector on `own_rounds`, for aggregates
-        weighted by `own_weights`, float64 of shape (num_canaries,); None if not measured.
+      sum_lengths: The measured length of each canary's vector V for the statistic `own_rounds`, the
+        sum of aggregates weighted by `own_weights`, float64 of shape (num_canaries,); None if not
+        measured.
       weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
         if unknown.
       initial_length: The length of the initial model; None if unknown.

@@ -37,7 +37,7 @@ KNOWS_ROUNDS = (
 )
 
 SEES_UPLOADS = (
-    "the attacker sees what a client uploads, and nothing says that the claim holds against that"
+    "the attacker sees what a client uploads, and nothing says that the claim covers such attackers"
 )
 
 _DRAWN_OTHERWISE = (
@@ -268,4 +268,4 @@ def _rounds_left_out(
     if total * (1 - size / total) ** len(own) >= _BY_CHANCE:
         return None
     first, last = released[edges[longest]] + 1, released[edges[longest] + size - 1] + 1
-    return f"no canary participated in rounds {first} to {last}, so scores say nothing of them"
+    return f"no canary participated in rounds {first} to {last}, so scores say nothing about them"

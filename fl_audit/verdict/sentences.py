@@ -292,7 +292,7 @@ def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
 
 
 POWER_NOT_KNOWN = (
-    "the power is unknown, because the null distribution of scores is",
+    "the power is unknown, because the null distribution of scores is not known",
     f"{NEXT}use scores whose null distribution is known",
 )
 
@@ -377,7 +377,7 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
     """The assumptions of the simulated audits; None if everything was measured or stated."""
     power, less = simulation.power, simulation.audit.less_noise
     share = simulation.audit.exposure.clients_share
-    rest = f"; the other {_percent(share)} of what hides canaries stays under less noise"
+    rest = f"; the other {_percent(share)} of what hides canaries would remain with less noise"
     rest = rest if share >= _SEEN else ""
     if not simulation.knows_rounds:
         return (
@@ -396,7 +396,8 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
     if share < _NOTICED or is_said:
         return None
     return (
-        f"{_percent(share)} of what hides canaries is clients' updates, which stay under less noise"
+        f"{_percent(share)} of what hides canaries is clients' updates, which would remain with "
+        "less noise"
     )
 
 
