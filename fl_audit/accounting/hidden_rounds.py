@@ -229,8 +229,8 @@ Beyond it, where epsilon is above 300, a float cannot hold the probabilities."""
 _POINTS = 3_000
 """The number of points of one round's grid.
 
-Compared with twice as many points, epsilon is at most 1 % larger for up to 2,000 rounds where it is
-above 0.01, and at most 0.01 % larger for up to 10 rounds."""
+Compared with twice as many points, an epsilon above 0.01 is at most 1 % larger for up to 2,000
+rounds, and at most 0.01 % larger for up to 10 rounds."""
 
 _TAIL = 1e-6
 """The approximate share of delta that all truncations of tails may cost together."""

@@ -8,10 +8,10 @@ attacker whose statistic is the sum over rounds of
 rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
 1) in rounds of the party (a client or a canary), N(0, 1) in others. Under Poisson sampling with
 probability q the sum is the log of the likelihood ratio, and nearly so for other samplings with the
-same mean. The sum's distribution depends only on the number of the party's rounds. It is exact, as
-rounding is part of the statistic: it follows from the Gaussian mass of each cell, by powers of
-Fourier transforms. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum
-contradicts.
+same mean. The sum's distribution depends only on the number of the party's rounds. It follows from
+the Gaussian mass of each cell, by powers of Fourier transforms, and is exact, as rounding to the
+grid is part of the statistic. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on
+the sum contradicts.
 
 >>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
 >>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)

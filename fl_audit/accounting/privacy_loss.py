@@ -8,8 +8,8 @@ are composed by a Fourier transform.
 A transform has rounding errors of about 1e-16 of all mass, which spoil deltas below 1e-10. So the
 mass of a loss x is first multiplied by e^(tilt x), with the tilt of the best Chernoff bound on
 delta: most of the weighted mass is then at losses near epsilon, on which delta depends, and
-rounding errors are relative to it. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the same
-saddle point.)
+rounding errors are relative to that mass. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the
+same saddle point.)
 """
 
 import bisect

@@ -31,7 +31,7 @@ class SecretSampling(Sampling):
     """The name of the accountant that `pair` belongs to."""
 
     is_pair_best: ClassVar[bool] = True
-    """Whether `pair` has at most the delta of known rounds at each epsilon."""
+    """Whether, at each epsilon, `pair` has at most the delta of the pair for known rounds."""
 
     @property
     def assumption(self) -> str:

@@ -53,7 +53,7 @@ class PatternPair:
       canaries: The number of canaries of each pattern with which the two differ beyond chance in
         80 % of audits; None if they do not differ in the simulation, or if more than ten million
         are needed.
-      share: `canaries` over the canaries of the smaller of the two patterns in one run.
+      share: `canaries`, divided by the number of canaries that one run has of the smaller pattern.
     """
 
     attacker: str

@@ -61,9 +61,9 @@ class Accounted:
     """Noise and rounds with which a claim is compared.
 
     Attributes:
-      most_noise: The largest noise multiplier of any round, infinite if a round states none; None
-        if all rounds have one multiplier, or for a party in one known round. `release` has the
-        smallest multiplier.
+      most_noise: The largest noise multiplier that a log states for a round, infinite if it states
+        none for some round; `release` has the smallest one. None for configured noise, or for a
+        party in one known round.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """

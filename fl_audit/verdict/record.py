@@ -92,11 +92,11 @@ class Verdict:
       p_value: The smallest 1 - confidence at which the claim would be contradicted; None if the
         canaries say nothing about it.
       power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
-        contradict the claim; None if it was not simulated.
+        contradict the claim; None if it was not simulated, or if the basis is not `scores`.
       detectable_epsilon: The smallest true epsilon at the claim's delta at which ENOUGH_POWER of
         simulated audits contradict the claim; None without one, or if it was not simulated.
-      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None if not needed,
-        or if no number tried does.
+      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER, for basis `parts` of
+        included ones; None if not needed, or if no number tried does.
       detectable: The smallest violation of a curve at which ENOUGH_POWER of simulated audits
         contradict it; None for a point, without one, or if it was not simulated.
       as_curve: The result for the Gaussian curve through a claimed point; None for a curve, or if
