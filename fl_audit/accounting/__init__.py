@@ -1,4 +1,4 @@
-"""The release of a run, and upper bounds on its epsilon.
+"""The release of a run, and upper and lower bounds on epsilon.
 
 >>> release = Release(
 ...     rounds=100,

@@ -56,7 +56,7 @@ class Accounting:
 
 
 def account(release: Release, delta: float) -> Accounting:
-    """The analytical epsilon of a release, to a real client and to an included canary.
+    """The analytical epsilon of a release, for a real client and for an included canary.
 
     Args:
       release: What was released.
@@ -91,7 +91,7 @@ def check_delta(delta: float) -> None:
 
 
 def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
-    """The guarantee to a party, zeroing included."""
+    """The guarantee to a party, with zeroing taken into account."""
     match release.zeroing:
         case "none" | "fixed":
             return noise_distribution_named(release.noise.distribution).guarantee(
@@ -106,7 +106,7 @@ def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _neighbours(release: Release, distribution: NoiseDistribution) -> str:
-    """The relation, in words, that both samplings share, if secret samples count; else zero-out."""
+    """Both samplings' relation, if equal and if accounting needs secret samples; else zero-out."""
     relations = {party.sampling.neighbours for party in (release.client, release.canary)}
     return relations.pop() if distribution.counts_drawing and len(relations) == 1 else ZERO_OUT
 
@@ -137,7 +137,7 @@ def _zeroing_assumptions(release: Release) -> tuple[str, ...]:
 def _participation_assumptions(
     release: Release, distribution: NoiseDistribution
 ) -> tuple[str, ...]:
-    """Assumptions on the schedule; those on real clients first."""
+    """The assumption on the schedule; one for each party, clients first, if they differ."""
     client = _participation_assumption(distribution, release.client)
     canary = _participation_assumption(distribution, release.canary)
     if client == canary:
@@ -177,14 +177,14 @@ _DIGITS = 6
 """Significant digits of the noise multiplier, few enough to copy."""
 
 _LARGE_EXCESS = 50.0
-"""Cap on the log of a ratio of epsilons, for the solver."""
+"""The largest absolute log of epsilon over the target; the solver needs finite values."""
 
 
 def noise_multiplier_for(epsilon: float, epsilon_of: Callable[[float], float]) -> float:
     """The smallest noise multiplier whose analytical epsilon is at most a target, to 1e-4.
 
-    It is rounded up to six digits, and the rounded value itself meets the target. `epsilon_of` is
-    the epsilon of a noise multiplier, and must not increase with it.
+    It is rounded up to six digits, and the rounded value itself meets the target. `epsilon_of` is a
+    function from a noise multiplier to epsilon that never increases.
 
     >>> round(noise_multiplier_for(0.5, lambda z: 1 / z), 3)
     2.0

@@ -1,13 +1,14 @@
 """Upper bounds against attackers who know the participation schedule, or do not.
 
 Both attackers see the noised aggregate of every round; an attacker who sees less, such as the final
-model alone, learns no more. Where each client adds all of the noise, a third attacker sees single
-uploads. An attacker who knows the rounds faces the composition of these rounds. An attacker who
-knows only the distribution of the rounds has to find the party among all rounds; where no better
-bound is known against this attacker, the bound for known rounds applies.
+model alone, learns no more. Where each client adds all of the noise to its upload, a third attacker
+sees single uploads. An attacker who knows the rounds of a party (a client or a canary) faces the
+composition of these rounds. An attacker who knows only their distribution has to find the party
+among all rounds; where no better bound is known against this attacker, the bound for known rounds
+applies.
 
-The largest lower bound that an audit can show with its number of canaries follows from the pair of
-distributions that the attacker has to distinguish.
+The largest lower bound that an audit with a given number of canaries can show follows from the pair
+of distributions that the attacker has to distinguish.
 """
 
 import functools
@@ -58,10 +59,10 @@ from fl_audit.estimators.optimal_tests import (
 _RELIES_ON_DRAW = "the accountant assumes that no attacker knows who is sampled into a round"
 
 _TESTS = 4_000
-"""The number of candidate thresholds."""
+"""The number of thresholds of `SeenRounds.optimal_tests`."""
 
 _UNLIKELY = 1e-25
-"""Numbers of rounds less likely than this, far below any delta, count as the largest number."""
+"""A number of rounds less likely than this, far below any delta, counts as the largest number."""
 
 _NO_SHIFT = 1e-9
 """Replaces a shift of 0 in a denominator."""
@@ -117,9 +118,9 @@ class BothPairs:
 
 @dataclass(frozen=True)
 class SeenRounds:
-    """Gaussian releases whose number is binomial and known to the attacker.
+    """Gaussian releases in known rounds of a party whose number of rounds is binomial.
 
-    `share` is the probability of a round.
+    `share` is the probability that the party is in a round.
     """
 
     share: float
@@ -154,24 +155,24 @@ class SeenRounds:
         )
 
     def _shifts(self) -> tuple[FloatArray, FloatArray]:
-        """The shifts by the number of rounds, of shape (numbers,), and their probabilities."""
+        """The shift of each possible number of rounds, and the probability of that number."""
         numbers, masses = np.arange(self.rounds + 1), self._masses()
         numbers, masses = numbers[masses > 0], masses[masses > 0]
         return np.maximum(np.sqrt(numbers) / self.noise_multiplier, _NO_SHIFT), masses
 
     def _masses(self) -> FloatArray:
-        """The probabilities of each number of rounds, from 0."""
+        """The probability of each number of rounds from 0, of shape (rounds + 1,)."""
         return np.exp(log_binomial_masses(self.rounds, self.share))
 
 
 @dataclass(frozen=True)
 class SeenSeparatedRounds(SeenRounds):
-    """Gaussian releases in known rounds of `MinSeparationSampling` with probability `share`."""
+    """Gaussian releases in known rounds of `MinSeparationSampling` with `probability` = `share`."""
 
     separation: int
 
     def _masses(self) -> FloatArray:
-        """The probabilities of each number of rounds; `chances` has a row per remaining rest."""
+        """The probability of each number of rounds; row r of `chances` has r rounds yet to rest."""
         p, rest = self.share, self.separation - 1
         chances = np.zeros((self.separation, self.rounds + 1))
         chances[:, 0] = p / (1 + rest * p)
@@ -205,8 +206,8 @@ class AttackerBounds:
     Attributes:
       knowing_rounds: Against an attacker who knows the party's rounds.
       not_knowing_rounds: Against an attacker who does not know them.
-      seeing_uploads: Against an attacker who sees single uploads; None unless their noise is
-        `CLIENT_GAUSSIAN`.
+      seeing_uploads: Against an attacker who sees single uploads; None unless uploads have
+        `CLIENT_GAUSSIAN` noise.
     """
 
     knowing_rounds: AttackerBound
@@ -262,8 +263,8 @@ def _client_noise_bounds(release: Release, party: Party, delta: float) -> Attack
 def upload_shift(noise: Noise, uploads: int | None) -> float | None:
     """The shift of all of a canary's uploads together, in standard deviations of the noise.
 
-    `uploads` is the largest number of a canary's uploads, None if unbounded. The result is None
-    then, and for no noise or noise that is not `CLIENT_GAUSSIAN`.
+    `uploads` is the largest number of a canary's uploads, None if unbounded. The result is None if
+    uploads are unbounded, without noise, and for noise other than `CLIENT_GAUSSIAN`.
     """
     z = noise.noise_multiplier
     if noise.distribution != CLIENT_GAUSSIAN.name or uploads is None or z == 0:
@@ -296,7 +297,7 @@ def of_uploads(
 
 
 def _other_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
-    """All other bounds, equal for both attackers unless they rely on secret rounds."""
+    """The bounds in all other cases, equal for both attackers unless they rely on secret rounds."""
     distribution = noise_distribution_named(release.noise.distribution)
     guarantee = guarantee_to(release, party, delta)
     without = release.noise.noise_multiplier == 0
@@ -360,12 +361,12 @@ def _is_in_range(blocks: Blocks, noise_multiplier: float) -> bool:
 
 
 _MOST_CANARIES = 10**8
-"""The largest number of canaries tried."""
+"""No larger number of canaries is tried."""
 
 
 @dataclass(frozen=True)
 class ReachableBound:
-    """The largest median lower bounds on epsilon that tests reach.
+    """The median lower bounds on epsilon by the best tests.
 
     Attributes:
       epsilon: By methods that hold for any mechanism.
@@ -414,7 +415,7 @@ def canaries_to_prove(
 
     Returns:
       The number, to 1 %; None without a pair, if the upper bound is unknown, 0 or infinite, or if
-      100 million canaries are not enough.
+      2^26 (67 million) canaries are not enough.
     """
     limit = bound.guarantee.epsilon
     if limit is None or not 0 < limit < math.inf or bound.pair is None:

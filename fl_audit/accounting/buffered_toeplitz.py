@@ -6,10 +6,10 @@ arXiv:2404.16706, lemma 5.2). If the decays interlace,
 
     1 > theta_1 > theta-hat_1 > theta_2 > theta-hat_2 > ... > 0,
 
-all omega are positive and those of the inverse negative (McMahan & Pillutla 2025, arXiv:2504.21413,
-theorem 1), so that both columns fall. Among these strategies `optimise` minimises the largest error
-of prefix sums times the sensitivity under one participation, as in McMahan et al. 2024
-(arXiv:2408.08868).
+all omega of C are positive and all of C^-1 negative (McMahan & Pillutla 2025, arXiv:2504.21413,
+theorem 1), so that both columns fall in absolute value. Among these strategies `optimise` minimises
+the largest error of prefix sums times the sensitivity under one participation, as in McMahan et al.
+2024 (arXiv:2408.08868).
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class BufferedToeplitz:
 
 
 def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
-    """The strategy with the least error of the last prefix sum times one-round sensitivity.
+    """The strategy with the least product of the last prefix sum's error and one-round sensitivity.
 
     The search is deterministic. It starts from decays that are evenly spaced in log(1 - decay), as
     in rational approximations of the square root.
@@ -68,13 +68,13 @@ def optimise(num_buffers: int, num_rounds: int) -> BufferedToeplitz:
 
 
 def _interlaced(parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The decays of C and of C^-1, falling, from the logs of their distances in -log(1 - decay)."""
+    """The decays of C and of C^-1, falling; `parameters` are logs of steps in -log(1 - decay)."""
     rising = -np.expm1(-np.cumsum(np.exp(parameters)))
     return rising[1::2][::-1], rising[::2][::-1]
 
 
 def _scales(decays: FloatArray, inverse_decays: FloatArray) -> FloatArray:
-    """The scales omega given the decays of a strategy and of its inverse."""
+    """The scales omega of a strategy, from its decays and those of its inverse."""
     distances = decays[:, None] - decays
     np.fill_diagonal(distances, 1.0)
     return np.asarray((decays[:, None] - inverse_decays).prod(axis=1) / distances.prod(axis=1))

@@ -52,7 +52,7 @@ class SampledRounds:
 class FixedSizeRounds:
     """Rounds of the Gaussian mechanism, each on a fresh sample without replacement.
 
-    `noise_multiplier` is the standard deviation of one round's noise, over the clip norm.
+    `noise_multiplier` is the standard deviation of one round's noise, in clip norms.
     """
 
     sample_size: int
@@ -85,7 +85,7 @@ def account_gaussian(
     Args:
       noise_multiplier: The noise multiplier of one release; 0 for no noise.
       squared_sensitivity: The sum over releases of the squared distance, in clip norms, by which a
-        client moves each one; the number of its releases if it moves each by one clip norm.
+        client moves each; the number of releases if it moves each by one clip norm.
       delta: The delta of the guarantee, in (0, 1).
     """
     shift = math.sqrt(squared_sensitivity) / noise_multiplier if noise_multiplier else math.inf
@@ -102,7 +102,7 @@ def account_gaussian(
 def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
     """Epsilon of rounds on Poisson samples.
 
-    Cached: it takes a quarter of a second, and client, canary and attackers need the same one.
+    Cached: it takes a quarter of a second, and often client, canary and both attackers need it.
     """
     renyi = epsilon_of_divergences(RDP_ORDERS, rounds.divergences, delta)
     return AccountedEpsilon("rdp", renyi), epsilon_pld(rounds, delta)
@@ -164,7 +164,7 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
     A client is in K of T rounds, where K is binomial with a round's share of the population, and an
     attacker who sees K faces the Gaussian mechanism of K rounds. K is the same with and without the
     client's updates, so that delta is the mean over K of that mechanism's delta (Balle & Wang 2018,
-    arXiv:1805.06530, theorem 8). It holds for one client replaced by one that sends nothing.
+    arXiv:1805.06530, theorem 8). Neighbouring runs replace a client by one that sends nothing.
     """
     share = rounds.sample_size / rounds.sampled_from
     return epsilon_seen_rounds(share, rounds.rounds, rounds.noise_multiplier, delta)
@@ -174,7 +174,7 @@ def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
 def epsilon_seen_rounds(
     share: float, num_rounds: int, noise_multiplier: float, delta: float
 ) -> float:
-    """Exact epsilon if an attacker sees the rounds of a client, each with probability `share`."""
+    """Exact epsilon if an attacker sees a client's rounds, each drawn with probability `share`."""
     counts = np.arange(1, num_rounds + 1)
     log_masses = log_binomial_masses(num_rounds, share)[1:]
     if noise_multiplier == 0:

@@ -51,7 +51,7 @@ class Guarantee:
 
     @property
     def epsilon(self) -> float | None:
-        """The least upper bound; None if none is known."""
+        """The smallest of the accountants' epsilons; None if none is known."""
         known = [by.epsilon for by in self.by_accountant if by.epsilon is not None]
         return min(known, default=None)
 

@@ -2,9 +2,9 @@
 
 With noise multiplier sigma, a canary moves the released sum of each of its rounds by one clip norm.
 However later rounds depend on earlier ones, the attacker sees no more than a function of x = (x_1,
-..., x_T), where x is N(e_t, sigma^2 I) if round t is the canary's and N(0, sigma^2 I) if it has
+..., x_T), where x is N(e_t, sigma^2 I) if the canary is in round t and N(0, sigma^2 I) if it is in
 none: given what was released before, each round is a function of an independent Gaussian, and that
-function does not depend on t. So a round drawn from T is dominated by the pair
+function does not depend on t. So one round drawn from T is dominated by the pair
 
     P = mean_t N(e_t, sigma^2 I),    Q = N(0, sigma^2 I)
 
@@ -18,9 +18,9 @@ of differential privacy are means under Q of a convex function of R:
     delta(P, Q) = E (R - e^eps)_+,    delta(Q, P) = E (1 - e^eps R)_+.
 
 So spreading mass of R without moving its mean (which gives an R' larger in the convex order) can
-only raise both: the pair of R' dominates (P, Q). Every rounding here is such a spread. A value
-between two points of the grid goes to both, in the proportion that keeps the mean; a value below
-the grid goes to 0 and to the lowest point, one above it to the highest point and to infinity.
+only raise both: the pair of R' dominates (P, Q). Every rounding here is such a spread. Mass between
+two points of the grid goes to both, in the proportion that keeps the mean; mass below the grid goes
+to 0 and to the lowest point, mass above it to the highest point and to infinity.
 Weighted sums and products of independent ratios keep the convex order, as they are convex in each
 ratio while the others are fixed. So sums and products of rounded ratios dominate, too.
 
@@ -41,10 +41,10 @@ from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.optimal_tests import OptimalTests
 
 _ROUNDING = 1e-9
-"""Allowance for rounding, relative to delta and in epsilon; rounding is 1e-11 as measured."""
+"""Allowance for rounding errors (1e-11 as measured), relative to delta and added to epsilon."""
 
 _TESTS = 4_000
-"""The largest number of candidate thresholds."""
+"""The largest number of thresholds of `RatioDistribution.optimal_tests`."""
 
 _LARGEST_LOG = 700.0
 """The log of the largest factor e^epsilon; the log of every grid point is smaller."""
@@ -144,7 +144,7 @@ class RatioDistribution:
 
 
 def product(first: RatioDistribution, second: RatioDistribution) -> RatioDistribution:
-    """The distribution of the product of two independent ratios with one step, without rounding."""
+    """The distribution of the product of two independent ratios on grids of equal step, exactly."""
     return RatioDistribution(
         first.step,
         first.first + second.first,
@@ -161,7 +161,7 @@ def weighted_sum(
 
     The sum of e^x and e^y with x >= y is e^(x + log(1 + e^(y - x))), so that its rounding depends
     on the difference x - y alone. The weighted points of both have to be on one grid, as they are
-    if both are means over copies of one distribution, weighted by their numbers of copies.
+    if both ratios are means of copies of one ratio and are weighted by their numbers of copies.
     """
     step, low = first.step, first.first + math.log(weight)
     lag = round((second.first + math.log1p(-weight) - low) / step)
@@ -218,7 +218,7 @@ def _add_pairs(
     summed[: len(larger)] += larger * cumulated[np.clip(far + 1, 0, len(smaller))]
 
 
-# Ratios by sampling.
+# The ratio under each sampling.
 
 
 LARGEST_SHIFT = 25.0
@@ -229,8 +229,8 @@ Beyond it, where epsilon is above 300, a float cannot hold the probabilities."""
 _POINTS = 3_000
 """The number of points of one round's grid.
 
-Compared with twice as many points, epsilon is at most 1 % larger for up to 2,000 rounds where it is
-above 0.01, and at most 0.01 % larger for up to 10 rounds."""
+Compared with twice as many points, an epsilon above 0.01 is at most 1 % larger for up to 2,000
+rounds, and at most 0.01 % larger for up to 10 rounds."""
 
 _TAIL = 1e-6
 """The approximate share of delta that all truncations of tails may cost together."""
@@ -242,8 +242,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 def one_round_of_each(noise_multiplier: float, blocks: Blocks, delta: float) -> RatioDistribution:
     """The ratio if a canary is in one uniformly drawn round of each block.
 
-    The square root of the number of blocks is at most `LARGEST_SHIFT` times the noise multiplier;
-    `delta` sets where tails are cut.
+    The square root of the number of blocks must be at most `LARGEST_SHIFT` times the noise
+    multiplier; `delta` sets where tails are cut.
     """
     number = sum(count for _, count in blocks)
     tail, shift = _TAIL * delta / number, 1 / noise_multiplier
@@ -265,8 +265,8 @@ def sampled_rounds(
     """The ratio if a canary is in each round by an independent coin.
 
     A round's ratio is 1 - q + q W, with W its ratio without sampling (Abadi et al. 2016,
-    arXiv:1607.00133, lemma 3). The noise multiplier is at least 1 / `LARGEST_SHIFT`; `delta` sets
-    where tails are cut.
+    arXiv:1607.00133, lemma 3). The noise multiplier must be at least 1 / `LARGEST_SHIFT`; `delta`
+    sets where tails are cut.
     """
     return mixed_rounds(noise_multiplier, ((probability, 1.0),), rounds, delta)
 
@@ -278,7 +278,7 @@ def mixed_rounds(
     """The ratio if each round has one of several coins and the attacker knows which one.
 
     `coins` holds, for each coin, the probability of a round, in [0, 1), and the probability of that
-    coin; the latter add up to 1. Otherwise as in `sampled_rounds`.
+    coin; the latter add up to 1. The other arguments are as in `sampled_rounds`.
     """
     tail, shift = _TAIL * delta / rounds, 1 / noise_multiplier
     of_round = gaussian_ratio(shift, _width(shift, tail) / _POINTS, tail)

@@ -6,11 +6,12 @@ attacker whose statistic is the sum over rounds of
     g(x_t) = log(1 - q + q exp(x_t / sigma - 1 / (2 sigma^2))),
 
 rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
-1) in rounds of the party, N(0, 1) in others. Under Poisson sampling with probability q the sum is
-the log of the likelihood ratio, and nearly so for other samplings with the same mean. The sum's
-distribution depends only on the number of the party's rounds. It is exact, as rounding is part of
-the statistic: it follows from the Gaussian mass of each cell, by powers of Fourier transforms. No
-mechanism is (epsilon, delta)-DP at an epsilon that a threshold on the sum contradicts.
+1) in rounds of the party (a client or a canary), N(0, 1) in others. Under Poisson sampling with
+probability q the sum is the log of the likelihood ratio, and nearly so for other samplings with the
+same mean. The sum's distribution depends only on the number of the party's rounds. It follows from
+the Gaussian mass of each cell, by powers of Fourier transforms, and is exact, as rounding to the
+grid is part of the statistic. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on
+the sum contradicts.
 
 >>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
 >>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)
@@ -29,25 +30,25 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.distributions import supremum
 
 _TAIL = 1e-16
-"""The largest probability below the grid of sums, and above it."""
+"""The largest probability of sums below the grid, and of sums above it."""
 
 _REACH = 8.5
-"""One round's release is clipped this many standard deviations beyond its two means."""
+"""A round's release is clipped this many standard deviations below 0 and above 1 / sigma."""
 
 _CELLS = 2**16
 """The number of cells of the grid of sums."""
 
 _COARSE_CELLS = 1_000
-"""The number of cells of one round's statistic for finding the ends of that grid."""
+"""The number of cells of one round's statistic when the ends of the grid of sums are sought."""
 
 _COINS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 3.0)
 """The coins q tried, as multiples of the mean share of rounds.
 
-In the limit q = 0 the statistic is the sum of the ratios themselves, the best one if a party is in
-exactly one round."""
+In the limit q = 0 the statistic is the sum of the ratios themselves, the best statistic if a party
+is in exactly one round."""
 
 _LARGEST_LOG = 600.0
-"""The log of the largest factor used."""
+"""The log of the largest factor e^epsilon; factors that undo a tilt are at most its root."""
 
 
 BY_COINS = (1.0,)
@@ -88,7 +89,7 @@ class _Chances:
     Attributes:
       masses: The tilted probabilities, float64 of shape (cells,).
       log_factors: The logs of these factors, of the same shape.
-      error: The largest Euclidean norm of the rounding errors of all masses.
+      error: A bound on the Euclidean norm of the vector of rounding errors of `masses`.
     """
 
     masses: FloatArray
@@ -101,7 +102,7 @@ class _Chances:
         return _Chances(self.masses[::-1], self.log_factors[::-1], self.error)
 
     def cumulative_bounds(self, sign: int) -> FloatArray:
-        """Upper (1) or lower (-1) bounds on the cumulative probabilities."""
+        """Upper (`sign` 1) or lower (`sign` -1) bounds on the cumulative probabilities."""
         factors = np.exp(np.minimum(self.log_factors, _LARGEST_LOG / 2))
         rounding = self.error * np.sqrt(np.cumsum(factors**2))
         outside = 2 * _TAIL * np.maximum.accumulate(factors)
@@ -128,7 +129,10 @@ class _Statistic:
     coin: float
 
     def cells(self, step: float) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """The values of g in steps, and their probabilities without and with the party."""
+        """The values of g as multiples of `step`, and their probabilities without and with a party.
+
+        Mass beyond the range of g is at its ends.
+        """
         low, high = self._range
         multiples = np.arange(round(low / step), round(high / step) + 1)
         edges = self._inverse((multiples[1:] - 0.5) * step)
@@ -163,7 +167,7 @@ def _gaussian_masses(edges: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums of a statistic over rounds, with the party in at most `most` of them."""
+    """Sums of a statistic over rounds, of which the party is in at most `most`."""
 
     statistic: _Statistic
     most: int
@@ -195,11 +199,11 @@ class _Sums:
         return low - slack, high + slack
 
     def _over_rounds(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
-        """Upper bounds on log moments of the sum, from a round's without and with the party."""
+        """Upper bounds on the sum's log moments, by those of a round without or with the party."""
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 
     def chances(self, numbers: FloatArray, tilt: int) -> _Chances:
-        """The sum's distribution over all numbers of the party's rounds, tilted by e^(tilt sum)."""
+        """The sum's distribution, tilted by e^(tilt sum); `numbers` as in `least_epsilon`."""
         low, high = self._ends
         step = (high - low) / (_CELLS - 2)
         multiples, *both = self.statistic.cells(step)

@@ -57,8 +57,9 @@ def exact_shift(release: Release, party: Party) -> float | None:
       party: One of its parties.
 
     Returns:
-      The mu, infinite without noise; None if the number of rounds is 0, random or unknown, if noise
-      is not Gaussian, if zeroing is adaptive, or if only an upper bound on mu is known.
+      The mu; None if the number of rounds is 0, random or unknown. Otherwise infinite without
+      noise, and None if noise is not Gaussian, if zeroing is adaptive, or if only an upper bound on
+      mu is known.
     """
     z = release.noise.noise_multiplier
     most, distribution = party.participations, noise_distribution_named(release.noise.distribution)
@@ -100,8 +101,9 @@ def epsilon_at_least(
       knows_rounds: Whether the attacker knows the party's rounds.
 
     Returns:
-      The lower bound, exact where `exact_shift` is known and infinite without noise; None if no
-        lower bound is implemented, as for trees or discrete noise.
+      The lower bound: the exact epsilon where `exact_shift` is known (for one random round per
+      block only if `knows_rounds`). None if none is implemented, as for trees, discrete noise, or
+      random rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
     """
     shift = exact_shift(release, party)
     if shift is not None and (knows_rounds or not isinstance(party.sampling, OneRoundPerBlock)):
@@ -121,7 +123,7 @@ def epsilon_at_least(
 def _at_least_of_drawn(
     release: Release, party: Party, delta: float, *, knows_rounds: bool
 ) -> float | None:
-    """The lower bound under independent Gaussian noise with random rounds."""
+    """The lower bound for random rounds under independent Gaussian noise."""
     z, rounds = release.noise.noise_multiplier, release.rounds
     match party.sampling:
         # Under zero-out, and if all other clients send nothing, a sample of fixed size reveals as

@@ -1,8 +1,8 @@
 """Noise distributions and their accounting, by name.
 
 A mechanism names the distribution of its noise, and a `NoiseDistribution` accounts for it. Gaussian
-noise is independent between rounds (`GAUSSIAN`) or correlated by trees or a matrix; Skellam noise
-is integer.
+noise is independent between rounds (`GAUSSIAN`, or `CLIENT_GAUSSIAN` if each participant adds it)
+or correlated by trees or a matrix; Skellam noise (skellam.py) is integer.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class NoiseDistribution:
 
     Attributes:
       name: The name of the distribution in run.json.
-      guarantee: A function of a release, a party and a delta: the party's guarantee, without
+      guarantee: A function from a release, a party and a delta to the party's guarantee without
         zeroing.
       counts_drawing: Whether the guarantee relies on samples being secret.
       release_assumptions: Sentences that define the release.
@@ -64,7 +64,7 @@ remove_noise_distribution = NOISE_DISTRIBUTIONS.remove
 
 
 def noise_distribution_named(name: str) -> NoiseDistribution:
-    """The distribution with a name."""
+    """The registered distribution of this name; ValueError if there is none."""
     if name not in NOISE_DISTRIBUTIONS:
         raise ValueError(
             f"noise_distribution must be one of {', '.join(NOISE_DISTRIBUTIONS)}, got {name!r}"
@@ -107,14 +107,14 @@ def _independent(release: Release, party: Party, delta: float) -> Guarantee:
 
 
 def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
-    """Guarantee of correlated Gaussian noise: the whole run is one release."""
+    """The guarantee of correlated Gaussian noise: the whole run is one release."""
     if release.noise.noise_multiplier == 0:
         return without_noise(party, delta)
     if party.squared_sensitivity is None:
         return none_known(
             party.participations,
-            "no accountant at hand counts noise that is correlated over rounds together with "
-            "rounds that are sampled",
+            "no accountant here covers both noise that is correlated over rounds and sampled "
+            "rounds",
         )
     return Guarantee(party.participations, known_rounds_epsilons(release, party, delta))
 

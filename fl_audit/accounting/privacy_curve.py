@@ -13,8 +13,8 @@ attacker sees, `full_guarantee` computes
 
 Rounds without sampling are one Gaussian release: mu is their shift sqrt(rounds) / z, and rho is
 mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. With random rounds, the attacker
-sees a mixture over the possible rounds (or a function of it), so the mu and rho of the largest
-possible set hold. With some probability w > 0 that set is drawn. Where false positives are rare,
+sees a mixture over the possible sets of rounds (or a function of it), so the mu and rho of the
+largest set hold. With some probability w > 0 that set is drawn. Where false positives are rare,
 only that part of the mixture counts, and the normal quantiles of FPR = Phi(-t) and TPR >= w Phi(mu
 - t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the same reason
 the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bun, Dwork, Rothblum &
@@ -74,7 +74,7 @@ _LARGEST_EPSILON = 1e6
 """At this epsilon, delta is the mass of outcomes that one of the two distributions excludes."""
 
 _GRID, _PARTS = 2_000, 40
-"""The number of epsilons at which two profiles are compared, and the number of their batches."""
+"""The number of epsilons at which two profiles are compared, and the number of batches of them."""
 
 _SMALLEST_MU = 1e-9
 """Replaces a mu of 0 in a denominator."""
@@ -109,9 +109,10 @@ class FullGuarantee:
       mu: The smallest mu of Gaussian differential privacy.
       rho: The smallest rho of zero-concentrated differential privacy.
       unknown: Why mu and rho are None, in words; None otherwise.
-      approximate_mu: For random rounds, the smallest mu whose profile plus `tail` is at least that
-        of the dominating pair; None for other rounds, without a pair, or if no mu is large enough.
-      tail: The delta added to the profile of `approximate_mu`; None without that.
+      approximate_mu: For random rounds, the smallest mu whose profile plus `tail` is at least the
+        profile of the dominating pair; None for other rounds, without a pair, or if no mu is large
+        enough.
+      tail: The delta added to the profile of `approximate_mu`; None if `approximate_mu` is None.
       profile: The least epsilon at a few deltas, the largest delta first.
       advantage: The largest TPR - FPR of any attacker. A guess about a client who participates by a
         fair coin is right with probability at most (1 + advantage) / 2.
@@ -182,7 +183,7 @@ def _mu_of(known: DominatingPair | None) -> float | None:
 def _profile(
     release: Release, party: Party, bounds: AttackerBounds, delta: float, knows_rounds: bool
 ) -> tuple[ProfilePoint, ...]:
-    """The least epsilons, by the pair and accountants as needed; largest delta first."""
+    """The profile by the pair and, where they may be tighter, accountants; largest delta first."""
     bound = bounds.against(knows_rounds)
     # Without a pair for secret rounds, accountants are tighter than the pair for known rounds.
     hidden_otherwise = not knows_rounds and bound.pair is bounds.knowing_rounds.pair
@@ -225,9 +226,8 @@ def largest_tpr(
     A test with rates FPR and TPR has TPR <= e^x FPR + delta(x) for every x, where delta(x) is the
     hockey-stick divergence of order e^x from Q to P. At -x it follows from delta'(x), the
     divergence from P to Q: delta(-x) = 1 - e^-x (1 - delta'(x)). By Neyman and Pearson the best x
-    gives the exact trade-off curve of the pair. The right side is convex in e^x, so that one search
-    finds the best x; the bound holds for any other x, too. Points of the profile give further
-    bounds.
+    gives the exact trade-off curve of the pair. The bound is convex in e^x, so that one search
+    finds the best x; it holds for any other x, too. Points of the profile give further bounds.
     """
     rates = [1.0]
     for point in profile:
@@ -255,7 +255,7 @@ def _least_line(pair: DominatingPair, false_positive_rate: float) -> float:
 
 
 def _advantage(pair: DominatingPair | None, profile: tuple[ProfilePoint, ...]) -> float:
-    """The largest TPR - FPR: the least of the pair's delta at 0 and where a point's lines cross."""
+    """The largest TPR - FPR: the least bound by the pair's delta at 0 and by profile points."""
     slopes = [(math.tanh(point.epsilon / 2), point.delta) for point in profile]
     by_points = [slope + delta * (1 - slope) for slope, delta in slopes]
     by_pair = [] if pair is None else [float(np.min(pair.deltas(0.0)))]

@@ -8,8 +8,8 @@ are composed by a Fourier transform.
 A transform has rounding errors of about 1e-16 of all mass, which spoil deltas below 1e-10. So the
 mass of a loss x is first multiplied by e^(tilt x), with the tilt of the best Chernoff bound on
 delta: most of the weighted mass is then at losses near epsilon, on which delta depends, and
-rounding errors are relative to it. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the same
-saddle point.)
+rounding errors are relative to that mass. (Alghamdi et al. 2022, arXiv:2208.09595, expand about the
+same saddle point.)
 """
 
 import bisect
@@ -30,19 +30,19 @@ _LOG_TAIL = -50.0
 """The log of one round's mass beyond the grid, on each side."""
 
 _LARGEST_LOSS = 700.0
-"""The largest loss of a round, in nats; e^700 is a float."""
+"""The largest loss of a round without sampling, in nats; e^700 is a float."""
 
 _OUTSIDE = 1e-15
-"""The weighted mass of the composed loss outside the computed range."""
+"""A bound on the weighted mass of the composed loss outside the computed range."""
 
 _LOG_NEGLIGIBLE = -60.0
-"""The log of a share of the weighted mass that is below rounding in any number of rounds."""
+"""The log of a share of the weighted mass that is lost in rounding after any number of rounds."""
 
 _COARSE = 4_000
 """The largest number of losses from which the tilt is found."""
 
 _TILTS, _NUM_TILTS = (1e-6, 1.0), 65
-"""The smallest and largest tilt tried, as multiples of 1 / interval, and the number of tilts."""
+"""The smallest and largest tilt tried, in inverse steps of the grid, and the number of tilts."""
 
 _BLOCK = 512
 """The number of losses in a block of `_smallest_epsilon`."""

@@ -96,9 +96,9 @@ class Noise:
       noise_multiplier: The effective noise multiplier of everything that the round releases: under
         tree aggregation, of one node; under a matrix, of the independent noise before it is
         correlated.
-      sum_noise_multiplier: The standard deviation of the noise on the sum of clipped updates, in
-        clip norms; under tree aggregation, on each node; on one upload if every participant adds
-        all of the noise.
+      sum_noise_multiplier: The standard deviation, in clip norms, of the noise on the sum of
+        clipped updates; under tree aggregation, of the noise on one node; if every participant adds
+        all of the noise, of the noise on one upload.
       count_noise_stddev: The standard deviation, in clients, of the noise on the number of
         unclipped updates, which moves an adaptive clip norm; 0 if no number is released.
       grid: The grid of sums of integers; None if sums are of real numbers, or if the grid depends
@@ -137,8 +137,8 @@ class Release:
       canary: An included canary.
       zeroing: The kind of zeroing of updates before they are clipped.
       correlation: The matrix or trees that correlate noise over rounds; None for independent noise.
-      fewest: The smallest number of participants of any round if they add the noise; None if the
-        server adds it.
+      fewest: The smallest number of participants of any round if participants add the noise; None
+        if the server does.
 
     Raises:
       ValueError: A number is out of range, or `noise_multiplier` does not follow from the noise on

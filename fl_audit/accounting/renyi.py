@@ -1,7 +1,7 @@
 """Rényi divergences of Gaussian noise on Poisson samples, and the epsilon that divergences give.
 
 Divergences are computed here, so as not to depend on the version of dp-accounting: from 0.4.4 on,
-its series for fractional orders lost the signs of terms, and overstated epsilon by up to 80 %.
+its series for fractional orders loses the signs of terms, and overstates epsilon by up to 80 %.
 """
 
 import math
@@ -27,7 +27,7 @@ _ROUNDING = 1e-10
 """A composed divergence below this is due to rounding, and may be negative."""
 
 _LEAST_NOISE = 1e-150
-"""Below it the divergences of large orders overflow."""
+"""Below this noise multiplier the divergences of large orders overflow."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -56,13 +56,13 @@ def sampled_gaussian_divergences(
 ) -> npt.NDArray[np.float64]:
     """Rényi divergences of one Gaussian release on a Poisson sample, by order.
 
-    The divergences of (1 - q) N(0, z²) + q N(1, z²) from N(0, z²), the larger of the two directions
+    They are those of (1 - q) N(0, z²) + q N(1, z²) from N(0, z²), the larger of the two directions
     (Mironov, Talwar & Zhang 2019, arXiv:1908.10530, section 3). Let 1 + t be the ratio of the two
     densities at a draw from N(0, z²). Then t has mean 0, so the mean of (1 + t)^order is 1 plus the
-    mean of f(t) = (1 + t)^order - 1 - order t. As f is nowhere negative, no digits
-    cancel, however little a sample reveals.
+    mean of f(t) = (1 + t)^order - 1 - order t. As f is nowhere negative, no digits cancel, however
+    little a sample reveals.
 
-    In nats, float64 of shape (orders,), to about 1e-12 of each; infinite without noise.
+    The result is in nats, float64 of shape (orders,), to a relative 1e-12; infinite without noise.
     """
     if noise_multiplier < _LEAST_NOISE:
         return np.full(len(orders), math.inf)

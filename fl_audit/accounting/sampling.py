@@ -6,8 +6,8 @@ canaries: their distribution, the likelihood ratio of an attacker who knows only
 their rounds in secret it is a `SecretSampling`, which amplifies privacy. A new sampling is one file
 with such a subclass, as in `samplings`, and takes effect once it is imported.
 
-A member's ratio is the mean of exp(sum of w_t over S) over the distribution of its rounds S, with
-w_t the log ratio of round t:
+The ratio of a member (a client or a canary) is the mean, over the distribution of its set S of
+rounds, of exp(sum of w_t over S), with w_t the log ratio of round t:
 
 >>> from fl_audit.accounting import AllocatedRounds
 >>> sampling = AllocatedRounds(number=1, rounds=3)
@@ -95,12 +95,15 @@ class Sampling:
 
     @property
     def share(self) -> float | None:
-        """The probability of each round (`is_share_exact`) if rounds are independent; else None."""
+        """The probability of each round if rounds are independent; else None.
+
+        It is an upper bound unless `is_share_exact`.
+        """
         return None
 
     @property
     def round_share(self) -> float | None:
-        """The marginal probability of each round; None if unknown."""
+        """The marginal probability of each round, as exact as `share`; None if unknown."""
         return self.share
 
     @property
@@ -174,7 +177,10 @@ def by_coin(logs: FloatArray, probability: float) -> FloatArray:
 
 
 def mean_of_groups(logs: FloatArray, groups: int) -> FloatArray:
-    """The log of the mean ratio over groups that take turns; a group may have no round."""
+    """The log of the mean ratio over groups that take turns, of shape (members,).
+
+    A group may have no round.
+    """
     sums = np.zeros((groups, logs.shape[1]))
     for start in range(0, len(logs), groups):
         turn = logs[start : start + groups]
@@ -204,7 +210,7 @@ class FixedRounds(Sampling):
 
 @dataclass(frozen=True)
 class OncePerBlock(FixedRounds):
-    """Any one round of each block, such as of each shuffled epoch.
+    """Any one round of each block, such as each shuffled epoch.
 
     Attributes:
       at_most: The number of blocks.

@@ -31,7 +31,7 @@ class SecretSampling(Sampling):
     """The name of the accountant that `pair` belongs to."""
 
     is_pair_best: ClassVar[bool] = True
-    """Whether `pair` has at most the delta of known rounds at each epsilon."""
+    """Whether, at each epsilon, `pair` has at most the delta of the pair for known rounds."""
 
     @property
     def assumption(self) -> str:
@@ -46,7 +46,7 @@ class SecretSampling(Sampling):
         return None
 
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
-        """The guarantee to a party, also under a matrix if its squared sensitivity is known."""
+        """The guarantee to a party, whose squared sensitivity must be known under a matrix."""
         z = release.noise.noise_multiplier
         known = account_gaussian(z, self.most_drawn or 0, delta)
         if party.squared_sensitivity is not None:
@@ -80,8 +80,8 @@ class CoinSampling(SecretSampling):
 def least_of(release: Release, party: Party, delta: float) -> float | None:
     """A lower bound on epsilon under secret rounds; it limits the looseness of the upper bound.
 
-    None if no attacker is implemented for the sampling, noise is correlated over rounds, or the
-    shift exceeds `LARGEST_SHIFT`.
+    None if no attacker is implemented for the sampling, noise is correlated over rounds, or one
+    round's shift exceeds `LARGEST_SHIFT`.
     """
     is_in_range = release.noise.noise_multiplier >= 1 / LARGEST_SHIFT
     if release.correlation is not None or not is_in_range:
@@ -99,7 +99,7 @@ def fixed_participation(release: Release, participations: int, delta: float) -> 
 def known_rounds_epsilons(
     release: Release, party: Party, delta: float
 ) -> tuple[AccountedEpsilon, ...]:
-    """The epsilons of correlated noise if an attacker may know the rounds."""
+    """The epsilons by the party's squared sensitivity if an attacker may know the rounds."""
     squared = party.squared_sensitivity or 0.0
     return account_gaussian(release.noise.noise_multiplier, squared, delta)
 
@@ -108,7 +108,7 @@ def known_rounds_epsilons(
 
 
 def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution | None:
-    """The dominating pair of these rounds; None without rounds or beyond `LARGEST_SHIFT`."""
+    """The pair of these rounds; None without any, or if a round's shift is above LARGEST_SHIFT."""
     if rounds is None or 1 / rounds.noise_multiplier > LARGEST_SHIFT:
         return None
     return sampled_rounds(rounds.noise_multiplier, rounds.probability, rounds.rounds, delta)
@@ -117,7 +117,10 @@ def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution 
 def one_of_blocks_pair(
     noise_multiplier: float, blocks: Blocks, delta: float
 ) -> RatioDistribution | None:
-    """The pair for one secret round of each block; None without random ones or out of range."""
+    """The pair for one secret round of each block.
+
+    None if every block has one round, or if the shift exceeds `LARGEST_SHIFT`.
+    """
     number = sum(count for _, count in blocks)
     is_hidden = any(length > 1 for length, _ in blocks)
     if not is_hidden or math.sqrt(number) / noise_multiplier > LARGEST_SHIFT:

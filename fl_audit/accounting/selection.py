@@ -14,8 +14,8 @@ Every run reads the data. Two bounds are known for the one model that is release
       rho'(lambda) <= rho(lambda) + 2 (1 - 1 / lambda-hat) rho(lambda-hat)
                       + 2 log(1 / gamma) / lambda-hat + log(E K) / (lambda - 1),
 
-  with K the number of runs and 1 / gamma its mean. Each run draws its settings anew from the
-  candidates, and rho bounds the Renyi divergences of every candidate. dp-accounting has this bound.
+  with K the number of runs and 1 / gamma its mean. Each run draws one of the candidate settings
+  anew, and rho bounds the Renyi divergences of every candidate. dp-accounting has this bound.
 
 A grid of settings, each run once, has a fixed number of runs. So the second bound does not hold for
 it, but shows what a random number of runs would have cost.
@@ -87,7 +87,7 @@ def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPr
 
 
 def _run(release: Release, party: Party, delta: float) -> GaussianPair | SampledRounds | None:
-    """The rounds of a party, composed or sampled; None if their Rényi divergences are unknown."""
+    """A run as one Gaussian release or sampled rounds; None if it is neither."""
     if isinstance(party.sampling, PoissonSampling) and party.sampling.probability < 1:
         if release.zeroing == "adaptive" or release.noise.distribution != "gaussian":
             return None

@@ -23,8 +23,9 @@ ORDERS = (*range(2, 257), *(2**power for power in range(9, 13)))
 def skellam_divergences(squared_norm: float, norm_1: float, variance: float) -> FloatArray:
     """Upper bounds on the Renyi divergences of one release (Agarwal et al., theorem 3.5).
 
-    `squared_norm` and `norm_1` are the largest squared L2 norm and L1 norm of a party's integers,
-    and `variance` is the noise's on each coordinate. For `ORDERS`, float64 of shape (orders,).
+    `squared_norm` and `norm_1` are the largest squared L2 norm and L1 norm of a party's integers;
+    `variance` is the variance of the noise on each coordinate. The result is for `ORDERS`, float64
+    of shape (orders,).
     """
     orders = np.array(ORDERS, np.float64)
     second = ((2 * orders - 1) * squared_norm + 6 * norm_1) / (4 * variance**2)
@@ -54,8 +55,8 @@ def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
     if noise.grid is None:
         return none_known(
             rounds,
-            "the clip norm moves, and the grid of integers gets coarser as it falls, by an amount "
-            "that nothing bounds; mechanism.clip_norm fixes it",
+            "the clip norm moves, and as it falls the grid of integers gets coarser relative to "
+            "it, without limit; mechanism.clip_norm keeps the clip norm fixed",
         )
     if rounds is None:
         return none_known(None, "no accountant here covers both Skellam noise and sampled rounds")

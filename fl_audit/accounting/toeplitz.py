@@ -44,18 +44,18 @@ def sqrt_column(num_rounds: int) -> FloatArray:
     """First column of the square root of the matrix of prefix sums: 4^-k binom(2k, k) in row k.
 
     Of all Toeplitz strategies it has the least maximum error under one participation (Fichtenberger
-    et al. 2023, arXiv:2202.11205; Dvijotham et al. 2024, arXiv:2404.16706). Its first entries are a
-    banded square root (Kalinin & Lampert 2024, arXiv:2405.13763).
+    et al. 2023, arXiv:2202.11205; Dvijotham et al. 2024, arXiv:2404.16706). Its first entries alone
+    are the column of a banded square root (Kalinin & Lampert 2024, arXiv:2405.13763).
     """
     k = np.arange(1, num_rounds)
     return np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
 
 
 def inverse_sqrt_column(num_rounds: int) -> FloatArray:
-    """The inverse of the square root: the differences of `sqrt_column`, -c_k / (2k - 1) for k > 0.
+    """First column of the inverse square root: 1, then -c_k / (2k - 1), with c = `sqrt_column`.
 
-    Its first entries are the inverse of a strategy, the banded inverse square root (Kalinin et al.
-    2025, arXiv:2505.12128).
+    Its first entries alone are the inverse of a strategy, the banded inverse square root (Kalinin
+    et al. 2025, arXiv:2505.12128).
     """
     return np.diff(sqrt_column(num_rounds), prepend=0.0)
 
@@ -104,7 +104,7 @@ class Toeplitz:
 
     @classmethod
     def from_column(cls, column: FloatArray, num_rounds: int) -> "Toeplitz":
-        """The strategy of a first column, truncated to the rounds of the run."""
+        """The strategy with this first column, cut to the rounds of the run."""
         nonzero = np.trim_zeros(column[:num_rounds], "b")
         return cls(tuple(nonzero.tolist()), num_rounds)
 
@@ -166,7 +166,8 @@ class Toeplitz:
 
         Exact in two cases. If the column is falling, the earliest such rounds are the worst
         (Kalinin & Lampert 2024, theorem 2). If there are no more bands than the separation, columns
-        are orthogonal and the earliest are the longest (Choquette-Choo et al. 2023, theorem 2).
+        are orthogonal and the earliest have the largest norms (Choquette-Choo et al. 2023, theorem
+        2).
         Else an upper bound: the value for the smallest falling column that is at least |c|
         everywhere.
         """
@@ -178,14 +179,14 @@ class Toeplitz:
         return float(np.square(_added(falling, rounds)).sum())
 
     def once_per_block(self, length: int) -> float:
-        """The squared sensitivity to one round of each block, such as of each shuffled epoch.
+        """The squared sensitivity to one round of each block, such as each shuffled epoch.
 
         With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact, up
         to 4,096 rounds, if C has no negative entry and no more than `length` + 1 bands: only rounds
         of adjacent blocks then count together, and the best choice is found block by block
         (Viterbi). Else an upper bound: for blocks further apart each round counts with its largest
-        entry among the other block's rounds; beyond 4,096 rounds, a party's rounds may be adjacent.
-        The last block may be shorter than `length`.
+        entry among the other block's rounds; beyond 4,096 rounds, all of a party's rounds may be
+        adjacent. The last block may be shorter than `length`.
         """
         blocks = -(-self.num_rounds // length)
         if self.num_rounds > LARGEST_GRAM:
@@ -212,7 +213,7 @@ class Toeplitz:
         return self.worst_of(rounds % separation, rounds)
 
     def worst_of(self, members: IndexArray, rounds: IndexArray) -> float:
-        """The largest squared sensitivity of any party with given rounds; 0 without any.
+        """The largest squared sensitivity to any of several parties with given rounds; 0 for none.
 
         Exact if C has no negative entry, else an upper bound. Entry i of `members` and `rounds`,
         both of shape (participations,) and counted from 0, is one participation.

@@ -2,12 +2,12 @@
 
 Tree aggregation adds noise to sums over nodes: over one, two, four, ... consecutive rounds, counted
 from the start of a tree. Everything that it releases is computed from noised nodes. A party in the
-rounds S, with updates of at most the clip norm, moves them by a squared distance of at most
+rounds S, with updates of at most the clip norm, moves all nodes by a squared distance of at most
 
     sum over nodes |S in node|^2
 
 squared clip norms, with equality for equal updates of the clip norm (Kairouz et al. 2021,
-arXiv:2103.00039, appendix D). One round in a tree of n is in floor(log2 n) + 1 nodes at most.
+arXiv:2103.00039, appendix D). A round of a tree of n rounds is in at most floor(log2 n) + 1 nodes.
 """
 
 import functools
@@ -122,7 +122,7 @@ def _precision(size: int) -> FloatArray:
 
 
 def _noise_of_sums(size: int) -> FloatArray:
-    """The released sums as linear combinations of nodes' noise, float64 of shape (size, nodes).
+    """The noise of released sums by the noise of each node, float64 of shape (size, nodes).
 
     A node's estimate weighs its own noise, of variance 1, and the sum of its children's estimates
     by their inverse variances (Honaker 2015), so that it has the variance 1 / (2 - 2^-height).
@@ -167,7 +167,7 @@ def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees)
 
 
 def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> dict[bool, int]:
-    """The largest sums including the next root; keys: whether the open block has had its round."""
+    """The largest sums with the next root added, by whether the open block has had its round."""
     end = start + (1 << height)
     largest: dict[bool, int] = {}
     for was_used, value in best.items():

@@ -65,10 +65,10 @@ class FullGuarantees:
 
 @dataclass(frozen=True)
 class Guarantees:
-    """Upper bounds for both parties against an attacker who sees every round.
+    """Upper bounds for both parties against one kind of attacker.
 
     Attributes:
-      in_full: Both privacy curves; None if no curve is known.
+      in_full: Both privacy curves; None only in a record without them.
     """
 
     client: Guarantee

@@ -20,7 +20,7 @@ from fl_audit.resources import num_cores
 from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
-"""The target for the time of one scoring; of a pool that takes longer, a part is timed."""
+"""The target for the time of one scoring; if a pool takes longer, only a part of it is timed."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Cost:
 
     Attributes:
       scoring_seconds: Seconds for all cosines of one round, measured once on this machine.
-      canaries_timed: Number of timed canaries; if fewer than the pool, `scoring_seconds` is scaled
-        proportionally.
+      canaries_timed: Number of timed canaries; if not the whole pool, `scoring_seconds` is scaled
+        up in proportion.
       update_bytes: Size of a round's canary updates, at 4 bytes a parameter.
       store_bytes: Size of cached canary vectors; 0 if they are regenerated.
     """
@@ -112,11 +112,12 @@ class AccuracyCost:
       canary_noise: Standard deviation sqrt(m / d) that m unit vectors in random directions add
         to each coordinate, in clip norms.
       canary_noise_of_run: Standard deviation that canaries add to each coordinate of the sum over
-        all rounds, over the root of the number of rounds: sqrt(m p / d), with p = sum k^2 / sum k
-        over canaries in k rounds. A canary's rounds add up along its direction.
+        all rounds, divided by the root of the number of rounds: sqrt(m p / d). Here p is (sum k^2)
+        / (sum k) over canaries in k rounds, as a canary's rounds add up along its direction.
       unclipped_quantile: The share of real updates below an adaptive clip norm once it settles,
-        gamma (n + m) / n for the target quantile gamma, as no canary is below it. If above 1, the
-        clip norm grows without end. None for a fixed clip norm, or without real clients.
+        gamma (n + m) / n for the target quantile gamma, as no canary is below the clip norm. If
+        above 1, the clip norm grows without end. None for a fixed clip norm, or without real
+        clients.
     """
 
     JSON_COMPUTED: ClassVar[tuple[str, ...]] = ("total_noise",)
@@ -189,7 +190,7 @@ class _EnoughError(Exception):
 
 
 class _Stopwatch(RoundObserver):
-    """The ends of the rounds so far, in seconds since the start."""
+    """Records when each round ended, in seconds since the start."""
 
     def __init__(self, seconds: float) -> None:
         self.ends: list[float] = []
@@ -207,7 +208,7 @@ class _Stopwatch(RoundObserver):
 def calibrate(config: Config, seconds: float = 60.0) -> Calibration:
     """Trains the first rounds of a run in a temporary folder, and times them.
 
-    Imports TensorFlow. Loading and the slower first round are in `start_seconds`.
+    Imports the runtime's framework. Loading and the slower first round are in `start_seconds`.
     """
     watch = _Stopwatch(seconds)
     from fl_audit.engines.prepare import canaries_csv, prepare

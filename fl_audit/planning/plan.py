@@ -32,37 +32,37 @@ _TRIALS = 39
 """The smallest number of trials whose range contains a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""Trials of variants, claims and slow predictions; the probability is 90 %."""
+"""The number of trials of variants, claims and slow predictions; here the probability is 90 %."""
 
 _FEWEST_TRIALS = 9
-"""Trials of slow variants and claims, and those that find the strongest statistic."""
+"""The number of trials of slow variants and claims, and for finding the strongest statistic."""
 
 _MANY_CANARIES = 10_000
-"""With more canaries each trial is slow, because estimators sort the scores."""
+"""With more canaries than this, trials are slow, because estimators sort the scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The expected outcome of a run before it is trained.
 
-    Statistics other than the strongest, variants, and runs at `ENDS` (predicted_background.py) are
-    simulated at first use: the short answer takes one prediction and no variant.
+    Statistics other than the strongest, variants, and predictions at `ENDS`
+    (predicted_background.py) are simulated only at first use.
 
     Attributes:
       run: The run as determined by its config.
       trials: Number of simulated runs at `MIDDLE` and at each of `ENDS`.
       variant_trials: Number of simulated runs of each variant.
-      strongest: The statistic with the largest lower bound.
+      strongest: The statistic with the largest expected lower bound.
       middle: The epsilons of the strongest statistic in simulated runs at `MIDDLE`.
-      not_predicted: Names of the run's statistics whose distribution is not simulated.
+      not_predicted: Names of the run's statistics whose scores are not simulated.
       power: Power against the config's claimed epsilon; None without one.
       detectable: The detectable violation of a claimed curve, or of the configured noise; None if
         an epsilon is claimed, or if no curve can be tested.
       cost: The cost of the audit.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.
-      patterns: The numbers of canaries needed to distinguish arms or other patterns; empty without
-        any.
+      patterns: The numbers of canaries needed to distinguish arms or other patterns; empty with one
+        pattern.
     """
 
     run: PlannedRun

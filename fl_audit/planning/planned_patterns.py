@@ -2,10 +2,10 @@
 
 The patterns are the arms of a config, or the patterns of several configs. Each attacker's scores
 are simulated at `MIDDLE` (predicted_background.py), for many more canaries than in a run. This
-gives the AUC of each pattern, and the standard deviation s of one canary's contribution to it. With
-k canaries of each pattern, two patterns differ beyond chance (`report.patterns`) in 80 % of audits
-if their AUCs differ by z sqrt((s1^2 + s2^2) / k). Here z is the sum of the normal quantiles of the
-simultaneous confidence and of 80 %.
+gives the AUC of each pattern, and the standard deviation s of one canary's contribution to the AUC.
+With k canaries of each pattern, two patterns differ beyond chance (`report.patterns`) in 80 % of
+audits if their AUCs differ by z sqrt((s1^2 + s2^2) / k). Here z is the sum of the normal quantiles
+of the simultaneous confidence and of 80 %.
 """
 
 import itertools
@@ -51,8 +51,9 @@ class PatternPair:
     Attributes:
       attacker: The attacker in words.
       canaries: The number of canaries of each pattern with which the two differ beyond chance in
-        80 % of audits; None if they do not differ in the simulation, or if it is above ten million.
-      share: `canaries` over the canaries of the smaller of the two patterns in one run.
+        80 % of audits; None if they do not differ in the simulation, or if more than ten million
+        are needed.
+      share: `canaries`, divided by the number of canaries that one run has of the smaller pattern.
     """
 
     attacker: str

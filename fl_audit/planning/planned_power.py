@@ -60,14 +60,14 @@ class PlannedEfficiency:
     """Lower, reachable and upper bound of one statistic, and the canaries needed.
 
     Attributes:
-      lower_bound: The largest median of the bounds that hold for any mechanism, in runs simulated
-        at `MIDDLE`; None without any.
+      lower_bound: The largest of the medians of bounds that hold for any mechanism, in runs
+        simulated at `MIDDLE`; None without any.
       reachable: The median bound of the best single threshold, chosen in advance, with these
         canaries; None if unknown.
       upper_bound: The upper bound for a canary against the statistic's attacker, possibly infinite;
         None if unknown.
       canaries_for_80_percent: Number of canaries, half of them included, with which the best test
-        reaches 80 % of the upper bound; None if unknown.
+        reaches 80 % of the upper bound; None if unknown or too large.
     """
 
     statistic: str = field(metadata=UNWRITTEN)
@@ -106,7 +106,7 @@ def planned_efficiency(
 
 
 _FAULTS = (1.0, 0.5, 0.0)
-"""The actual noise on the sum, over the configured one."""
+"""The simulated values of the actual noise on the sum, divided by the configured noise."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class FaultPower:
     """Share of simulated audits that contradict the claim, with one amount of noise.
 
     Attributes:
-      noise_factor: The actual noise on the sum over the configured one.
+      noise_factor: The actual noise on the sum, divided by the configured noise.
       contradicted: The share at `MIDDLE`.
       lowest: The smallest share at `MIDDLE` and `ENDS`.
       highest: The largest share at `MIDDLE` and `ENDS`.
@@ -133,8 +133,8 @@ class ClaimPower:
     Attributes:
       unfit: Why the canaries say nothing about the claim; None if they do.
       faults: Power by the actual noise; one entry if the config adds no noise.
-      parts: The power of tests of the claim's parts, noise and sampling, for a claim that relies on
-        sampling; else None.
+      parts: The power of tests of the claim's parts, noise and sampling, if the claim relies on
+        sampling and both can be tested; else None.
       accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
     """
 
@@ -157,7 +157,7 @@ class ClaimPower:
 
     @property
     def detectable_epsilon(self) -> float | None:
-        """The smallest true epsilon at which ENOUGH_POWER of audits contradict the claim."""
+        """The smallest true epsilon that ENOUGH_POWER of audits notice; None if there is none."""
         by_scores = self.simulation.power.detectable_epsilon
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores
@@ -165,9 +165,9 @@ class ClaimPower:
 
     @functools.cached_property
     def canaries_needed(self) -> int | None:
-        """Number of canaries with ENOUGH_POWER at `ideal_epsilon`, included ones if by the parts.
+        """Number of canaries with ENOUGH_POWER at `ideal_epsilon`; if by parts, of included ones.
 
-        The config's number if it is enough; None if no number tried is.
+        The config's number of canaries if that is enough; None if no number tried is.
         """
         audit, parts = self.simulation.audit, self.parts
         if self.simulation.power.is_enough or (parts is not None and parts.is_enough):
@@ -229,7 +229,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
 
 
 def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
-    """The simulated audit with other clients."""
+    """The simulated audit with the background of other clients."""
     exposure = background.exposure(simulation.statistic.name)
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 
@@ -281,8 +281,8 @@ class NeededCanaries:
     """The number of canaries needed to detect a violation of a claimed curve.
 
     Attributes:
-      noise_factor: The noise of the violation, over the least noise for which the claim is true;
-        None if the violation is FACTOR times the claimed epsilon.
+      noise_factor: The noise of the violation, divided by the least noise with which the claim is
+        true; None if the violation is FACTOR times the claimed epsilon.
       canaries: The number with which 80 % of audits contradict the claim; None if no number tried
         is enough.
     """

@@ -9,9 +9,9 @@ in d dimensions, and the square of its norm is m + r^2 + d z^2 on average. From 
 section 3).
 
 Real updates are unknown before training. The sum of n real updates at the clip norm has a norm from
-sqrt(n) clip norms (orthogonal updates) to n (parallel updates). It is smaller if updates are
-shorter than the clip norm, and an adaptive clip norm follows the norms of updates. All these
-`Unknowns` are simulated at the ends of their ranges, so that a plan's interval covers them.
+sqrt(n) clip norms (orthogonal updates) to n (parallel updates), and a smaller one if updates are
+shorter than the clip norm. An adaptive clip norm follows the norms of updates. What is not known
+(`Unknowns`) is simulated at the ends of its range, so that a plan's interval covers the range.
 """
 
 import dataclasses
@@ -48,10 +48,10 @@ class Unknowns:
     Attributes:
       alignment: Cosine between any two real updates of a round, in [0, 1].
       drift: Cosine between the real sums of any two rounds, in [0, 1]; also the squared cosine
-        between a round's real sum and its part common to all rounds.
-      first_norm: Median norm of a real update in the first round, over the first clip norm.
-      last_norm: The same in the last round, also over the first clip norm; the logarithm is linear
-        in between.
+        between a round's real sum and the part of it that is common to all rounds.
+      first_norm: Median norm of a real update in the first round, divided by the first clip norm.
+      last_norm: The same in the last round, also divided by the first clip norm; the logarithm is
+        linear in between.
     """
 
     alignment: float
@@ -163,7 +163,7 @@ def _moved(
 
 
 def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
-    """The background of canaries in the rounds of a run, in clip norms of each round."""
+    """The background of canaries in the rounds of a run, with lengths in the round's clip norm."""
     path = simulate_clip_path(run, unknowns, 1, np.random.default_rng(_SEED))
     clip_norm, real_norm = path.clip_norm[0], path.real_norm[0]
     release, cohorts = run.release, run.canaries + run.clients

@@ -1,6 +1,6 @@
 """The prediction of a planned run's estimates, from simulated scores.
 
-Also predicts variants: other numbers of canaries, repeats, noise and clip norms.
+Variants are predicted too: other numbers of canaries, repeats, noise and clip norms.
 """
 
 import itertools
@@ -46,15 +46,15 @@ class Interval:
 
 
 def _rank(trials: int) -> int:
-    """Rank of the lower end among sorted values: the largest that keeps _LEVEL, or 1."""
+    """Rank of the lower end among sorted values: the largest that covers _LEVEL, or else 1."""
     return max(int((trials + 1) * (1 - _LEVEL) / 2 + 1e-9), 1)
 
 
 def coverage(trials: int) -> float:
     """Probability that a new value is between the ends from `ends_of`: 1 - 2 r / (T + 1).
 
-    Here T is the number of trials, and r the rank of the ends. By symmetry, the new value has each
-    of the T + 1 ranks with the same probability.
+    Here T is the number of trials, and r is from `_rank`. By symmetry, the new value has each of
+    the T + 1 ranks with the same probability.
 
     >>> coverage(39), round(coverage(19), 3)
     (0.95, 0.9)
@@ -199,8 +199,8 @@ def predict(
 ) -> tuple[StatisticPrediction, ...]:
     """Predicts estimates and bounds, with intervals over `MIDDLE` and `ENDS`.
 
-    The method `FIT` is computed at all ENDS. Others are slower, and are computed for each statistic
-    at two of them, where the median by `FIT` is lowest and where it is highest.
+    The method `FIT` is computed at all of `ENDS`. Other methods are slower, and are computed for
+    each statistic at two of `ENDS`, where the median by `FIT` is lowest and where it is highest.
     """
     fits = [(s, FIT) for s in statistics]
     ends = {

@@ -197,7 +197,7 @@ _NOISE = {
     0.5: ("half of it", "with half the noise"),
     0.0: ("none", "without noise"),
 }
-"""Words for the actual noise over the configured one: in a table and in a sentence."""
+"""Words for the actual noise, by its share of the configured noise: in a table, in a sentence."""
 
 
 def _power(plan: Plan) -> list[str]:
@@ -247,7 +247,7 @@ def _power(plan: Plan) -> list[str]:
 
 
 def _patterns(plan: Plan) -> list[str]:
-    """Canaries to distinguish each pattern from the one that leaks least, by attacker."""
+    """The table of canaries needed to distinguish each pattern from the one that leaks least."""
     rows: list[Sequence[str] | str] = []
     for words, pairs in itertools.groupby(plan.patterns, key=lambda pair: pair.attacker):
         found = list(pairs)

@@ -1,7 +1,7 @@
 """The verdict on a claimed epsilon by the scores of canaries.
 
-It is contradicted, consistent or inconclusive; docs/verdict.md defines these words. The tests are
-chosen before the scores are seen:
+The outcome is contradicted, consistent or inconclusive, as defined in docs/verdict.md. The tests
+are chosen before the scores are seen:
 
 >>> import numpy as np
 >>> from fl_audit.estimators import CanaryScores

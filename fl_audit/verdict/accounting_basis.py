@@ -61,8 +61,9 @@ class Accounted:
     """Noise and rounds with which a claim is compared.
 
     Attributes:
-      most_noise: The largest noise multiplier of any round, infinite if a round states none; None
-        if rounds are alike, or if the party has only one. The release has the smallest one.
+      most_noise: The largest noise multiplier that a log states for a round, infinite if it states
+        none for some round; `release` has the smallest one. None for configured noise, or for a
+        party in one known round.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """
@@ -76,7 +77,7 @@ class Accounted:
 
     @property
     def least(self) -> Release:
-        """The release as if every round had the largest noise of any, for lower bounds."""
+        """The release as if every round had the largest noise of any round, for lower bounds."""
         if self.most_noise is None:
             return self.release
         return with_noise_on_sum(self.release, self.most_noise)
@@ -135,7 +136,7 @@ def accounted_of_log(
     *,
     most_noise: float | None = None,
 ) -> tuple[Accounted, ...]:
-    """The stated noise of a log, for a client as the log states, or else one like canaries."""
+    """The stated noise of a log, for a client as described there, or else for one like canaries."""
     accounted = []
     if uploads is not None and scope.covers_uploads:
         accounted.append(Accounted(uploads, uploads.client, Attacker.SEES_UPLOADS, "stated"))
@@ -161,6 +162,7 @@ class _Excess:
 
     Attributes:
       symbol: The claimed quantity, such as "ε".
+      gives: The accounted value, in words.
     """
 
     symbol: str
@@ -227,7 +229,10 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
 
 
 def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
-    """The excess at the first delta where the accounted epsilon is above a claimed curve's."""
+    """The excess at the first delta at which accounting exceeds a claimed curve.
+
+    None if it exceeds the curve at none of `_FACTORS`, or if no curve is claimed or known.
+    """
     curve = None if isinstance(claim, Claim) else claim.curve(None)
     if curve is None:
         return None
@@ -275,7 +280,7 @@ _ASSUMES: dict[Source, str] = {
 
 
 def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
-    """Why a claim is inconclusive that scores do not contradict and accounting does not confirm."""
+    """Why the verdict is inconclusive: accounting gives only an upper bound above the claim."""
     step = "claim that upper bound"
     if noise.source == "stated":
         step += ", or state in participation.json how clients are sampled (docs/logs.md)"

@@ -116,9 +116,9 @@ def _scored_rounds(background: Background) -> IndexArray:
 
 
 def _crowd(background: Background) -> float:
-    """The variance of clients' updates in aggregates over that of the noise; infinite without it.
+    """The variance of clients' updates in aggregates, over the noise's; infinite without noise.
 
-    It is the mean of rounds' ratios, because uneven noise hides a canary less.
+    The rounds' ratios are averaged, because uneven noise hides a canary less.
     """
     noise = background.dim * background.noise**2
     has_noise = noise > 0
@@ -184,13 +184,13 @@ DRAWS_DEPEND = lines(
 )
 
 _NOT_COVERED = (
-    "the parts do not cover a sampler that depends on data, nor dependent draws that these tests "
-    "of rounds, canaries and returns do not see"
+    "the parts do not cover a sampler that depends on data, nor dependent draws whose numbers and "
+    "returns look independent"
 )
 
 
 def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
-    """The verdict if epsilon exceeds the claim for any noise and rate within the bounds."""
+    """The verdict if epsilon exceeds the claim for every noise and rate within the bounds."""
     claim = verdict.claim
     p = parts.p_value((1 + MARGIN) * claim.epsilon, claim.delta)
     p *= (1 - verdict.confidence) / parts.level
@@ -230,7 +230,7 @@ def _bounds(parts: Parts) -> str:
 
 
 def _power_words(power: PartsPower, length: float | None) -> str:
-    """A clause with the noise and the rate that are detected; `length` is the measured norm."""
+    """A clause on the noise and the rate that are detected; `length` is canaries' measured norm."""
     if math.isinf(power.epsilon):
         seen = "audits like this notice no lack of noise, however large"
     else:

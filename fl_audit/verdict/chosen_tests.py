@@ -19,7 +19,7 @@ class ChosenTests:
 
     Attributes:
       statistics: The tested statistics.
-      methods: Names of the methods applied to each of them.
+      methods: Names of the methods that are applied to each statistic.
       confidence: The confidence of all bounds together.
     """
 
@@ -29,7 +29,7 @@ class ChosenTests:
 
 
 def shared_confidence(audit: Audit) -> float:
-    """The confidence of the live test, which is also that of all final tests together.
+    """The confidence of the live test; all final tests together have the same.
 
     A run that stops when its claim is contradicted is tested in both ways, each with half of the
     level, so that the audit as a whole has the configured confidence (Bonferroni).
@@ -49,9 +49,9 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     """The tests that a config's audit table selects for the verdict.
 
     If the rounds of a client are sampled, a claim may rely on that. Statistics of attackers who
-    know the rounds are then left out, unless no other statistic is selected. A claim is about sums;
-    it is about uploads if only a statistic of uploads is selected. `participations` is the largest
-    number of rounds of a client; None if its rounds are secret.
+    know the rounds are then left out, unless no other statistic is selected. A claim counts as one
+    about sums, or about uploads if only a statistic of uploads is selected. `participations` is the
+    largest number of rounds of a client; None if a client's rounds are secret or unknown.
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)

@@ -1,7 +1,7 @@
 """Tests of a claimed (epsilon, delta) by valid methods, and their p-value.
 
 Every method on every statistic is a test; all bounds together hold at one confidence, by the union
-bound. The p-value is the smallest level at which one of them contradicts the claim.
+bound. The p-value is the smallest level of all tests together at which one contradicts the claim.
 """
 
 import functools
@@ -79,7 +79,7 @@ class ClaimTests:
 
     Attributes:
       statistics: The tested statistics, at least one.
-      confidence: The least probability that no bound exceeds the true epsilon, below 1.
+      confidence: A lower bound, below 1, on the probability that no bound exceeds the true epsilon.
       methods: Names of methods in `valid_methods()`, at least one.
 
     Raises:
@@ -136,11 +136,11 @@ _PRECISION = 0.02
 
 
 def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
-    """The smallest alpha at which the bounds, together at confidence 1 - alpha, exceed the claim.
+    """The smallest alpha at which bounds of joint confidence 1 - alpha contradict the claim.
 
-    This is m times the smallest level at which one of the m bounds exceeds the claim, at most 1,
-    found by bisection to a relative 2 % from above. It is at most 1 - confidence if and only if the
-    claim is contradicted at `tests.confidence`, the basis of the verdict. Smaller p-values are
+    This is m times the smallest level at which one of the m bounds exceeds the claim, at most 1;
+    bisection makes it up to 2 % too large. It is at most 1 - confidence if and only if the claim is
+    contradicted at `tests.confidence`, the basis of the verdict. Smaller p-values are
     approximate for a method whose tests depend on the level, such as `one_run_valid` with its
     numbers of guesses. P-values below m times SMALLEST_LEVEL are not resolved.
     """
@@ -153,7 +153,7 @@ def p_value(tests: ClaimTests, bounds: Sequence[Bound], claim: Claim) -> float:
 
 
 def _smallest(tests: Sequence[ClaimTest], claim: Claim, low: float, high: float) -> float:
-    """The smallest level above `low` at which a test rejects the claim; 1 if none at `high`."""
+    """The smallest level above `low` at which a test rejects the claim; 1 if none up to `high`."""
     level = 1.0
     for test in tests:
         rejects = functools.partial(test.rejects, claim.epsilon, claim.delta)

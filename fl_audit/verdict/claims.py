@@ -71,10 +71,10 @@ _NEAREST_EPSILON, _FARTHEST_EPSILON = 1e-4, 650.0
 class Claim:
     """The claim that a run is (epsilon, delta)-private for a client.
 
-    Neighbouring runs differ in one client, which is absent or sends nothing. A canary is such a
-    client, so a lower bound for a canary bounds the client's epsilon too, if a canary participates
-    no more often than a client may. A canary that participates less often is better protected, so a
-    claim for the client holds for it as well.
+    Neighbouring runs differ in one client, which in one of them is absent or sends nothing. A
+    canary is such a client, so a lower bound for a canary bounds the client's epsilon too, if a
+    canary participates no more often than a client may. A canary that participates less often is
+    better protected, so a claim for the client holds for it as well.
 
     Attributes:
       epsilon: The claimed epsilon, in (0, LARGEST_EPSILON].
@@ -226,9 +226,9 @@ class ZeroConcentratedClaim(OneCurveClaim):
 
 @dataclass(frozen=True)
 class NoiseClaim(OneCurveClaim):
-    """The claim of Gaussian noise with a noise multiplier, for canaries of one round.
+    """The claim that Gaussian noise has at least a noise multiplier, for canaries of one round.
 
-    It is mu-GDP with mu = 1 / noise_multiplier; the noise multiplier is above 0.
+    It is a claim of mu-GDP with mu = 1 / noise_multiplier; the noise multiplier is above 0.
     """
 
     kind: ClassVar[str] = "noise"
@@ -262,12 +262,13 @@ def _is_rounded(point: tuple[float, float]) -> bool:
 class ProfileClaim(OneCurveClaim):
     """The claim of a privacy profile for a client: an epsilon at each of several deltas.
 
-    Accountants print such points, and all of them hold: the claim is the curve below all of their
-    lines (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes them by dp-accounting.
+    Accountants print such points, and all of them hold at once: the claim is the curve below all
+    lines TPR = e^epsilon FPR + delta (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes
+    points by dp-accounting.
 
     Attributes:
-      points: 1 to MOST_POINTS pairs of an epsilon, at least 0, and the claimed delta at it, in [0,
-        1].
+      points: Pairs of an epsilon, at least 0, and the delta claimed at that epsilon, in [0, 1]; at
+        least one pair, at most `config_tables.audit.MOST_POINTS`.
 
     >>> ProfileClaim(((0.5, 1.23e-3), (2.0, 1.05e-6)), 1e-5).words
     'the claim of a privacy profile (ε ≤ 2.00 at δ = 10⁻⁵)'
@@ -348,15 +349,15 @@ class ProfileClaim(OneCurveClaim):
 
 @dataclass(frozen=True)
 class ConfiguredClaim:
-    """The claim that the noise is as configured, as accounted for a canary.
+    """The claim that the noise is as configured, by the accounting for a canary.
 
-    Each attacker has the curve of the dominating pair for what it sees; for an attacker who does
-    not know a canary's rounds, they count as secret.
+    Each attacker has the curve of the dominating pair for what it sees; a canary's rounds count as
+    secret for an attacker who does not know them.
 
     Attributes:
       noise_multiplier: The configured noise multiplier.
       epsilon: The accounted epsilon of a canary at delta, against an attacker who knows its rounds;
-        where accounting gives none, who does not, or else who sees uploads.
+        if none is known, against one who does not, or else against one who sees uploads.
       delta: The delta of that epsilon, in (0, 1).
       is_stated: Whether the user stated the claim; it is tested in either case.
       curves: The known curves by name of the statistic.
@@ -390,7 +391,7 @@ CurveClaim = GaussianClaim | ZeroConcentratedClaim | NoiseClaim | ProfileClaim |
 
 
 def claimed_noise(claim: CurveClaim) -> float | None:
-    """The claimed noise multiplier; None for other claims."""
+    """The claimed noise multiplier; None for a claim that is not about noise."""
     return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
 
 
@@ -421,7 +422,7 @@ def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
 def claim_to_test(
     audit: Audit, release: Release, delta: float, statistics: Sequence[Statistic]
 ) -> Claim | CurveClaim | None:
-    """The claim in the config, else the configured noise; None without a curve, or on request."""
+    """The claim in the config, else the configured noise; None if no curve is known or wanted."""
     if audit.claimed_epsilon is not None:
         return Claim(audit.claimed_epsilon, delta)
     if audit.claimed_mu is not None:

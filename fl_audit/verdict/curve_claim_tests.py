@@ -1,9 +1,10 @@
 """The tests of a claimed trade-off curve, chosen before any score is seen.
 
-Each statistic has two tests: the sum of scores, for scores that are independent given inclusion,
-and correct guesses, for arbitrarily dependent scores (estimators/curve_tests.py). The sum on the
-statistic of the attacker who knows most has most of the level; the others share the rest (weighted
-Bonferroni).
+Each statistic has up to two tests (estimators/curve_tests.py): the sum of scores, if their null
+distribution is known, for scores that are independent given inclusion; and correct guesses, if
+inclusion is by fair coins, for arbitrarily dependent scores. The first test has most of the level,
+and the others share the rest (weighted Bonferroni). Statistics with a known null come first, and
+among these the one of the attacker who knows most.
 """
 
 import functools
@@ -32,7 +33,7 @@ twenty would fail.
 """
 
 LEADING_SHARE = 0.8
-"""The share of the level for the sum of scores on the statistic of the strongest attacker."""
+"""The share of the level for the first of several tests."""
 
 CurveMethod = Literal["trade_off_sum", "trade_off_guesses"]
 
@@ -182,7 +183,7 @@ def curve_tests(
 
 
 def _strength(statistic: ScoredStatistic) -> tuple[bool, int]:
-    """Whether a statistic's null is known, and its attacker's knowledge; independent of scores."""
+    """Whether a statistic's null is known, and how much its attacker knows, whatever the scores."""
     known = None if statistic.name is None else STATISTICS.get(statistic.name)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     knows = 0 if model is None else int(model.knows)

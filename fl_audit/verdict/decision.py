@@ -40,7 +40,7 @@ def reach_verdict(
     scores also test it as a whole, each of the two has half of the level.
 
     Args:
-      claim: The claim for a client.
+      claim: The claim.
       tests: The tests of a point or a curve, chosen before the scores were seen.
       scope: What canaries can show about the claim; by default, it is about clients like canaries.
       canary_check: Result of the canary check, by default from the scores. Unless it passes, the
@@ -49,7 +49,7 @@ def reach_verdict(
         better than all tested ones, the claim is not called consistent.
       background: The background of canaries in their rounds, for simulating the power; None if only
         scores are known.
-      canaries: The canaries, scored in their own rounds; None if they are not.
+      canaries: The canaries, scored in their own rounds; None without such scores.
     """
     scope, statistics = scope or Scope(), tests.statistics
     if isinstance(claim, NoiseClaim) and background is not None and background.most_rounds > 1:
@@ -85,14 +85,15 @@ def reach_verdict(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """The results of the tests, where points and curves differ.
+    """The results of the tests, and the clauses in which points and curves differ.
 
     Attributes:
-      verdict: The verdict from the tests; with a reason if they decide it.
+      verdict: The verdict from the tests; with a reason if the tests decide it.
       nothing: The clause that no test contradicts the claim.
       why_not_simulated: The clauses for an unknown power.
       tested: What was tested, for a consistent claim.
-      nearly: A clause on a bound that exceeds the claim only uncorrected, and the next step.
+      nearly: A clause on a bound that exceeds the claim only if it is not corrected for the number
+        of bounds, and the next step.
     """
 
     verdict: Verdict
@@ -209,7 +210,7 @@ def _reached(
         return dataclasses.replace(verdict, reason=reason)
     power, needed = simulation.power, None
     rest: tuple[str | None, ...] = found.nearly
-    # Consistent if ENOUGH_POWER of audits contradict the claim where FACTOR times it is the truth.
+    # Consistent if ENOUGH_POWER of audits contradict the claim when FACTOR times it is the truth.
     if power.is_enough:
         closing = () if found.nearly else (sentences.after_consistent(claim),)
         rest = (found.tested, *found.nearly, sentences.OTHER_ATTACKS, *closing)
@@ -230,9 +231,9 @@ def _reached(
 
 
 def _next_step(found: _Found, simulation: Simulation, needed: int | None, seen: Seen) -> str:
-    """The next step if an audit has too little power and no bound nearly decides.
+    """The next step if an audit has too little power, and no uncorrected bound exceeds the claim.
 
-    Only a point is tested by its parts, so if these are testable a point is suggested.
+    Only a point is tested by its parts, so a point is suggested if the parts are testable.
     """
     claim, scope = found.verdict.claim, seen.scope
     release = None if seen.background is None else seen.background.release

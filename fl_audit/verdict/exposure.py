@@ -1,17 +1,18 @@
 """The exposure of canaries: their signal relative to noise and clients' updates.
 
-A canary's score on a statistic is its cosine with a vector V, such as the sum of the directions of
-its rounds' aggregates. If the canary is included, V has a component of length `signal` along it;
-the others are from noise, clients and other canaries. With a share f of the noise,
+A canary's score on a statistic is the cosine of its vector with a vector V, such as the sum of the
+directions of its rounds' aggregates. If the canary is included, V has a component of length
+`signal` along the canary; the rest of V is from noise, clients and other canaries. With a share f
+of the noise,
 
     |V|^2 = rest + f^2 noise,                                                                 (1)
 
 where `noise` is the contribution of the noise at f = 1, and `rest` is everything else, which does
 not change. A canary of any family has a cosine of mean 0 and variance 1 / dim with anything
 independent of it. So an included canary's cosine is drawn without any vector. The lengths of V are
-measured in the rounds of an audit, and predicted in a plan; all else is the same. `rest` is
-what remains without the stated noise: if there is less noise, `rest` is too small, but it is never
-set below the part that rounds surely have in common.
+measured in the rounds of an audit, and predicted in a plan; all else is the same. `rest` is what
+remains of |V|^2 without the stated noise: if there was less noise than stated, `rest` is too small,
+but it is never set below the part that rounds surely have in common.
 """
 
 import dataclasses
@@ -48,8 +49,8 @@ class VectorExposure:
     """Canaries compared with one vector each.
 
     Attributes:
-      signal: The length of each included canary's component of its vector, at the expected norm; 0
-        if none of its rounds was scored; float64 of shape (num_included,).
+      signal: The length of each vector's component along its included canary, at the expected norm;
+        0 if none of the canary's rounds was scored; float64 of shape (num_included,).
       rest: The squared length of each vector without noise, of the same shape.
       noise: The squared length of the noise at f = 1, of the same shape.
       another: The squared length that one more included canary adds to each vector, on average, of
@@ -107,7 +108,7 @@ class VectorExposure:
         return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
-        """Number, mean and standard deviation of included canaries with equal cosines.
+        """For included canaries of about equal cosine: number, mean and standard deviation.
 
         All cosines in one cell of a grid count as their mean. A `LargestExposure` returns None.
         """
@@ -139,7 +140,7 @@ class LargestExposure:
     Attributes:
       canary: The included canary of each participation, int64 of shape (participations,).
       own: The exposure of each participation, as of a canary with only that round.
-      in_common: The share of aggregates' squared lengths that is common to all rounds.
+      in_common: The mean share of an aggregate's squared length that is common to all rounds.
     """
 
     canary: IndexArray
@@ -207,7 +208,7 @@ Exposure = VectorExposure | LargestExposure
 
 
 def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
-    """`wanted` indices below `number`: all, as many times as fit, then distinct random ones."""
+    """`wanted` indices below `number`: all of them as often as fits, then distinct random ones."""
     whole, rest = divmod(wanted, max(number, 1))
     return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
 
@@ -241,8 +242,9 @@ class Background:
       in_common: The squared length of the part of each aggregate that is common to all rounds,
         float64 of shape (n,).
       surely_common: A lower bound on `in_common`.
-      sum_lengths: The measured length of each canary's vector on `own_rounds`, for aggregates
-        weighted by `own_weights`, float64 of shape (num_canaries,); None if not measured.
+      sum_lengths: The measured length of each canary's vector V for the statistic `own_rounds`, the
+        sum of aggregates weighted by `own_weights`, float64 of shape (num_canaries,); None if not
+        measured.
       weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
         if unknown.
       initial_length: The length of the initial model; None if unknown.
@@ -296,12 +298,12 @@ class Background:
 
     @functools.cached_property
     def presences(self) -> RoundWeights:
-        """Canaries' presence in rounds; one without a scored round counts as in the first."""
+        """Canaries' presence in scored rounds; a canary in none of them counts as in the first."""
         return RoundWeights.from_presences(self.own, self.rounds)
 
     @functools.cached_property
     def own_weights(self) -> FloatArray:
-        """The weight of each aggregate in canaries' vectors, float64 of shape (sets, n)."""
+        """The weights of aggregates in the vector of each set of canaries, of shape (sets, n)."""
         if self.correlation is None:
             return np.asarray(self.presences.of_set / self.aggregate_lengths)
         until = int(self.rounds[-1]) + 1
@@ -391,7 +393,7 @@ class Background:
         return np.asarray(numbers / max(int(self.included.sum()), 1))
 
     def _shared(self, weights: FloatArray) -> FloatArray:
-        """What rounds' common part adds to weighted sums, beyond the squares of single rounds."""
+        """What rounds' common part adds to squared weighted sums, beyond the sum of squares."""
         together = (weights @ np.sqrt(self.in_common)) ** 2
         return np.asarray(together - weights**2 @ self.in_common)
 
@@ -454,7 +456,7 @@ _SHOWN = 1.0
 
 
 def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure | None:
-    """The exposure of canaries of which only scores are known; None if these show no signal.
+    """The exposure of canaries by scores alone; None if these are too few or show no signal.
 
     Every canary is assumed to participate as often as a client. The background is estimated from
     scores: its part from the noise of a mu-GDP mechanism shrinks with the noise, the rest does not.
@@ -479,7 +481,7 @@ def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure 
 
 
 def _marginal_variances(correlation: Correlation, rounds: IndexArray) -> FloatArray:
-    """The variance of correlated noise in each round, over that of the independent noise."""
+    """The variance of correlated noise in each round, divided by the independent noise's."""
     until = int(rounds[-1]) + 1
     if isinstance(correlation, Toeplitz):
         return np.asarray(np.cumsum(correlation.until(until).inverse ** 2)[rounds])

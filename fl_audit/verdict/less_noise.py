@@ -48,7 +48,7 @@ class LessNoise:
         return math.inf if factor == 0 else self.of_factor(factor)
 
     def factor(self, epsilon: float) -> float:
-        """The share of the noise that gives `epsilon`, above 0 and finite."""
+        """The share of the noise that gives `epsilon`, a finite number above 0."""
 
         def excess(log_factor: float) -> float:
             epsilon_left = self.of_factor(math.exp(log_factor))
@@ -119,7 +119,7 @@ def with_noise_on_sum(release: Release, multiplier: float) -> Release:
 def epsilon_of(release: Release, party: Party, delta: float, *, knows_rounds: bool) -> float:
     """The epsilon of a party, infinite if unknown.
 
-    Closed forms are used if possible, because it is computed often.
+    Closed forms are used where possible, because epsilon is computed often.
     """
     distribution, z = (
         noise_distribution_named(release.noise.distribution),

@@ -15,7 +15,7 @@ tail beyond the mean is lighter (Hoeffding 1956, "On the distribution of the num
 independent trials", theorem 5). So the rate has a lower confidence bound by Clopper and Pearson.
 
 Both bounds hold with confidence 1 - level, as each fails with probability at most level / 2. The
-claim is contradicted if the lower bound on epsilon, accounted for both bounds, exceeds it.
+claim is contradicted if accounting for noise and rate at these bounds gives a larger epsilon.
 """
 
 import functools
@@ -121,7 +121,7 @@ class NoiseTest:
         )
 
     def power(self, critical_values: npt.ArrayLike, shift: float) -> float:
-        """The probability that the sum reaches a critical value, averaged over several values."""
+        """The probability that the sum reaches a critical value, averaged over critical values."""
         tail = np.append(self.tail(shift), 0.0)
         return float(np.mean(tail[np.minimum(critical_values, len(tail) - 1)]))
 
@@ -196,7 +196,7 @@ class Parts:
         return epsilon_at_least(release, party, delta, knows_rounds=False) or 0.0
 
     def p_value(self, claimed: float, delta: float) -> float:
-        """The smallest level that contradicts a claim contradicted at `self.level`.
+        """The smallest level at which the parts contradict a claim, if they do at `self.level`.
 
         It is too large by up to a factor of 1.33, and at least _SMALLEST_LEVEL.
         """
@@ -211,8 +211,8 @@ class Parts:
 def are_testable(release: Release) -> bool:
     """Whether noise and sampling rate of a release can be tested.
 
-    The noise is Gaussian, independent between rounds and not tiny, canaries are sampled as clients
-    are (Poisson or fixed size, at a rate below 1), and no updates are zeroed adaptively.
+    They can if the noise is Gaussian, independent between rounds and not tiny, canaries are sampled
+    as clients are (Poisson or fixed size, at a rate below 1), and zeroing is not adaptive.
     """
     is_sampled = isinstance(release.client.sampling, PoissonSampling | FixedSizeSampling)
     is_gaussian = (

@@ -1,8 +1,8 @@
 """The power of the tests of a claim's parts (parts.py): what they detect, computed without samples.
 
 The noise is varied at the stated rate, and the rate with the stated noise. The bound on the part
-that is not varied is random. What the other bound has to reach is computed at two quantiles of it,
-and interpolated.
+that is not varied is random. What the other bound has to reach is computed at two quantiles of this
+random bound, and interpolated.
 """
 
 import functools
@@ -34,12 +34,12 @@ _ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7,
 
 
 def _between(low: float, high: float) -> FloatArray:
-    """Interpolates a bound at _DEVIATES from values at _ENDS, as its logarithm is nearly normal."""
+    """Interpolates a bound at _DEVIATES from values at _ENDS; its logarithm is nearly normal."""
     return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 
 _Epsilon = Callable[[float, float], float]
-"""The epsilon at a noise multiplier and a rate."""
+"""A function from a noise multiplier and a rate to epsilon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class PartsPower:
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The accounted epsilon of the detectable noise or of the detectable rate, if larger."""
+        """The larger of the accounted epsilons of the detectable noise and the detectable rate."""
         by_noise = self._epsilon(self.noise_multiplier, self.parts.stated_rate)
         return max(by_noise, self._epsilon(self._stated, self.rate))
 
@@ -69,7 +69,8 @@ class PartsPower:
         """The approximate number of included canaries like these that detect FACTOR times a claim.
 
         The weighted sum of their deviates is taken as normal, and each bound at the 20 % quantile
-        that is worse for the audit, which is conservative. None if MOST_CANARIES are too few.
+        that is worse for the audit, which is conservative. None if MOST_CANARIES are too few, no
+        noise or no rate tried has that epsilon, or the whole level is spent on the null.
         """
         parts, target = self.parts, FACTOR * self.claim.epsilon
         noise = self._too_little(parts.stated_rate, target, self._epsilon)
@@ -118,9 +119,9 @@ class PartsPower:
         return math.hypot(multiplier, math.sqrt(self.parts.crowd) * self._stated)
 
     def _too_little(self, rate: float, limit: float, epsilon: _Epsilon) -> float:
-        """The largest noise for which epsilon exceeds a limit at a rate; 0 if none does."""
+        """The largest noise for which epsilon exceeds a limit at a rate; 0 if none tried does."""
         stated = 1 / self._stated
-        # As inverse multipliers, which rise with epsilon.
+        # The search is over inverse multipliers, with which epsilon rises.
         return 1 / least_near(
             lambda inverse: epsilon(1 / inverse, rate) > limit,
             stated,
@@ -130,7 +131,7 @@ class PartsPower:
         )
 
     def _too_often(self, noise: float, limit: float, epsilon: _Epsilon) -> float:
-        """The least rate at which epsilon exceeds a limit; infinite if none does."""
+        """The least rate at which epsilon exceeds a limit; infinite if none tried does."""
         stated = self.parts.stated_rate
         return least_near(
             lambda rate: epsilon(noise, rate) > limit,
@@ -210,7 +211,7 @@ class PartsPower:
         return min(rate, 1.0)
 
     def _epsilon(self, multiplier: float, rate: float) -> float:
-        """The accounted epsilon for a noise multiplier and a rate; infinite if there is none."""
+        """The accounted epsilon for a noise multiplier and a rate; infinite if none is known."""
         sampling = self.parts.release.client.sampling
         if not isinstance(sampling, FixedSizeSampling):
             return self._shown(multiplier, rate)

@@ -1,9 +1,8 @@
 """The power of an audit: its scores and tests, simulated with less noise.
 
 Canaries' scores are drawn by exposure.py, at a share f of the noise, and go through the tests of
-the verdict. The detectable epsilon is the accounted epsilon of a client at the largest f at which
-ENOUGH_POWER of the audits contradict the claim (less_noise.py). Points and curves differ only in
-the tests.
+the verdict. The detectable epsilon is the accounted epsilon (less_noise.py) at the largest f at
+which ENOUGH_POWER of the audits contradict the claim. Points and curves differ only in the tests.
 """
 
 import dataclasses
@@ -53,7 +52,7 @@ _LEAST_FACTOR = 1e-4
 """The smallest share of the noise distinguished from none."""
 
 _PARTS = 4
-"""The number of parts of the trials; after each, whether power is enough may be decided."""
+"""Trials are done in this many parts; after each, it may be clear whether the power is enough."""
 
 _AT_ONCE = 2_000_000
 """Number of simulated scores in memory at a time."""
@@ -63,7 +62,7 @@ _AT_ONCE = 2_000_000
 
 
 Groups = Sequence[tuple[int, float, float]]
-"""Numbers of canaries with Gaussian scores, each with mean and standard deviation."""
+"""Groups of canaries with Gaussian scores: the number, the mean and the standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class PointTests:
 
     @property
     def number(self) -> int:
-        """The number of tests; fast ones have the lowest numbers."""
+        """How many tests there are; they are numbered from 0, fast ones first."""
         return len(self.methods)
 
     def contradict_by(self, number: int, samples: Sequence[ScoredStatistic]) -> BoolArray:
@@ -152,7 +151,9 @@ AuditTests = PointTests | CurveSum
 """The tests of a simulated audit."""
 
 _BELOW, _SCORES = 10.0, 4_000
-"""How far tabulated scores reach beyond the edges of a sum's cells, and the number of scores."""
+"""How far, in standard deviations, tabulated scores reach below 0 and above the highest edge of a
+sum's cells, and the number of scores.
+"""
 
 
 # Canaries' lengths in the aggregate.
@@ -202,7 +203,7 @@ class Power:
       power: The share of audits that contradict the claim if FACTOR times it is the truth.
       detectable_epsilon: The smallest true epsilon, at the claim's delta, at which ENOUGH_POWER of
         audits contradict the claim, rounded up by about 1 %; None without one.
-      detectable_factor: The share of the noise for that epsilon.
+      detectable_factor: The share of the noise at that epsilon; None without one.
       hidden: Why no number of canaries would contradict FACTOR times the claim; None if some number
         may, or if the power is enough.
     """
@@ -222,7 +223,7 @@ class SimulatedAudit:
     """An audit with variable noise.
 
     Attributes:
-      like: The simulated statistic: its null and inclusion.
+      like: The audit's own scores; simulated ones have the same null and kind of inclusion.
     """
 
     claimed_epsilon: float
@@ -240,7 +241,7 @@ class SimulatedAudit:
 
     @functools.cached_property
     def twice(self) -> float:
-        """The share of the noise for which FACTOR times the claim is true."""
+        """The share of the noise with which the true epsilon is FACTOR times the claim."""
         return self.less_noise.factor(FACTOR * self.claimed_epsilon)
 
     def simulate(self, trials: int = TRIALS) -> Power:
@@ -248,8 +249,8 @@ class SimulatedAudit:
 
         All shares of the noise use the same random numbers. A sample that contradicts the claim at
         one share is assumed to do so at smaller ones, which is true up to rare exceptions. The
-        share of FACTOR times the claim is tried first, so that the detectable epsilon is at most
-        FACTOR times the claim if and only if the power there is enough.
+        share at which FACTOR times the claim is true (`twice`) is tried first, so that the
+        detectable epsilon is at most FACTOR times the claim if and only if the power is enough.
         """
         power, factor = 1.0, math.inf
         claimed = self.less_noise.factor(self.claimed_epsilon)
@@ -260,7 +261,7 @@ class SimulatedAudit:
         if factor == 0:
             return Power(power, None, None, hidden)
         epsilon = FACTOR * self.claimed_epsilon
-        if factor != self.twice:  # exactly, so that rounding does not contradict `power`
+        if factor != self.twice:  # else exactly FACTOR times, so that `power` is not contradicted
             epsilon = self.less_noise.epsilon(factor)
         return Power(power, epsilon, factor, hidden)
 
@@ -281,7 +282,10 @@ class SimulatedAudit:
         return self.tests.may_contradict(float(shifts.max(initial=0.0)))
 
     def canaries_needed(self, factor: float, above: int = 1) -> int | None:
-        """The number of canaries for ENOUGH_POWER at a noise share; None above MOST_CANARIES."""
+        """The number of canaries for ENOUGH_POWER at a share of the noise, more than `above`.
+
+        None if no number would be enough (`Hidden`), or none up to MOST_CANARIES.
+        """
         is_hidden = not self._may_contradict(self.exposure, factor)
         if is_hidden or not self.num_canaries or above >= MOST_CANARIES:
             return None
@@ -306,7 +310,7 @@ class SimulatedAudit:
         )
 
     def samples(self, trials: int) -> Iterator["_Samples | _Exact"]:
-        """Simulated audits for every way of a norm's shortfall, with the same random numbers."""
+        """The simulated audits for each of `Lengths.ways`, all with the same random numbers."""
         kept = trials if self.num_canaries * trials <= _AT_ONCE else 0
 
         @functools.lru_cache(maxsize=kept)
@@ -377,9 +381,9 @@ class _Samples:
     """Simulated audits with fixed random numbers and variable noise.
 
     Attributes:
-      chance: The random part of an audit's scores, by its number.
+      chance: A function from an audit's number to the random part of its scores.
       silent: The smallest share of the noise tried at which a test does not contradict the claim on
-        a sample, float64 of shape (tests, trials).
+        a sample, float64 of shape (tests, trials); infinite if none is known.
       loud: The largest share tried at which any test contradicts the claim on a sample, float64 of
         shape (trials,); below 0 if none is known.
     """
@@ -400,7 +404,7 @@ class _Samples:
     def has_power(self, factor: float) -> bool:
         """Whether ENOUGH_POWER of the samples contradict the claim.
 
-        Samples are tested in turn until it is decided, with slow tests only where fast ones do not
+        Samples are tested in turn until this is clear, with slow tests only where fast ones do not
         contradict the claim.
         """
         needed = math.ceil(ENOUGH_POWER * len(self.loud))

@@ -41,9 +41,9 @@ class Detectable:
     """The smallest violation of a claimed curve that 80 % of such audits would contradict.
 
     Attributes:
-      mu: The mu of an equally leaking Gaussian mechanism.
-      noise_multiplier: The noise multiplier, compared with the claimed one; None if the claim is
-        not about noise, or if the attacker does not know the rounds.
+      mu: The mu of a Gaussian mechanism that leaks as much.
+      noise_multiplier: The noise multiplier, to compare with the claimed one; None if the claim is
+        not about noise, or if its curve is not Gaussian.
     """
 
     mu: float
@@ -83,8 +83,8 @@ class Verdict:
       reason: The reason for the outcome, the power of the audit and the next step, in sentences
         (sentences.py), one per line.
       claim: The claim.
-      confidence: At least with this probability, no lower bound of a test exceeds the truth.
-      num_tests: Number of tests; for a point, at confidence 1 - (1 - confidence) / num_tests.
+      confidence: With at least this probability, no lower bound of a test exceeds the truth.
+      num_tests: Number of tests; for a point, each has confidence 1 - (1 - confidence) / num_tests.
       epsilon_lower: The largest lower bound; 0 without one.
       method: Name of the method of that bound; None if no method applies to the scores.
       statistic: Name of the statistic of that bound; None if it has no name.
@@ -92,13 +92,13 @@ class Verdict:
       p_value: The smallest 1 - confidence at which the claim would be contradicted; None if the
         canaries say nothing about it.
       power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
-        contradict the claim; None if it was not simulated.
+        contradict the claim; None if it was not simulated, or if the basis is not `scores`.
       detectable_epsilon: The smallest true epsilon at the claim's delta at which ENOUGH_POWER of
         simulated audits contradict the claim; None without one, or if it was not simulated.
-      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER; None if not needed,
-        or if no number tried does.
-      detectable: The smallest contradicted violation of a curve, in its own units; None for a
-        point.
+      canaries_needed: Approximate number of canaries that gives ENOUGH_POWER, for basis `parts` of
+        included ones; None if not needed, or if no number tried does.
+      detectable: The smallest violation of a curve at which ENOUGH_POWER of simulated audits
+        contradict it; None for a point, without one, or if it was not simulated.
       as_curve: The result for the Gaussian curve through a claimed point; None for a curve, or if
         it is not tested.
       against: The results of a curve's tests by attacker, the strongest first; empty for a point,

@@ -27,8 +27,8 @@ _ROUNDING = 1e-9
 """The relative error of sums of squares by rounding."""
 
 _BY_CHANCE = 1e-3
-"""Rounds without an included canary count as left out if chance explains them with a smaller
-probability.
+"""Rounds without an included canary count as left out if they have less than this probability by
+chance.
 """
 
 KNOWS_ROUNDS = (
@@ -37,7 +37,7 @@ KNOWS_ROUNDS = (
 )
 
 SEES_UPLOADS = (
-    "the attacker sees what a client uploads, and nothing says that the claim holds against that"
+    "the attacker sees what a client uploads, and nothing says that the claim covers such attackers"
 )
 
 _DRAWN_OTHERWISE = (
@@ -251,7 +251,7 @@ def _whom(numbers: tuple[int, int] | None) -> str:
 def _rounds_left_out(
     rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_], released: Sequence[int]
 ) -> str | None:
-    """A clause on the longest sequence of rounds without a canary, if chance hardly explains it."""
+    """A clause on the longest gap between rounds with canaries, if chance hardly explains it."""
     own = [
         round_
         for canary_rounds, is_in in zip(rounds, included, strict=True)
@@ -268,4 +268,4 @@ def _rounds_left_out(
     if total * (1 - size / total) ** len(own) >= _BY_CHANCE:
         return None
     first, last = released[edges[longest]] + 1, released[edges[longest] + size - 1] + 1
-    return f"no canary participated in rounds {first} to {last}, so scores say nothing of them"
+    return f"no canary participated in rounds {first} to {last}, so scores say nothing about them"

@@ -10,11 +10,11 @@ _NEAR = 1.5
 """Ratio of consecutive numbers in a search near the first one."""
 
 _CLOSE = 1.2
-"""The ratio of an integer that suffices to one that does not, at which their search ends."""
+"""The search ends when the ratio of an integer that suffices to one that does not is this small."""
 
 
 def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:
-    """The smallest number in [low, high] with a monotone property, up to a ratio, from above.
+    """The smallest number in [low, high] with a monotone property, at most `ratio` times too large.
 
     Infinite if it does not hold at `high`; the numbers are positive.
     """

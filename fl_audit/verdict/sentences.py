@@ -213,7 +213,7 @@ UNSEEN_IN_LOGS = (
 
 
 def missing_first(missing: Sequence[int], reason: str) -> str:
-    """The reason of a verdict, with its next step on missing rounds (from 1)."""
+    """The reason of a verdict, with a next step that asks about missing rounds (from 1)."""
     rest = without_next_steps(reason)
     stretches = np.split(np.asarray(missing), np.flatnonzero(np.diff(missing) > 1) + 1)
     names = [
@@ -292,7 +292,7 @@ def curve_not_contradicted(tests: CurveTests, scope: Scope) -> str:
 
 
 POWER_NOT_KNOWN = (
-    "the power is unknown, because the null distribution of scores is",
+    "the power is unknown, because the null distribution of scores is not known",
     f"{NEXT}use scores whose null distribution is known",
 )
 
@@ -377,7 +377,7 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
     """The assumptions of the simulated audits; None if everything was measured or stated."""
     power, less = simulation.power, simulation.audit.less_noise
     share = simulation.audit.exposure.clients_share
-    rest = f"; the other {_percent(share)} of what hides canaries stays under less noise"
+    rest = f"; the other {_percent(share)} of what hides canaries would remain with less noise"
     rest = rest if share >= _SEEN else ""
     if not simulation.knows_rounds:
         return (
@@ -396,7 +396,8 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
     if share < _NOTICED or is_said:
         return None
     return (
-        f"{_percent(share)} of what hides canaries is clients' updates, which stay under less noise"
+        f"{_percent(share)} of what hides canaries is clients' updates, which would remain with "
+        "less noise"
     )
 
 

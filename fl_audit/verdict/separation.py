@@ -8,7 +8,9 @@ from fl_audit.estimators.roc import auc
 from fl_audit.verdict.claim_tests import ScoredStatistic
 
 _HINT = 0.05
-"""Up to this p-value, scores are reported as a little above; that does not pass the check."""
+"""Up to this p-value, the reason says that included canaries score a little above excluded ones.
+
+The check does not pass by that."""
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:

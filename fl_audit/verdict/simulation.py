@@ -51,7 +51,7 @@ class Simulation:
         return bool(len(shifts) and shifts.min() < _EVEN * shifts.max())
 
     def detectable(self, claim: CurveClaim) -> Detectable | None:
-        """The smallest violation of a curve contradicted with enough power."""
+        """The smallest violation of a curve contradicted with enough power; None without one."""
         power, tests = self.power, self.audit.tests
         if power.detectable_epsilon is None or power.detectable_factor is None:
             return None
@@ -80,9 +80,9 @@ def simulate(
 ) -> Simulation | None:
     """The simulation of the most powerful statistic; None if scores show no signal.
 
-    The claim has a delta above 0. For a curve, the leading test is simulated; None if that is by
-    guesses. The most powerful statistic has the smallest detectable epsilon, else the largest
-    power; if none has power, one for which more canaries would help, if possible with known rounds.
+    The claim's delta must be above 0. For a curve, the leading test is simulated; None if that is
+    by guesses. The most powerful statistic has the smallest detectable epsilon, else the largest
+    power; ties go to one that more canaries would help, then to one with known rounds.
     """
     simulated: AuditTests
     if isinstance(tests, ClaimTests):
@@ -113,7 +113,7 @@ def simulate(
 def _simulation(
     claim: Claim | CurveClaim, tests: AuditTests, statistic: ScoredStatistic, seen: Seen
 ) -> Simulation | None:
-    """The simulation by one statistic, from canaries' rounds or else from scores, if they allow."""
+    """The simulation by one statistic, from canaries' rounds or else scores; None if impossible."""
     background, exposure, lengths = seen.background, None, seen.lengths
     less = None
     if background is not None:
@@ -166,9 +166,10 @@ class DecidedCurve:
 def decided_curve(
     claim: Claim | CurveClaim, simulation: Simulation, confidence: float, scope: Scope
 ) -> DecidedCurve | None:
-    """The curve to claim instead of a point; None if unknown or too many canaries are needed.
+    """The curve to claim instead of a point; None if it does not apply or takes too many canaries.
 
-    The guarantee of noise for a client is a Gaussian curve if the claim does not rely on sampling.
+    It applies if the claim does not rely on sampling, so that the guarantee of noise for a client
+    is a Gaussian curve, and if the null distribution of scores is known.
     """
     statistic, audit = simulation.statistic, simulation.audit
     if not isinstance(claim, Claim) or scope.counts_on_sampling is not False:

@@ -1,4 +1,4 @@
-"""Balls in bins: each member draws a group, and is in all of its rounds.
+"""Balls in bins: each member draws a bin, a group of rounds, and is in all rounds of that bin.
 
 Chua et al. 2024 (arXiv:2412.16802); Choquette-Choo et al. 2024 (arXiv:2410.06266). All k rounds of
 one bin of b are one release with noise sigma / sqrt(k), so that the client's likelihood ratio is
@@ -89,7 +89,7 @@ class BallsInBinsSampling(SecretSampling):
                 return None
 
     def least(self, release: Release, delta: float) -> float:
-        """The lower bound without the rounds of an incomplete last cycle."""
+        """The lower bound if rounds of an incomplete last cycle are left out."""
         turns = max(self.rounds // self.bins, 1)
         z = release.noise.noise_multiplier / math.sqrt(turns)
         bins = min(self.bins, self.rounds)

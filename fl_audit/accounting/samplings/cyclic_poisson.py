@@ -29,7 +29,7 @@ from fl_audit.array_types import FloatArray, IndexArray
 
 @dataclass(frozen=True)
 class CyclicPoissonSampling(CoinSampling):
-    """Groups take turns, and each member of the group joins by an independent coin.
+    """Groups take turns, and each member of the group in turn joins by an independent coin.
 
     The groups may be known; the coins are secret.
 

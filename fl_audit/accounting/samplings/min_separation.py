@@ -1,8 +1,8 @@
 """Coins, with a rest after each participation.
 
-Given the past, the client is in round t with a probability of at most p, whether it rests or not. A
-round's factor 1 - p_t + p_t W_t, with W_t its likelihood ratio, is larger in the convex order for a
-larger p_t, so that Poisson sampling with p in every round dominates (`hidden_rounds`).
+Given the past, the client is in round t with a probability p_t of at most p, whether it rests or
+not. The round's factor 1 - p_t + p_t W_t, with W_t its likelihood ratio, is larger in the convex
+order for a larger p_t, so that Poisson sampling with p in every round dominates (`hidden_rounds`).
 """
 
 import functools
@@ -28,8 +28,9 @@ class MinSeparationSampling(CoinSampling):
 
     Attributes:
       probability: The probability of a round for a member that does not rest, in (0, 1].
-      separation: The least distance between a member's rounds, at least 1; it rests for the rounds
-        in between. In the first rounds as many members rest, on average, as in later ones.
+      separation: The least distance between a member's rounds, at least 1: after each it rests for
+        `separation` - 1 rounds. In the first rounds as many members rest, on average, as in later
+        ones.
       rounds: The number of rounds of training.
     """
 

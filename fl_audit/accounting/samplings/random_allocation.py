@@ -1,8 +1,8 @@
 """Random allocation: a fixed number of rounds, drawn for each member without replacement.
 
-The rounds (Feldman & Shenfeld 2025, arXiv:2502.12773) are as if one were drawn from each part of a
-random partition of all T rounds into k parts. An attacker who knows the partition faces k
-independent draws, each of one round out of about T / k.
+The k rounds of a member (Feldman & Shenfeld 2025, arXiv:2502.12773) are as if one were drawn from
+each part of a random partition of all T rounds into k parts. An attacker who knows the partition
+faces k independent draws, each of one round out of about T / k.
 """
 
 from dataclasses import dataclass

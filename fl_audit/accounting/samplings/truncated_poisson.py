@@ -4,9 +4,9 @@ Let the attacker also see O, the other members of the sample. As a client that s
 too, O has the same distribution with and without the client's update. If O has fewer than B - 1
 members, none was cut, and the client is present by its coin q. If O has B members, the client is
 absent. If O has B - 1, the client is present with the posterior probability q' of Bayes' rule: if
-sampled with N >= B others, it is one of the B with probability B / (N + 1). So each round has one
+drawn with N >= B others, it is among the B kept with chance B / (N + 1). So each round has one
 of the coins q, q' and 0, and the attacker knows which. If no sample can be cut, this is Poisson
-sampling. (arXiv:2508.15089 bounds truncated sampling for other neighbours.)
+sampling. (arXiv:2508.15089 bounds truncated sampling under another neighbouring relation.)
 """
 
 import math
@@ -56,8 +56,8 @@ class TruncatedPoissonSampling(CoinSampling):
     def assumption(self) -> str:
         return (
             f"Each client is in each round with probability {self.probability:.3g}, "
-            f"independently; if they are more than {self.largest}, {self.largest} at random stay; "
-            "no attacker sees who did."
+            f"independently; a round of more than {self.largest} keeps {self.largest} at random; "
+            "no attacker sees which."
         )
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
@@ -89,7 +89,7 @@ _SURE = 1 - 1e-9
 
 
 def coins_of_a_cut(sampling: TruncatedPoissonSampling) -> tuple[tuple[float, float], ...] | None:
-    """The coins of a round by other members, with probabilities; None if one exceeds `_SURE`."""
+    """Each possible coin of a round and the chance of that coin; None if a coin exceeds `_SURE`."""
     q, largest = sampling.probability, min(sampling.largest, sampling.members)
     others = np.exp(log_binomial_masses(sampling.members - 1, q))
     numbers = np.arange(largest, sampling.members)
