@@ -91,7 +91,7 @@ RUNTIMES = [
 def test_noise_follows_from_every_byte_of_a_key(runtime, mechanism, monkeypatch, tmp_path):
     on_ray = {"ray": RayCluster(actors=1), "jax on ray": RayCluster(actors=1, engine="jax")}
     cluster = on_ray.get(runtime)
-    pytest.importorskip("numpy" if cluster is None else "ray")
+    pytest.importorskip("numpy" if cluster is None else "ray.util")
     pytest.importorskip("numpy" if "jax" in runtime else "tensorflow_federated")
     run = small_run(mechanism=MECHANISMS[mechanism], canaries=Canaries(count=4, family="gaussian"))
     run = with_keys(run, clients_per_block=1 if runtime == "local" else None)
