@@ -172,7 +172,7 @@ class StrengthRows:
         return (low + high) / 2
 
     def _integrals(self, zeroth: FloatArray, first: FloatArray) -> FloatArray:
-        """The integrals of the likelihood over cells, from those of 1 and s in one measure."""
+        """The integrals of the likelihood over cells, from those of 1 and s in the same measure."""
         widths = np.diff(self.strength, axis=1)
         slopes = np.diff(self.likelihood, axis=1) / np.where(widths > 0, widths, np.inf)
         rises = slopes * (first - self.strength[:, :-1] * zeroth)

@@ -144,7 +144,7 @@ def _improved(
 def _mass_outside(
     roc: RocCounts, first: Indices, last: Indices, delta: float, epsilon: float
 ) -> FloatArray:
-    """An upper bound on the mass beyond `epsilon` in each block of thresholds; exact for one."""
+    """An upper bound on the mass beyond `epsilon` in each block; exact for one threshold."""
     mass = np.empty(len(first))
     for start in range(0, len(first), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
@@ -164,10 +164,10 @@ def bayes(setting: AuditSetting) -> Estimate:
     rate. The reported epsilon is the posterior median, which is in the interval at every
     confidence.
 
-    With unequal numbers the interval misleads: a threshold below all scores is uninformative, but
-    the prior makes FNR near 1 / included and 1 - FPR near 1 / excluded there, and their ratio
-    counts as evidence. With 100,000 included and 1 excluded canary, that threshold's interval
-    starts at 4.81 (95 %, delta 0).
+    With unequal numbers of canaries the interval misleads: a threshold below all scores is
+    uninformative, but there the prior makes FNR about 1 / num_included and TNR about 1 /
+    num_excluded, and their ratio counts as evidence. With 100,000 included and 1 excluded canary,
+    that threshold's interval starts at 4.81 (95 %, delta 0).
     """
     setting.require(included=1, excluded=1)
     roc = RocCounts.from_scores(setting.scores)
