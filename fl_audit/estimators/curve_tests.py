@@ -16,14 +16,14 @@ independent given inclusion. Proof: by induction. Given the previous scores, g(z
 is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
 lower the probability on the left, which is then that for one canary fewer, at s - g(Z*). QED
 
-The right side is computed exactly: g has values on a grid, so the sum has finitely many values, and
-the distribution of n of them is the n-th power of a polynomial.
+The right side is computed exactly: g has values on a grid, so the sum has finitely many values,
+and the probabilities of a sum of n are the coefficients of the n-th power of a polynomial.
 
 By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log of the ratio of
 that density to the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
 rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in 80
-% of audits (`likely_shift`). z below the 2 % quantile of N(m, 1) counts as that quantile, so a few
-canaries without a trace cost little power.
+% of audits (`likely_shift`). A z below the 2 % quantile of N(m, 1) counts as that quantile, so a
+few canaries without a trace cost little power.
 
 **Canary by canary.** Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
 of earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale,
@@ -225,7 +225,7 @@ def _log_ratios(
     """The values of g against N(shift, 1) in each cell, and the claim's probabilities of cells.
 
     g is the log of the nearest ratio that rises with z (isotonic regression): the slope of the
-    lower convex hull of the cumulated masses of both.
+    lower convex hull of the alternative's cumulated masses over the claim's.
     """
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])

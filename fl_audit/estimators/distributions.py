@@ -174,12 +174,12 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""The series is used up to this number of standard deviations, or up to this cosine if less."""
+"""The series is used up to this many standard deviations or this cosine, whichever is less."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40
-"""Terms of the series and of the fraction; more change the value at the switch by less than 1e-13,
-relatively.
+"""Terms of the series and of the fraction; more terms change the value at the switch by less than
+1e-13, relatively.
 """
 
 _RATIO_TERMS = (1 / 64, -5 / 2048, 61 / 49152, -1385 / 1048576)
@@ -204,7 +204,7 @@ def log_peak(dim: int) -> float:
     if b < _RATIO_SERIES_FROM:
         log_gammas = math.lgamma(b + 0.5) - math.lgamma(b)
     else:
-        # The difference would cancel. DLMF 5.11.8 about b - 1/4, where odd powers vanish.
+        # The difference would cancel: this is DLMF 5.11.8 about b - 1/4, where odd powers vanish.
         centre = b - 0.25
         terms = (c * centre ** (-2 * k) for k, c in enumerate(_RATIO_TERMS, start=1))
         log_gammas = 0.5 * math.log(centre) + sum(terms)

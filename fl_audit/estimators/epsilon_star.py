@@ -245,14 +245,14 @@ def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
 class _Clipped:
     """A distribution whose tail probabilities are moved into [rate, 1 - rate].
 
-    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is that
-    over the thresholds with both rates inside. Take a threshold whose FNR is below `rate` (the
-    other three cases are analogous), and the higher threshold whose FNR is `rate`, with an FPR no
-    larger. With clipped rates, the first two ratios are no smaller there, and at the first
-    threshold (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate -
-    delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far apart,
-    or a standard deviation of 0), clipping gives the limit of distributions with just one such
-    threshold.
+    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates equals the
+    supremum over the thresholds with both rates inside. Take a threshold whose FNR is below `rate`
+    (the other three cases are analogous), and the higher threshold whose FNR is `rate`, with an FPR
+    no larger. With clipped rates, the first two ratios are no smaller at the higher threshold, and
+    at the lower one (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 -
+    rate - delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far
+    apart, or a standard deviation of 0), clipping gives the limit of distributions with just one
+    such threshold.
     """
 
     distribution: Distribution

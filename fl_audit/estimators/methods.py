@@ -74,11 +74,12 @@ class Method:
         unsuitable scores.
       kind: Kind of every estimate that the method makes.
       valid_for: Mechanisms for which the method's bound is valid; every estimate repeats it.
-      fast_rejection: Given (epsilon, delta, level), a fast test of many samples: whether the lower
-        bound at confidence 1 - level exceeds epsilon. For simulations, where all settings have this
-        delta, this confidence and a true null. If None, the bound is computed and compared.
-      fast_epsilons: The epsilons of many samples with one delta and confidence, without the rest of
-        their estimates. For simulations. If None, the estimates are computed.
+      fast_rejection: A function from (epsilon, delta, level) to a fast test of samples: whether
+        the lower bound at confidence 1 - level exceeds epsilon. For simulations, where all settings
+        have this delta, this confidence and a true null. If None, the bound is computed and
+        compared.
+      fast_epsilons: A function from samples with one delta and confidence to their epsilons,
+        without the rest of the estimates. For simulations. If None, the estimates are computed.
       valid_inclusions: The ways of including canaries for which the method may be used; for
         others it raises `NotApplicableError`.
 

@@ -52,10 +52,10 @@ NullSource = Literal["design", "argument"]
 
 @dataclass(frozen=True)
 class Null:
-    """The known distribution of an excluded canary's score, and its source.
+    """What is known of the distribution of an excluded canary's score, and the source of it.
 
     Attributes:
-      kind: The null in published estimators: "closed_form" for a cosine with one vector in
+      kind: The null for published estimators: "closed_form" for a cosine with one vector in
         dimension dim, of mean 0 and variance 1 / dim; "empirical" for a distribution fitted to the
         excluded scores.
       tail: The tail on which valid bounds rely. If None, they rely on a bound for canaries of every
@@ -81,7 +81,7 @@ class Null:
     planned_shift: float | None = None
 
     def closed_form(self) -> Gaussian | ExactCosine:
-        """The distribution of an excluded canary's cosine in published methods."""
+        """The null distribution of a cosine in published methods; InputError without dim."""
         if self.dim is None:
             raise InputError("the closed_form null needs dim, the number of trainable parameters")
         return closed_form_null(self.dim)
@@ -138,7 +138,7 @@ class SignCanaryNull:
     Without the vector's concentration the bound holds for any vector, and for the cosines of
     `gaussian` canaries too: for such a cosine X and an independent R^2 ~ chi-square(dim), Z = X R
     is Gaussian, so P(Z >= z) >= P(X >= z / sqrt(dim)) P(R^2 >= dim), and the last factor is at
-    least P(chi-square(1) >= 1) = 1 / 3.15; the bound allows 1 / 3.178.
+    least P(chi-square(1) >= 1) = 1 / 3.15; the bound needs only 1 / 3.178.
 
     Attributes:
       dim: Number of trainable parameters, at least 2.

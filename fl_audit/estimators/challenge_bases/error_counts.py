@@ -238,7 +238,7 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
     return BetaStrength(a, b) if kind == "beta" else FixedStrength(value)
 
 
-# Two models of the counts given the error rates, with samples for averaging over the rates. A model
+# Two models of the counts given the error rates, and samples to average over the rates. A model
 # draws auxiliary error rates for each base from a proposal based on its counts, and weights each by
 # likelihood / proposal density. Algorithm 1 of Yıldırım et al. (2025) draws them uniformly on the
 # unit square, where most have no weight. The chain is exact for every positive proposal.

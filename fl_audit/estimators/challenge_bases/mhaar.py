@@ -213,7 +213,7 @@ _START_POINTS = 256
 _MOST_PAIRS = 50_000_000
 """The largest number of pairs of error rates in one iteration: about 4 GB."""
 _MOVES = 4
-"""In each iteration, epsilon and s move so often given the K pairs, tau and rho given the picks."""
+"""Moves of epsilon and s per iteration, given the K pairs; also of tau and rho, given the picks."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def split_r_hat(chains: FloatArray) -> float:
 def effective_sample_size(chains: FloatArray) -> float:
     """The number of independent draws that would determine the mean as precisely.
 
-    It is the number of draws over (1 + 2 sum of autocorrelations), from halves of all chains. The
+    It is the number of draws over (1 + 2 sum of autocorrelations), by the halves of all chains. The
     sum is truncated at the first pair of neighbouring autocorrelations that is not positive, and
     pairs are made to decrease (Geyer's initial monotone sequence). It is at most the number of
     draws, and 0 if the chains never moved.

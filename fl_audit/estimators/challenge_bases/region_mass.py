@@ -372,8 +372,8 @@ class RegionMass:
     def log_likelihood(self, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
         """The log likelihood of all counts, up to one constant for all calls.
 
-        epsilon is above 0 and of shape (i,), shrunk = v of shape (1, k) or (i, 1); -inf where
-        v >= epsilon.
+        `epsilon` is above 0 and of shape (i,), `shrunk` is v, of shape (1, k) or (i, 1). The result
+        is -inf where v >= epsilon.
         """
         column = epsilon[:, None]
         below = shrunk < column

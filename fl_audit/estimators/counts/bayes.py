@@ -98,11 +98,11 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     the threshold with the largest posterior probability of an epsilon above 0.
 
     The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, alpha = 1 - confidence,
-    so one probability per threshold decides whether it beats the best so far, whose end is L. Few
-    thresholds need to be evaluated: in a block from i to j, the mass of the lower corner is at most
-    that of the counts (FN_i, FP_j), and the mass of the upper corner at most that of (FN_j, FP_i),
-    by monotonicity. A block is dropped if the sum of both is at most the best P(epsilon > L) so
-    far, else it is divided, down to single thresholds. The answer equals that of an exhaustive
+    so one probability per threshold decides whether it beats the best so far, whose lower end is L.
+    Few thresholds need to be evaluated: in a block from i to j, the mass of the lower corner is at
+    most that of the counts (FN_i, FP_j), and the mass of the upper corner at most that of (FN_j,
+    FP_i), by monotonicity. A block is dropped if the sum of both is at most the best P(epsilon > L)
+    so far, else it is divided, down to single thresholds. The answer equals that of an exhaustive
     search, up to ties of 1e-9 in probability.
     """
     count = len(roc.thresholds)

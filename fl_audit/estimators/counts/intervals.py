@@ -308,7 +308,7 @@ class EpsilonPosterior:
         return float(self.cdf(0.0))
 
     def sf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """P(epsilon > x), elementwise, to 1e-8 (`corner_mass`); InputError unless 0 <= x < inf."""
+        """P(epsilon > x), elementwise, to 1e-8; InputError unless 0 <= x < inf."""
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
     def cdf(self, epsilon: npt.ArrayLike) -> FloatArray:

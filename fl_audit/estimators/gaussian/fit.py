@@ -51,8 +51,9 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
 
     It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
     log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
-    With equal standard deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It
-    is infinite if delta is 0 or a standard deviation is 0, unless the distributions are equal.
+    With equal standard deviations it is that of the analytic Gaussian mechanism (Balle & Wang
+    2018). It is infinite if delta is 0 or a standard deviation is 0, unless the distributions are
+    equal.
 
     Args:
       first: Distribution of the scores on one side; the order of the two does not matter.

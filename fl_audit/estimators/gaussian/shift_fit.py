@@ -383,7 +383,7 @@ def _polished(
     point: FloatArray,
     bounds: tuple[tuple[float, float], ...],
 ) -> FloatArray:
-    """A minimum refined until its slopes are 0 to rounding; values alone give half of its digits.
+    """A minimum refined until its slopes are 0 to rounding; values alone fix half of its digits.
 
     Coordinates on a bound stay. The point is returned as it is if the slopes' root is elsewhere.
     """
@@ -420,7 +420,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     If shifts differ between canaries, m is their mean, and their spread only widens the interval.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
 
-    If the null is unknown, rejected by the excluded scores or not of cosines, both groups are
+    If the null is unknown, rejected by the excluded scores or not of cosines, both groups count as
     Gaussian with unknown means, and the unit of m is the standard deviation of the included scores
     (`UnknownNull`).
     """

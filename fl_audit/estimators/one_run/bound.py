@@ -162,7 +162,7 @@ def binomial_probability(
 
 
 def check_counts(m: int, r: int, v: int) -> None:
-    """Raise InputError unless 0 <= v <= r <= m and m is in 1 to 10^7."""
+    """Raise InputError unless 0 <= v <= r <= m and m is from 1 to 10^7."""
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
     if m > _MOST_EXAMPLES:
@@ -183,7 +183,7 @@ _LARGEST = 700.0
 def largest_rejected(
     p_value: Callable[[float], float], chance: Callable[[float], float], alpha: float
 ) -> float:
-    """The largest epsilon with a p-value below alpha, from a grid, refined; 0 if there is none.
+    """The largest epsilon found with a p-value below alpha, by refining a grid; 0 if there is none.
 
     `chance` is the p-value at delta = 0, which grows with epsilon and is at most `p_value`. The
     result is 700, beyond which e^epsilon overflows, if everything up to there is rejected.
@@ -304,8 +304,8 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> Floa
 # A mechanism for which the one-run test is nearly tight: Steinke et al. (2023), Algorithm 4.
 #
 # It guesses by randomised response about r canaries drawn at random. With probability beta, all its
-# guesses are better at once: each canary's delta counts m / (r beta) times over. So delta matters
-# far more than for independent guesses: each guess is private, but the guesses are dependent.
+# guesses are better at once, as if delta were m / (r beta) times larger. So delta matters far more
+# than for independent guesses: each guess is private, but the guesses are dependent.
 
 
 Signs = npt.NDArray[np.int64]

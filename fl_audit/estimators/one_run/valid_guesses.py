@@ -47,7 +47,7 @@ class WalkEvent:
     """The event that the walk crosses the boundary; its chance by log odds of a correct guess."""
 
     m_delta: float  # number of coins times delta
-    boundary: Boundary  # through the observed correct guesses
+    boundary: Boundary  # in `one_run_valid`, through the observed correct guesses
     plan: GuessPlan
     alpha: float  # the failure probability
     start: float  # the start of the search for the largest rejected log odds
@@ -187,13 +187,13 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     order has a share of the failure probability alpha. W_r of r guesses are right.
 
     The statistic Q is the largest Clopper-Pearson bound of any r at its level (`single_bounds`).
-    {Q >= q} is the event that the walk W reaches its boundary (`boundary_at`), and `WalkEvent`
+    {Q >= q} is the event that the walk W reaches the boundary of q (`boundary_at`), and `WalkEvent`
     turns it into a bound.
 
     The bound is valid by the theorem in guessing_plan.py. Given the output, the events {Q >= q}
-    shrink with q. Let q be the least for which the result exceeds the true epsilon. Whenever the
-    bound exceeds it, Q is at least q, and this event has probability at most alpha, as the result
-    for q is above the true epsilon. Without a part for delta, the numbers and levels, and so these
+    shrink with q. Let q be the least for which the bound exceeds the true epsilon. Whenever the
+    bound exceeds it, Q is at least q; and {Q >= q} has probability at most alpha, as it rejects an
+    epsilon above the true one. Without a part for delta, the numbers and levels, and so these
     events, are the same for all outputs, which determine only the order (Steinke et al. 2023, Lemma
     4.7).
     """
@@ -304,7 +304,7 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
 
 
 _PLANNED = 8
-"""Number of samples for which a plan is made."""
+"""The number of samples for which plans are made; further samples share these."""
 
 _STEP = 0.01
 _FARTHEST = 8.0

@@ -172,9 +172,9 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
 
     That variance is 0 exactly if all pairs of an included and an excluded score have the same
     outcome: w = 1, 0 or, all tied, 1/2. Then the smaller class gives m disjoint pairs, all of that
-    outcome, and its probability is at least q = (1 - confidence)^(1 / m) (Clopper & Pearson 1934):
-    the interval is [w q, w q + 1 - q]. With a single canary in either class the variance cannot
-    be estimated, and the interval is [0, 1].
+    outcome, so with this confidence its probability is at least q = (1 - confidence)^(1 / m)
+    (Clopper & Pearson 1934): the interval is [w q, w q + 1 - q]. With a single canary in either
+    class the variance cannot be estimated, and the interval is [0, 1].
 
     Args:
       scores: Scores of included and excluded canaries.

@@ -37,7 +37,7 @@ class ThresholdBound:
     index: int  # the index among the compared thresholds
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate about its threshold."""
+        """An estimate's details about this threshold."""
         return {
             "threshold": self.threshold,
             "direction": self.guess,

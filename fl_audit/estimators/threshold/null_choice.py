@@ -54,7 +54,7 @@ class ChosenNull:
         return "empirical" if self.tail is None else "closed_form"
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate about its null."""
+        """An estimate's details about this null."""
         details: dict[str, Detail] = {"null": self.name}
         if self.tail is not None:
             details["null_law"] = self.tail.description

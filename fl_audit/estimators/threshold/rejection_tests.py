@@ -55,7 +55,7 @@ The claim is a number at least 0, such as epsilon; G increases with the rate and
 """
 
 _SPACING = 1.2
-"""Ratio of adjacent ranks. They are dense because for clustered scores only a cluster's edge
+"""Ratio of adjacent ranks. Ranks are dense because for clustered scores only a cluster's edge
 matters.
 """
 
@@ -209,7 +209,7 @@ class BoundedThresholds:
     levels: FloatArray  # failure probability of each bound
 
     def details(self, index: int) -> dict[str, Detail]:
-        """The details of an estimate about the choice of a threshold."""
+        """An estimate's details about the choice of the threshold at an index."""
         return {
             "local_level": float(self.levels[index]),
             "num_thresholds": len(self.thresholds),
@@ -230,7 +230,7 @@ class RejectedThreshold:
     num_tests: int
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate about its threshold."""
+        """An estimate's details about this threshold."""
         return {
             "threshold": self.threshold,
             "excluded_rank": self.rank,
