@@ -386,7 +386,7 @@ def closed_form_null(dim: int) -> Gaussian | ExactCosine:
     limit from there on. ExactCosine itself serves any dimension.
 
     Raises:
-      ValueError: dim is below 2.
+      InputError: dim is below 2.
 
     >>> closed_form_null(10_000)
     Gaussian(mean=0.0, std=0.01)

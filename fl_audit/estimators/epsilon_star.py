@@ -162,7 +162,7 @@ class LossTransform:
             return np.asarray((unit * self.smallest + width * normalised) / unit)
 
     def _unit_and_width(self) -> tuple[float, float]:
-        """A factor, 0.5 if the losses' range exceeds the largest float, and the range times it."""
+        """A factor, 0.5 if the range of losses overflows a float, else 1; and the range times it."""
         unit = 0.5 if math.isinf(self.largest - self.smallest) else 1.0
         return unit, unit * self.largest - unit * self.smallest
 
@@ -334,7 +334,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
 
 
 def _ties(setting: AuditSetting) -> str:
-    """A warning if many losses, but not all, are the smallest, such as 0; else empty."""
+    """A warning if many losses, but not all, equal the smallest one, such as 0; else empty."""
     scores = setting.scores
     largest = max(scores.included.max(), scores.excluded.max())
     share = float(np.mean(np.concatenate([scores.included, scores.excluded]) == largest))

@@ -102,7 +102,7 @@ class GaussianCanaryNull:
     """The exact null distribution of `gaussian` canaries' cosines with any vector.
 
     Attributes:
-      dim: Number of trainable parameters, 2 to 2^53; ValueError if out of range.
+      dim: Number of trainable parameters, 2 to 2^53; InputError if out of range.
     """
 
     dim: int

@@ -331,8 +331,7 @@ class EpsilonPosterior:
     def interval(self, confidence: float) -> Interval:
         """The equal-tailed credible interval (equations 4 and 5).
 
-        (Section 3.3 puts the lower end at the alpha quantile, which is that of a one-sided
-        interval.)
+        (Section 3.3 puts the lower end at the alpha quantile, as for a one-sided interval.)
         """
         check_confidence(confidence)
         tail = (1 - confidence) / 2

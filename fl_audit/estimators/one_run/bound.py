@@ -17,10 +17,10 @@ the coins, as does the number of correct guesses, but the proof ignores that.
 
 The proof here needs no failures. Let c in {0, 1}^r mark the correct guesses, let f(c) be the
 indicator of an increasing event, p = e^epsilon / (1 + e^epsilon), and E f the chance of the event
-if each guess is right independently with probability p. Let P_t f(c) be its chance after each
-coordinate of c has been resampled with probability 1 - e^-t; h the integral over t >= 0 of P_t f -
-E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the sum over j
-of h(c) less its mean over a new c_j, that is
+if each guess is right independently with probability p. Let P_t f(c) be the event's chance after
+each coordinate of c has been resampled with probability 1 - e^-t; h the integral over t >= 0 of P_t
+f - E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the sum
+over j of h(c) less its mean over a new c_j, that is
 
     f(c) - E f = (sum over j with c_j = 1 of g_j(c)) - e^epsilon (sum over c_j = 0 of g_j(c)),  (1)
     g_j(c) = (1 - p) (mean over s in [0, 1] of the chance that c_j decides the event, once each

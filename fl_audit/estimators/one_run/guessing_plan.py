@@ -232,8 +232,8 @@ def chances_included(ascending: FloatArray) -> list[FloatArray | None]:
     """The probability that each canary was included, by a mixture fitted to scores without coins.
 
     Each row of (samples, m) scores has its own mixture of two equal halves, both normal or both
-    Student's t with 3 degrees of freedom, whichever is likelier. The included half reaches farther
-    up, by center and scale together. None if one distribution fits about as well.
+    Student's t with 3 degrees of freedom, whichever is likelier. The included half is the one that
+    reaches farther up, by center and scale together. None if one distribution fits about as well.
     """
     x = _standard(ascending)
     num_scores = x.shape[1]
@@ -325,12 +325,12 @@ _NEXT_TO_NONE = 1e-300
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """The guesses, and the distribution of the failure probability over numbers of guesses."""
+    """The order and the tested numbers of guesses, with the level of each number."""
 
     order: GuessOrder
     total: int | None  # the number with the largest expected bound; None if all have one level
-    fewest: int  # of the tested numbers of guesses
-    most: int  # at least 2
+    fewest: int  # the fewest tested guesses
+    most: int  # the most tested guesses, at least 2
     # the part of the failure probability for delta; None if it differs by boundary
     spare: float | None = None
 

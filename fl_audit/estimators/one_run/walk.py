@@ -23,7 +23,7 @@ _LARGEST_R0 = 10_000
 """The largest r0 tried in `Boundary.delta_factor`; larger ones gain almost nothing."""
 
 _SLACK = 1e-6
-"""Relative margin for rounding: a boundary drawn through a count is reached by it."""
+"""Relative margin for rounding, so that a count reaches the boundary drawn through it."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ _FLOOR = 1e-250
 class _Crossings:
     """The ends of a walk's paths, grouped by their numbers of right and wrong guesses."""
 
-    epsilon: float  # of log_chances
+    epsilon: float  # the one at which log_chances hold
     log_chances: FloatArray
     right: FloatArray  # numbers of correct guesses
     wrong: FloatArray
