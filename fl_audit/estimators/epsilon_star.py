@@ -162,7 +162,7 @@ class LossTransform:
             return np.asarray((unit * self.smallest + width * normalised) / unit)
 
     def _unit_and_width(self) -> tuple[float, float]:
-        """A factor, 0.5 if the range of losses overflows a float, else 1; and the range times it."""
+        """A factor, 0.5 if the range of losses overflows, else 1; and the range times it."""
         unit = 0.5 if math.isinf(self.largest - self.smallest) else 1.0
         return unit, unit * self.largest - unit * self.smallest
 

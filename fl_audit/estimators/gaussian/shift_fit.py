@@ -314,7 +314,7 @@ class UnknownNull:
         self._start = (math.log(max(scale, least)), math.log(min(max(narrower, least), 1.0)))
 
     def best(self) -> ShiftedDistribution:
-        """The distance of the means in standard deviations; infinite between two constant groups."""
+        """The distance of the means in standard deviations; infinite if neither group spreads."""
         log_scale, log_ratio = self._start
         shift = self._distance / math.exp(log_scale)
         if self.has_no_spread and self._distance != 0:
