@@ -61,7 +61,7 @@ def narrowed(
 def first_integers(
     holds: Callable[[IntArray], BoolArray], low: IntArray, high: IntArray
 ) -> IntArray:
-    """The first integers from `low` on for which the condition holds, elementwise; else `high`."""
+    """The integers from `low` on at which a condition starts to hold, elementwise; else `high`."""
     while np.any(low < high):
         middle = (low + high) // 2
         found = holds(middle)

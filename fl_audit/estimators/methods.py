@@ -311,8 +311,8 @@ def estimate(
     Args:
       scores: The canaries' scores; larger means more like a member.
       delta: The delta of differential privacy, in [0, 1).
-      dim: Number of trainable parameters, at least 2, if scores are cosines. The closed-form null
-        for that dimension is then assumed, and tested on the excluded scores.
+      dim: Number of trainable parameters, at least 2, if scores are cosines. By default the
+        closed-form null for that dimension is then assumed, and tested on the excluded scores.
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods in METHODS; by default all that these scores allow.
       null: The null distribution, if the program that drew and scored the canaries knows it (omit

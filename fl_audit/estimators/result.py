@@ -82,8 +82,8 @@ class Estimate:
     def is_without_error(self) -> bool:
         """Whether epsilon is above 0 without any counted error: other scores give no larger bound.
 
-        This excludes threshold bounds with a closed-form null: these count no false positives, and
-        higher scores give a larger bound.
+        Guesses at inclusion must be right for all canaries. Threshold bounds with a closed-form
+        null are excluded: they count no false positives, and higher scores give a larger bound.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
         is_right = self.details.get("correct") == self.details.get("m", -1)
