@@ -18,21 +18,21 @@ likelihood ratio of s N(m, 1) to e^epsilon times the null, censored from below a
 fixes h and B for each m and s; a few of these bets are mixed. A suboptimal f only delays the
 rejection of a claim; the test remains valid, because the divisor is computed for the f in use.
 
-**The bound.** The wealth of a stake of 1 against one claim is the mean, weighted by stakes, of the
-bets' products of factors over all canaries so far. Under the claim it is a nonnegative
+**The bound.** Each bet against a claim has a share of a stake of 1 and multiplies it by the bet's
+factors for all canaries so far; the wealth is the sum. Under the claim it is a nonnegative
 supermartingale over rounds that starts at 1 (docs/live_verdict.md), so that it ever reaches 1 /
 alpha with probability at most alpha (Ville 1939). A claim whose wealth has reached 1 / alpha is
 rejected for good. Claims on a grid are tested; the bound is the largest one up to which all are
-rejected. It is valid at all rounds at once: it is above the true epsilon only if the smallest claim
-at or above the true epsilon, which is true, is rejected.
+rejected. It is valid at all rounds at once: it exceeds the true epsilon only if the smallest tested
+claim at or above the true epsilon is rejected, and that claim is true.
 
 The wealth is a supermartingale in two cases, if every canary has at most one round of its own,
 drawn independently of coins and vectors.
 
-If canaries' scores are independent given inclusion: given all other scores, z keeps its
-distribution, and the factor's mean is at most 1. Multiply canary by canary.
+First, if canaries' scores are independent given inclusion: given all other scores, a canary's z
+keeps its distribution, and its factor's mean is at most 1. Multiply canary by canary.
 
-If delta is 0 and canaries' vectors are independent, under any dependence of the scores: the
+Second, if delta is 0 and canaries' vectors are independent, under any dependence of the scores: the
 canaries of a round have not participated in the history H, so H has the same distribution with and
 without them; the round is epsilon-DP given H. Expand the product of 1 + f_i as the sum over sets G
 of the products of f_i over G. Leaving out the canaries of G changes each mean by a factor of at
@@ -56,10 +56,12 @@ _NUM_SHIFTS = 6
 """The number of shifts m of the alternatives, evenly spaced in their logs."""
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1.15, 5.0
-"""Ends of the shifts, as multiples of the largest shift of a Gaussian release within the claim."""
+"""The least and the largest m, in units of the largest shift of a Gaussian release within the
+claim.
+"""
 
 _PLAIN_SHIFT = 3.0
-"""The least value of the largest shift, which finds an obvious leak at tiny epsilon and delta."""
+"""The largest m is at least this, to find an obvious leak at tiny epsilon and delta."""
 
 _SHARES = (1.0, 0.2)
 """Shares s of canaries that leave any trace."""
@@ -68,14 +70,14 @@ _LARGEST_FALL = 30.0
 """The largest loss by one canary without a trace, in nats."""
 
 _LEAST_DELTA = 1e-12
-"""The least delta for the choice of shifts."""
+"""In the choice of shifts, a smaller delta counts as this one."""
 
 _LEAST_CENSORING = 1e-200
-"""The least delta for bounding the factors. Any value would be valid."""
+"""In the choice of the ceiling, a smaller delta counts as this one. Any value would be valid."""
 
 _HALVINGS = 60
 _SLACK = 1e-12
-"""An increase of each divisor's log, which covers rounding."""
+"""Added to the log of each divisor, to cover rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class Bets:
     shift: FloatArray  # m, the slope of log(1 + f)
     start: FloatArray  # the z at which log(1 + f) leaves 0
     log_cap: FloatArray  # the largest log(1 + f)
-    log_divisor: FloatArray  # of 1 + e^epsilon E f(N) + delta B
+    log_divisor: FloatArray  # the log of 1 + e^epsilon E f(N) + delta B
     log_weight: FloatArray  # the log of the bet's share of the stake; shares of a row add up to 1
 
 
@@ -118,7 +120,7 @@ def censored_bets(claims: FloatArray, delta: float) -> Bets:
 def _shift_of_release(epsilon: FloatArray, delta: float) -> FloatArray:
     """The largest shift at which a Gaussian release is (epsilon, delta)-private, to 1e-9.
 
-    Balle & Wang (2018), theorem 8, solved for the shift m of unit noise.
+    Balle & Wang (2018), theorem 8, solved for the shift m of a release with unit noise.
     """
 
     def is_private(log_shift: FloatArray) -> BoolArray:
@@ -137,7 +139,7 @@ def _censoring(
 
     Between them the least favourable distribution is e^epsilon times the null, beyond them it is
     proportional to the alternative. Above the ceiling, it has delta more mass than e^epsilon times
-    the null; its total mass is 1.
+    the null; its total mass is 1. Both logs are 0, for no bet, if the claim allows the alternative.
     """
     censored = max(delta, _LEAST_CENSORING)
 
@@ -161,7 +163,7 @@ def _censoring(
 
 
 def _mean(shift: FloatArray, log_height: FloatArray, log_cap: FloatArray) -> FloatArray:
-    """E f(N): the excess over the height minus that over the cap."""
+    """E f(N): the mean excess of L(N) / h over 1, less the part above the cap."""
     above = np.exp(log_cap) * _excess(shift, log_height + log_cap)
     return np.asarray(np.maximum(_excess(shift, log_height) - above, 0.0))
 
@@ -176,12 +178,12 @@ _GRID = np.concatenate([np.arange(1, 51) / 10, 5 * 1.02 ** np.arange(1, 207)])
 """The tested claims: up to 5 in steps of 0.1, then up to 295 in steps of 2 %."""
 
 LARGEST_TESTED = float(_GRID[-1])
-"""The largest possible lower bound, for any leakage."""
+"""The largest claim of the grid, and so the largest lower bound unless a larger claim is added."""
 
 _LEAST_LOG_TAIL = -1e7
 _LARGEST_LOG_TAIL = -1e-300
 _ROUNDING = 1e-9
-"""Subtracted from every deviate, times its size if that is above 1, to cover rounding."""
+"""Subtracted from each deviate z, times |z| if that is above 1, to cover rounding."""
 
 
 def deviates(log_tails: npt.ArrayLike) -> FloatArray:
@@ -230,7 +232,7 @@ class AnytimeBound:
 
 
 def log_factors(bets: Bets, z: FloatArray) -> FloatArray:
-    """The logs of each bet's factors, summed over canaries with deviates z; (claims, bets)."""
+    """The logs of each bet's factors, summed over canaries with deviates z: (claims, bets)."""
     ordered = np.sort(z)
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     end = bets.start + bets.log_cap / bets.shift

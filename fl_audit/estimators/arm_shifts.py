@@ -1,10 +1,11 @@
 """Differences in leakage between participation patterns, from canaries in random arms of one run.
 
-Each included canary has a deviate: its score in standard deviations of the null distribution. The
-mean of an arm is the shift mu of its canaries, as in Gaussian differential privacy. All arms went
-through the same training, so their differences are free of the variation between runs. All
-intervals for differences hold simultaneously: each is that of Welch (1947), with Bonferroni's
-correction. So do all intervals for the shifts, which are Student's with the same correction.
+An arm is the canaries with one participation pattern. Each included canary has a deviate: its score
+in standard deviations of the null distribution. The mean deviate of an arm is the shift mu of its
+canaries, as in Gaussian differential privacy. All arms went through the same training, so their
+differences are free of the variation between runs. All intervals for differences hold
+simultaneously: each is Welch's (1947), with Bonferroni's correction. All intervals for shifts also
+hold simultaneously: each is Student's, with Bonferroni's correction.
 
 >>> import numpy as np
 >>> random = np.random.default_rng(1)
@@ -84,5 +85,5 @@ def compare_arms(deviates: Mapping[str, FloatArray], confidence: float) -> ArmCo
 
 
 def _reach(square: float, freedom: float, level: float) -> float:
-    """Half the width of Student's interval at a level."""
+    """Half the width of Student's interval, which fails with probability `level`."""
     return math.sqrt(square) * float(-special.stdtrit(max(freedom, 1.0), level / 2))

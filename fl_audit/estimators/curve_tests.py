@@ -16,14 +16,14 @@ independent given inclusion. Proof: by induction. Given the previous scores, g(z
 is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
 lower the probability on the left, which is then that for one canary fewer, at s - g(Z*). QED
 
-The right side is computed exactly: g has values on a grid, so the sum has finitely many values, and
-the distribution of n of them is the n-th power of a polynomial.
+The right side is computed exactly: g has values on a grid, so the sum has finitely many values,
+and the probabilities of a sum of n are the coefficients of the n-th power of a polynomial.
 
 By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log of the ratio of
 that density to the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
 rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in 80
-% of audits (`likely_shift`). Scores below the shift's 2 % quantile count as that quantile, so a few
-canaries without a trace cost little power.
+% of audits (`likely_shift`). A z below the 2 % quantile of N(m, 1) counts as that quantile, so a
+few canaries without a trace cost little power.
 
 **Canary by canary.** Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
 of earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale,
@@ -51,7 +51,7 @@ _STEP = 0.01
 """Width of the cells of z in which g is constant."""
 
 _LOWEST, _BEYOND = -6.0, 12.0
-"""The lowest edge, and the distance of the highest from the start of the claim's flat part."""
+"""The lowest edge, and the distance of the highest one from where the claim's tail becomes flat."""
 
 _NEGLIGIBLE = 1e-12
 
@@ -73,10 +73,10 @@ _ALIKE = 1e-9
 _POWER = 0.8
 _NEARLY_ALL = 0.999
 _HIGHEST = 60.0
-"""The search for the flat part of a curve ends at this z."""
+"""The search for a flat tail ends at this z."""
 
 ROUNDING = 1e-12
-"""Added to p-values, and once more per 1,000 canaries, to cover rounding of the transform."""
+"""Added to p-values, and once more per 1,000 canaries, to cover rounding of the FFT."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +90,11 @@ class SumTest:
     shift: float  # m of the alternative for which g is optimal
 
     def statistic(self, z: FloatArray) -> IntArray:
-        """The sum of g(z) along the last axis, of length num_included."""
+        """The sum of g(z), in steps of its grid, along the last axis, of length num_included."""
         return np.asarray(self.values[np.searchsorted(self.edges, z, side="right")].sum(axis=-1))
 
     def p_value(self, z: FloatArray) -> float:
-        """An upper bound on the probability under the claim of a sum this large."""
+        """An upper bound on the probability, under the claim, of a sum at least this large."""
         return float(self.tail[self.statistic(z)])
 
     def critical_value(self, level: float) -> int:
@@ -109,7 +109,7 @@ class SumTest:
     def power(self, critical_value: int, groups: Sequence[tuple[int, FloatArray]]) -> float:
         """The probability that the sum reaches a value; a normal approximation for many canaries.
 
-        Each group is a number of canaries (num_included in all) and their distribution, as
+        Each group is a number of canaries, which add up to num_included, and their distribution, as
         probabilities below each of `edges`.
         """
         numbers = [number for number, _ in groups]
@@ -133,7 +133,7 @@ class SumTest:
 
 
 def _tail_of_sum(distributions: Sequence[FloatArray], numbers: Sequence[int]) -> FloatArray:
-    """P(sum >= s) of numbers[i] values of distribution i, s = 0, 1, ..., rounded up."""
+    """P(sum >= s) for a sum of numbers[i] draws from distribution i; s = 0, 1, ...; rounded up."""
     size = sum(numbers) * (len(distributions[0]) - 1) + 1
     length = fft.next_fast_len(size, real=True)
     transform = np.ones(length // 2 + 1, np.complex128)
@@ -157,7 +157,7 @@ _FEWEST, _MOST, _STAKES = 2, 4_000, 6
 
 _BET_LEVEL = 0.05
 _SLACK = 1e-9
-"""An increase of each divisor's log, which covers rounding."""
+"""Added to the log of each divisor, to cover rounding."""
 
 
 class CurveWealth:
@@ -202,7 +202,7 @@ def _cells(curve: TradeOff) -> tuple[FloatArray, FloatArray]:
 
 
 def _is_flat(curve: TradeOff, z: float) -> bool:
-    """True if the claimed curve is flat at z."""
+    """Whether the claimed tail hardly falls from z to z + 12, and is below 0.999 there."""
     here, beyond = np.exp(claimed_tail(curve, np.array([z, z + _BEYOND])))
     return bool(beyond < _NEARLY_ALL and here - beyond <= _NEGLIGIBLE + 1e-6 * beyond)
 
@@ -225,7 +225,7 @@ def _log_ratios(
     """The values of g against N(shift, 1) in each cell, and the claim's probabilities of cells.
 
     g is the log of the nearest ratio that rises with z (isotonic regression): the slope of the
-    lower convex hull of the cumulated masses of both.
+    lower convex hull of the alternative's cumulated masses over the claim's.
     """
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
@@ -251,7 +251,7 @@ def likely_shift(edges: FloatArray, log_tail: FloatArray, num_included: int, lev
 
 
 def _detecting_number(edges: FloatArray, log_tail: FloatArray, shift: float, level: float) -> float:
-    """Canaries needed to detect `shift`, from means and variances of g under claim and shift."""
+    """Canaries needed to detect `shift`, from g's mean and variance under claim and shift."""
     g, masses = _log_ratios(edges, log_tail, shift)
     if g[-1] - g[0] < _ALIKE:
         return math.inf

@@ -1,8 +1,8 @@
 """Distributions of a canary's score: Gaussian, and the cosine of a random direction.
 
-Tails and quantiles are accurate in log space on both sides. `ExactCosine` is the null distribution
-of a Gaussian canary's cosine in any dimension; the Gaussian is its limit. `beta_cdf` and
-`beta_quantile` serve bounds on binomial error rates.
+Log tails and quantiles are accurate on both sides. `ExactCosine` is the null distribution of a
+Gaussian canary's cosine in any dimension; the Gaussian is its limit. `beta_cdf` and `beta_quantile`
+serve bounds on binomial error rates.
 """
 
 import math
@@ -45,7 +45,7 @@ def supremum(holds: Callable[[float], bool]) -> float:
 def narrowed(
     holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, halvings: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Bisects intervals, elementwise; in each of them the condition holds up to some point.
+    """Bisects intervals, elementwise; in each, the condition holds up to some point.
 
     >>> low, high = narrowed(lambda x: x < 0.3, np.zeros(1), np.ones(1), 2)
     >>> low.tolist(), high.tolist()
@@ -61,7 +61,7 @@ def narrowed(
 def first_integers(
     holds: Callable[[IntArray], BoolArray], low: IntArray, high: IntArray
 ) -> IntArray:
-    """The first integers from `low` on for which the condition holds, elementwise; else `high`."""
+    """The integers from `low` on at which a condition starts to hold, elementwise; else `high`."""
     while np.any(low < high):
         middle = (low + high) // 2
         found = holds(middle)
@@ -151,7 +151,10 @@ class Gaussian:
 
 
 def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
-    """Values in units of a power of two, the largest about 1, so that no square overflows."""
+    """The values in units of a power of two, the largest about 1, and that unit.
+
+    In these units no square overflows.
+    """
     exponent = int(np.frexp(np.max(np.abs(values)))[1]) - 1
     return np.ldexp(values, -exponent), math.ldexp(1.0, exponent)
 
@@ -165,21 +168,25 @@ def scaled_to_one(values: FloatArray) -> tuple[FloatArray, float]:
 #   terms (DLMF 8.17.8 for cos^2 ~ Beta(1/2, b));
 # - away from it P(X >= x) = I_w(b, b) with w = (1 - x) / 2, for (1 + X) / 2 ~ Beta(b, b), by the
 #   continued fraction of Didonato & Morris (1992), "Significant digit computation of the incomplete
-#   beta function ratios", ACM TOMS 18, their BFRAC. For large b it becomes Laplace's fraction for
-#   the Gaussian tail. DLMF 8.17.22 for cos^2 would cancel there: at dim 1e9, half of the digits.
+#   beta function ratios", ACM TOMS 18, called BFRAC. For large b it becomes Laplace's fraction for
+#   the Gaussian tail. With DLMF 8.17.22 for cos^2 half of the digits would cancel at dim 1e9.
 
 
 _SWITCH_STANDARD = 3.0
 _SWITCH_COSINE = 0.5
-"""A number of standard deviations, and a cosine: up to the smaller of both the series is used."""
+"""The series is used up to this many standard deviations or this cosine, whichever is less."""
 
 _SERIES_TERMS = 50
 _FRACTION_TERMS = 40
-"""Number of terms; truncation changes the value at the switch by less than 1e-13, relatively."""
+"""Terms of the series and of the fraction; more terms change the value at the switch by less than
+1e-13, relatively.
+"""
 
 _RATIO_TERMS = (1 / 64, -5 / 2048, 61 / 49152, -1385 / 1048576)
 _RATIO_SERIES_FROM = 16.0
-"""From this b on, the next term is below rounding."""
+"""Coefficients for log(Gamma(b + 1/2) / Gamma(b)), and the b from which on the next term is below
+rounding.
+"""
 
 
 def switch_point(dim: int) -> float:
@@ -197,7 +204,7 @@ def log_peak(dim: int) -> float:
     if b < _RATIO_SERIES_FROM:
         log_gammas = math.lgamma(b + 0.5) - math.lgamma(b)
     else:
-        # The difference would cancel. DLMF 5.11.8 about b - 1/4, where odd powers vanish.
+        # The difference would cancel: this is DLMF 5.11.8 about b - 1/4, where odd powers vanish.
         centre = b - 0.25
         terms = (c * centre ** (-2 * k) for k, c in enumerate(_RATIO_TERMS, start=1))
         log_gammas = 0.5 * math.log(centre) + sum(terms)
@@ -222,7 +229,7 @@ def log_outside(x: FloatArray) -> FloatArray:
 
 
 def log_tail(x: FloatArray, log_rest: FloatArray, dim: int) -> FloatArray:
-    """Log P(X >= x) from `switch_point` on; log_rest = log(1 - x^2) separates cosines near 1."""
+    """Log P(X >= x) from `switch_point` on; log_rest = log(1 - x^2) tells cosines near 1 apart."""
     b = (dim - 1) / 2
     w = np.where(x < 0.5, (1 - x) / 2, np.exp(log_rest) / (2 * (1 + x)))
     square = w * w
@@ -234,7 +241,7 @@ def log_tail(x: FloatArray, log_rest: FloatArray, dim: int) -> FloatArray:
 
 
 def _denominator(n: int, b: float, x: FloatArray) -> FloatArray:
-    """The n-th partial denominator, beta_(n + 1), with both shapes b and lambda = b x."""
+    """BFRAC's partial denominator beta_(n + 1), with both shapes b and lambda = b x."""
     falling = n * (b - n) / (2 * (b + 2 * n - 1)) if n else 0.0
     rising = (b + n) / (b + 2 * n + 1)
     constant = n + falling + rising * (1 + 1.5 * n)
@@ -253,10 +260,11 @@ _MOST_STEPS = 30
 def upper_quantile(p: FloatArray, dim: int) -> FloatArray:
     """The x >= 0 with P(X >= x) = p, for p in [0, 1/2].
 
-    The unknown is s = sqrt(-log(1 - x^2)), in which the distribution is nearly Gaussian (Wallace
-    1959, "Bounds on normal approximations to Student's and the chi-square distributions", gives the
-    start) and which distinguishes cosines that round to 1. In s the log of the tail is nearly a
-    parabola. Below the switch, the equation is for the mass from 0, which is as accurate as x.
+    The equation is solved for s = sqrt(-log(1 - x^2)), whose distribution is nearly Gaussian, so
+    that the log of its tail is nearly a parabola, and which differs between cosines that round to
+    1. The start is from Wallace (1959), "Bounds on normal approximations to Student's and the
+    chi-square distributions". Below `switch_point` the equation is for P(0 <= X <= x), which is as
+    accurate as x.
     """
     x = np.where(p == 0, 1.0, 0.0)
     inside = (p > 0) & (p < 0.5)
@@ -378,7 +386,7 @@ def closed_form_null(dim: int) -> Gaussian | ExactCosine:
     limit from there on. ExactCosine itself serves any dimension.
 
     Raises:
-      ValueError: dim is below 2.
+      InputError: dim is below 2.
 
     >>> closed_form_null(10_000)
     Gaussian(mean=0.0, std=0.01)

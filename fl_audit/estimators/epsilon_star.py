@@ -73,9 +73,9 @@ Ratio = Literal[
 ]
 """The four ratios of equation 7, in its order, with 1 - eta = TPR and 1 - t = TNR.
 
-The last two are the first two with members and non-members exchanged, and are large if members have
-the larger losses. So Epsilon* is invariant under exchanging the samples, and under negating all
-losses.
+The last two are the first two, in reverse order, with members and non-members exchanged, and are
+large if members have the larger losses. So Epsilon* is invariant under exchanging the samples, and
+under negating all losses.
 """
 
 SOURCE = "Negoescu et al. (2024), arXiv:2307.11280"
@@ -114,9 +114,9 @@ class LossTransform:
     4. phi = log(p) - log(1 - p), in [-1.855, -0.541].
 
     The smaller the loss, the larger phi. The scale depends only on the extremes of both samples.
-    These drift apart as samples grow, so phi becomes linear in the loss over the bulk, and the
-    Gaussians of a large sample are those of the raw losses. One outlying loss has the same effect
-    and also widens its own sample's Gaussian.
+    These drift apart as samples grow, so phi becomes linear in the loss over the bulk, and
+    Gaussians fitted to phi of large samples become those fitted to the raw losses. One outlying
+    loss has the same effect and also widens its own sample's Gaussian.
 
     Attributes:
       smallest: The smallest loss of members and non-members together.
@@ -155,14 +155,14 @@ class LossTransform:
         return np.asarray(-np.log(np.expm1(1 + normalised)))
 
     def loss(self, logit: npt.ArrayLike) -> FloatArray:
-        """The loss of each phi, even outside the observed range; infinite beyond floats."""
+        """The loss of each phi, even outside the observed range; infinite if it overflows."""
         unit, width = self._unit_and_width()
         normalised = np.logaddexp(0.0, -np.asarray(logit, dtype=np.float64)) - 1
         with np.errstate(over="ignore"):
             return np.asarray((unit * self.smallest + width * normalised) / unit)
 
     def _unit_and_width(self) -> tuple[float, float]:
-        """A factor, 0.5 if the losses' range exceeds the largest float, and the range times it."""
+        """A factor, 0.5 if the range of losses overflows, else 1; and the range times it."""
         unit = 0.5 if math.isinf(self.largest - self.smallest) else 1.0
         return unit, unit * self.largest - unit * self.smallest
 
@@ -179,8 +179,8 @@ def epsilon_star_of_distributions(
     resolve rates near 1e-6 and below; here it is the supremum, to about 1e-9 relative.
 
     Args:
-      members: Distribution of a statistic on training points; exchanging both distributions leaves
-        epsilon unchanged.
+      members: Distribution of a statistic on training points.
+      non_members: Its distribution on other points; exchanging both leaves epsilon unchanged.
       delta: The delta of differential privacy, in [0, 1). With delta 0 no rate is left out, and two
         different distributions give infinity.
 
@@ -234,7 +234,7 @@ _MEMBERS_BELOW: dict[Guess, Ratio] = {
     "included": "(FPR - delta) / TPR",
     "excluded": "(FNR - delta) / TNR",
 }
-"""The ratio for each guess, and the same with distributions exchanged."""
+"""The ratio for each guess by `epsilon_of_distributions`, and with the distributions exchanged."""
 
 
 def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
@@ -245,13 +245,14 @@ def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
 class _Clipped:
     """A distribution whose tail probabilities are moved into [rate, 1 - rate].
 
-    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates is that
-    over the thresholds with both rates inside. Take a threshold whose FNR is below `rate` (the
-    other three cases are analogous), and the higher threshold whose FNR is `rate`, with an FPR no
-    larger. With clipped rates, the first two ratios are no smaller there, and at the first
-    threshold (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 - rate -
-    delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far apart,
-    or a standard deviation of 0), clipping gives the limit of distributions that just have one.
+    With rate >= delta, the supremum of the ratios over all thresholds with clipped rates equals the
+    supremum over the thresholds with both rates inside. Take a threshold whose FNR is below `rate`
+    (the other three cases are analogous), and the higher threshold whose FNR is `rate`, with an FPR
+    no larger. With clipped rates, the first two ratios are no smaller at the higher threshold, and
+    at the lower one (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 -
+    rate - delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far
+    apart, or a standard deviation of 0), clipping gives the limit of distributions with just one
+    such threshold.
     """
 
     distribution: Distribution
@@ -278,20 +279,21 @@ class _Clipped:
 
 
 _MANY_TIES = 0.05
-"""If this share or more equals the smallest loss, no Gaussian fits all of them."""
+"""If this share of the losses or more equals the smallest, no Gaussian fits the losses."""
 
 
 def epsilon_star(setting: AuditSetting) -> Estimate:
     """Epsilon* of Gaussians fitted to the transformed losses, given as scores (score = -loss).
 
-    Losses become logits in four steps (`LossTransform`); a Gaussian is fitted to included and one
-    to excluded canaries (mean and population standard deviation). The result is Epsilon* of both
-    Gaussians, over the thresholds with both error rates in (delta, 1 - delta)
-    (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B, 8.1.
+    Losses become logits in four steps (`LossTransform`); one Gaussian is fitted to those of
+    included canaries, one to those of excluded ones (mean and population standard deviation). The
+    result is Epsilon* of both Gaussians, over the thresholds with both error rates in (delta, 1 -
+    delta) (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B,
+    8.1.
 
     If all scores of one class are equal (up to rounding), its distribution is a point, and the
-    value is the limit of narrower and narrower distributions. If all scores are equal, it is 0.
-    With delta 0 it is infinite unless both fits are the same.
+    value is the limit of narrower and narrower distributions. If all scores are equal, the value is
+    0. With delta 0 it is infinite unless both fits are the same.
     """
     setting.require(included=2, excluded=2)
     delta = setting.delta
@@ -332,7 +334,7 @@ def epsilon_star(setting: AuditSetting) -> Estimate:
 
 
 def _ties(setting: AuditSetting) -> str:
-    """A warning if many losses, but not all, are the smallest, such as 0; else empty."""
+    """A warning if many losses, but not all, equal the smallest one, such as 0; else empty."""
     scores = setting.scores
     largest = max(scores.included.max(), scores.excluded.max())
     share = float(np.mean(np.concatenate([scores.included, scores.excluded]) == largest))
@@ -366,7 +368,7 @@ def empirical_epsilon_star(
 
     Thresholds whose FPR or FNR is outside (0.001, 0.999) are left out (appendix B, 8.1), so that
     the value is at most log(999) = 6.907. If none remains (separated samples, or all losses of one
-    sample equal), rates are moved to the ends of that interval instead, as in the limit.
+    sample equal), rates are moved into that interval instead.
 
     The paper uses 2 million thresholds, the quantiles of both samples. Rates change only at
     observed losses, so all of these are tried, in O(n log n).
@@ -410,7 +412,7 @@ def empirical_epsilon_star(
 def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
     """`empirical_epsilon_star` of losses given as scores (score = -loss).
 
-    A single score has only the rates 0 and 1, which are left out.
+    Each class needs 2 scores: a single one has only the rates 0 and 1, which are left out.
     """
     setting.require(included=2, excluded=2)
     scores = setting.scores
@@ -435,7 +437,7 @@ def epsilon_star_empirical(setting: AuditSetting) -> Estimate:
 
 
 def _rates(losses: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The shares of sorted losses at most each threshold and above it, each exact."""
+    """The share of sorted losses up to each threshold, and the share above it, both exact."""
     at_most = np.searchsorted(losses, thresholds, side="right")
     return at_most / losses.size, (losses.size - at_most) / losses.size
 

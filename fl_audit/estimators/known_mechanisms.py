@@ -26,7 +26,7 @@ class KnownMechanism:
     name: str
     epsilon: float  # the smallest with which it is (epsilon, delta)-private
     delta: float
-    release: Callable[[np.random.Generator, IntArray], FloatArray]  # scores of bits, shape (k,)
+    release: Callable[[np.random.Generator, IntArray], FloatArray]  # scores of k bits, (k,)
     dim: int | None = None  # of the canaries' null, if scores are like cosines
 
 
@@ -86,7 +86,7 @@ def bounds_on(
     inclusion: Inclusion = "coins",
     inclusion_probability: float = 0.5,
 ) -> Mapping[str, FloatArray]:
-    """Lower bounds (or epsilons, of a method without bounds) on independent releases, by method.
+    """The `lower` of estimates from independent releases, or `epsilon` if it is None, by method.
 
     All methods see the same releases; arrays have shape (runs,). `seed` decides inclusion and
     releases. Raises InputError for an odd num_canaries with pairs or a fixed half.

@@ -50,10 +50,10 @@ from fl_audit.json_records import UNWRITTEN, fields_to_json
 from fl_audit.registry import Registry
 
 Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
-"""For each sample of scores, whether a test rejects a claim, bool of shape (samples,)."""
+"""A function from samples to whether a test rejects a claim on each, bool of shape (samples,)."""
 
 Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
-"""The epsilon of each sample; None where scores do not allow the method."""
+"""A function from samples to the epsilon of each; None where scores do not allow the method."""
 
 _REFUSED: Mapping[Inclusion, str] = {
     "coins": "each had one",
@@ -70,17 +70,18 @@ class Method:
 
     Attributes:
       name: Name of the method, such as "one_run".
-      estimate: A function from scores to an estimate; raises `NotApplicableError` for unsuitable
-        scores.
+      estimate: A function from a setting to an estimate; raises `NotApplicableError` for
+        unsuitable scores.
       kind: Kind of every estimate that the method makes.
       valid_for: Mechanisms for which the method's bound is valid; every estimate repeats it.
-      fast_rejection: Given (epsilon, delta, level), a fast test of many samples: whether the lower
-        bound at confidence 1 - level exceeds epsilon. For simulations, where all settings have this
-        delta, this confidence and a true null. If None, the bound is computed and compared.
-      fast_epsilons: The epsilons of many samples with one delta and confidence, without the rest of
-        their estimates. For simulations. If None, the estimates are computed.
-      valid_inclusions: The ways of including canaries for which the method may be used; other
-        scores are refused.
+      fast_rejection: A function from (epsilon, delta, level) to a fast test of samples: whether
+        the lower bound at confidence 1 - level exceeds epsilon. For simulations, where all settings
+        have this delta, this confidence and a true null. If None, the bound is computed and
+        compared.
+      fast_epsilons: A function from samples with one delta and confidence to their epsilons,
+        without the rest of the estimates. For simulations. If None, the estimates are computed.
+      valid_inclusions: The ways of including canaries for which the method may be used; for
+        others it raises `NotApplicableError`.
 
     Raises:
       ValueError: `kind` or `valid_for` is not one of the known values.
@@ -104,7 +105,7 @@ class Method:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the method makes lower bounds that assume no distribution of scores."""
+        """Whether the method makes lower bounds that assume no distribution of included scores."""
         return self.kind == "lower_bound" and self.valid_for in WHATEVER_DISTRIBUTION
 
     def allows(self, inclusion: Inclusion) -> bool:
@@ -143,10 +144,10 @@ class Method:
         return where_applicable(lambda setting: self(setting).epsilon, settings)
 
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
-        """A test of many samples: whether the bound at 1 - level and delta exceeds epsilon.
+        """A test of many samples: whether the bound at confidence 1 - level exceeds epsilon.
 
-        All settings have this delta and the confidence 1 - level. A fast test assumes the null of
-        each sample, without testing it on the excluded scores.
+        All settings have this delta and confidence. A fast test assumes the null of each sample,
+        without testing it on the excluded scores.
         """
         if self.fast_rejection is not None:
             return self.fast_rejection(epsilon, delta, level)
@@ -232,7 +233,7 @@ remove_method = METHODS.remove
 
 
 def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
-    """Names of the methods whose lower bounds assume no distribution of scores.
+    """Names of the methods with `is_valid` that allow a way of including canaries.
 
     >>> valid_methods()
     ('threshold_valid', 'one_run_valid')
@@ -310,12 +311,12 @@ def estimate(
     Args:
       scores: The canaries' scores; larger means more like a member.
       delta: The delta of differential privacy, in [0, 1).
-      dim: Number of trainable parameters, at least 2, if scores are cosines. The closed-form null
-        for that dimension is then assumed, and tested on the excluded scores.
+      dim: Number of trainable parameters, at least 2, if scores are cosines. By default the
+        closed-form null for that dimension is then assumed, and tested on the excluded scores.
       confidence: Confidence of every bound, in (0, 1).
       methods: Names of methods in METHODS; by default all that these scores allow.
-      null: The null distribution, if the program that drew and scored the canaries knows it; then
-        omit dim and null_tail. Or only its kind, "closed_form" or "empirical"; by default
+      null: The null distribution, if the program that drew and scored the canaries knows it (omit
+        dim and null_tail then), or only its kind, "closed_form" or "empirical". By default
         closed_form if dim is given, else empirical.
       null_tail: The tail of an excluded canary's score on which valid bounds may rely, such as
         GaussianCanaryNull(dim) for cosines of gaussian canaries. By default, if dim is given, a

@@ -20,7 +20,7 @@ from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, c
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
 _LARGEST_COSINE = 1 - 1e-6
-"""The largest threshold on a cosine: in a small dimension one may round to 1, whose tail is 0."""
+"""The largest threshold on a cosine: in a small dimension a cosine may round to 1, with tail 0."""
 
 _ROUNDING = 1e-5
 """The most by which rounding moves a discrete score above its atom, in standard deviations."""
@@ -52,17 +52,17 @@ NullSource = Literal["design", "argument"]
 
 @dataclass(frozen=True)
 class Null:
-    """The known distribution of an excluded canary's score, and its source.
+    """What is known of the distribution of an excluded canary's score, and the source of it.
 
     Attributes:
-      kind: The null of published estimators: "closed_form" for a cosine with one vector in
+      kind: The null for published estimators: "closed_form" for a cosine with one vector in
         dimension dim, of mean 0 and variance 1 / dim; "empirical" for a distribution fitted to the
         excluded scores.
-      tail: The tail on which valid bounds rely. None: a bound for canaries of every family if the
-        null is the closed form, nothing if it is empirical.
+      tail: The tail on which valid bounds rely. If None, they rely on a bound for canaries of every
+        family if `kind` is "closed_form", on nothing if it is "empirical".
       dim: Number of trainable parameters, which the closed-form null needs; None if not known.
-      source: "design" if this audit's own program made and scored the canaries; "argument" if it
-        comes from an argument such as --dim; it is then tested on the scores with a part of the
+      source: "design" if this audit's own program made and scored the canaries; "argument" if an
+        argument such as --dim states the null, whose test on the scores then takes a part of the
         failure probability (threshold/null_choice.py).
       planned_shift: The mean of included scores under the configured mechanism, in standard
         deviations of the null, computed before there are scores; None if unknown. No bound relies
@@ -81,7 +81,7 @@ class Null:
     planned_shift: float | None = None
 
     def closed_form(self) -> Gaussian | ExactCosine:
-        """The distribution of an excluded canary's cosine in published methods."""
+        """The null distribution of a cosine in published methods; InputError without dim."""
         if self.dim is None:
             raise InputError("the closed_form null needs dim, the number of trainable parameters")
         return closed_form_null(self.dim)
@@ -102,7 +102,7 @@ class GaussianCanaryNull:
     """The exact null distribution of `gaussian` canaries' cosines with any vector.
 
     Attributes:
-      dim: Number of trainable parameters, 2 to 2^53; ValueError if out of range.
+      dim: Number of trainable parameters, 2 to 2^53; InputError if out of range.
     """
 
     dim: int
@@ -125,7 +125,7 @@ class GaussianCanaryNull:
         return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
 
     def p_value(self, excluded: FloatArray) -> float:
-        """A p-value of the whole distribution and of its moments."""
+        """A p-value of both tails by the exact distribution, and of the moments."""
         root = math.sqrt(self.dim)
         cosine = ExactCosine(self.dim)
         return cosine_p_value(root * excluded, lambda z: cosine.logsf(z / root))
@@ -133,12 +133,12 @@ class GaussianCanaryNull:
 
 @dataclass(frozen=True)
 class SignCanaryNull:
-    """A bound for random signs, `rademacher` or `hadamard` canaries, compared with one vector.
+    """A bound for cosines of random signs (`rademacher`, `hadamard` canaries) with one vector.
 
     Without the vector's concentration the bound holds for any vector, and for the cosines of
     `gaussian` canaries too: for such a cosine X and an independent R^2 ~ chi-square(dim), Z = X R
     is Gaussian, so P(Z >= z) >= P(X >= z / sqrt(dim)) P(R^2 >= dim), and the last factor is at
-    least P(chi-square(1) >= 1) = 1 / 3.15; the bound allows 1 / 3.178.
+    least P(chi-square(1) >= 1) = 1 / 3.15; the bound needs only 1 / 3.178.
 
     Attributes:
       dim: Number of trainable parameters, at least 2.
@@ -193,10 +193,10 @@ class SignCanaryNull:
 
 @dataclass(frozen=True)
 class ScaledNull:
-    """A known multiple of a score with a known null.
+    """The null of a known multiple of a score whose null is known.
 
-    Example: the sum of a canary's cosines with several vectors, which is the cosine with the sum
-    of their directions times the norm of that sum.
+    Example: the sum of a canary's cosines with several vectors is its cosine with the sum of their
+    directions, times the norm of that sum.
 
     Attributes:
       unscaled: The null of the score before multiplication.
@@ -291,7 +291,7 @@ class LargestOfRoundsNull:
 
 
 def unit_of(tail: NullTail) -> float | None:
-    """The standard deviation of a null's score, the unit of simulated power; None if unknown."""
+    """The standard deviation of an excluded score, the unit of shifts; None if unknown."""
     unit: float | None = getattr(tail, "unit", None)
     return unit
 
@@ -306,7 +306,9 @@ LogTail = Callable[[FloatArray], FloatArray]
 """Function that gives the log of an upper bound on P(X >= t) for each t."""
 
 _FOURTH_MOMENT = 3.0
-"""Bound on E X^4 of a standardized cosine X: 3 - 2 A4 for signs, 3 d / (d + 2) for directions."""
+"""Bound on E X^4 of a standardized cosine X, which is 3 - 2 A4 for signs (A4 in random_signs.py)
+and 3 d / (d + 2) for directions in dimension d.
+"""
 
 
 def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
@@ -314,9 +316,9 @@ def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
 
     If P(X >= t) <= U(t) (`log_tail_upper` is log U), the k-th largest of n scores reaches t with
     probability at most P(Binomial(n, U(t)) >= k), which at t = that score is a p-value; so is r
-    times the smallest p-value of r ranks (Bonferroni). For the exact distribution U this tests the
-    whole distribution from above, as the test of Berk & Jones (1979) does, and on the reflected
-    scores from below.
+    times the smallest p-value of r ranks (Bonferroni). If U is exact, this tests the whole
+    distribution against larger scores, as the test of Berk & Jones (1979) does; on negated scores
+    it tests against smaller ones.
     """
     n = len(scores)
     ranks = spaced_ranks(n)
@@ -326,7 +328,7 @@ def too_large_p_value(scores: FloatArray, log_tail_upper: LogTail) -> float:
 
 
 def cosine_p_value(z: FloatArray, log_tail_upper: LogTail) -> float:
-    """A p-value of scores as cosines of random directions or of random signs.
+    """A p-value of the claim that scores are cosines of random directions or of random signs.
 
     Five tests share the level (Bonferroni): too many large and too many small scores, by the bound
     on the tail and the symmetry of the distribution; the mean; too large and too small a sum of

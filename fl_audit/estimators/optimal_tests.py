@@ -6,8 +6,8 @@ any score, so selection costs nothing; only the sampling error of the canaries r
 
 On many canaries a test may use all scores, not only how many are above one threshold. The best one
 multiplies likelihood ratios against the least favourable distribution of the claim (Huber &
-Strassen 1973). For a Gaussian release of epsilon 2 or 4 at delta 1e-3, that test's median bound is
-2 to 8 % larger from 100 included canaries on, and 23 and 8 % larger with 27.
+Strassen 1973). For a Gaussian release of epsilon 2 or 4 at delta 1e-3, its median bound exceeds
+that of the best threshold by 2 to 8 % from 100 included canaries on, and by 23 and 8 % with 27.
 """
 
 import math
@@ -35,15 +35,16 @@ class OptimalTests:
 def reachable_epsilon(
     tests: OptimalTests, num_included: int, delta: float, confidence: float
 ) -> float:
-    """The median lower bound on epsilon of the best of the tests, with exact distributions.
+    """The median lower bound on epsilon by the best of the tests, from exact distributions.
 
     The threshold is fixed beforehand: the false positive rate is known, and the true positive rate
-    has Clopper and Pearson's limit at the median number of detected included canaries. The opposite
-    guess is tried too.
+    has Clopper and Pearson's limit at the median number of detected included canaries. The same is
+    tried with the true negative rate, which is known, and a limit on the false negative rate.
 
-    The median is an integer count. A threshold at a rank of the included scores, as in
+    The median number is an integer. A threshold at a rank of the included scores, as in
     `threshold_valid`, avoids this rounding: such a rank, fixed beforehand, gives up to 5 % more
-    (150 included canaries, shifts of 1 and 2, delta 1e-3), so that a bound may exceed this one.
+    (150 included canaries, shifts of 1 and 2, delta 1e-3), so `threshold_valid` may exceed this
+    bound.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -62,7 +63,7 @@ def reachable_epsilon(
 
 
 def _median_count(number: int, chance: FloatArray) -> FloatArray:
-    """The median of a binomial count; SciPy 1.9 gives 0 if the chance is 1."""
+    """The median of a binomial count, also for a chance of 1, where SciPy 1.9 gives 0."""
     from scipy import stats  # imported here because it takes half a second
 
     counts = stats.binom.ppf(0.5, number, np.clip(chance, 0, 1))
@@ -81,7 +82,7 @@ def gaussian_tests(shift: float) -> OptimalTests:
 
 
 def reachable_shift(shift: float, num_included: int, confidence: float) -> float:
-    """The median lower bound on the distance of two unit Gaussians by the test of the mean."""
+    """The median lower bound on the distance of two unit Gaussians, by a test of the mean."""
     return max(0.0, shift - float(special.ndtri(confidence)) / math.sqrt(num_included))
 
 
@@ -90,8 +91,9 @@ def reachable_epsilon_gaussian(
 ) -> float:
     """`reachable_epsilon` of tests that assume a Gaussian mechanism, delta in (0, 1).
 
-    Such tests use the values of scores, not only the share above a threshold: the best one tests
-    the mean. `shift` is the distance of the included mean from the null's, in standard deviations.
+    Such tests use the values of scores, not only the share of them above a threshold: the best one
+    tests the mean. `shift` is the distance of the included mean from the null's, in standard
+    deviations.
     """
     least = reachable_shift(shift, num_included, confidence)
     if least == 0 or math.isinf(least):

@@ -50,10 +50,10 @@ def epsilon_of_rates(
         e^epsilon >= (y - delta) / (1 - x),  e^epsilon >= (x - delta) / (1 - y).
 
     The first two are binding for an attack better than chance, x + y < 1 - delta; the last two are
-    those of the opposite guesses, (1 - x, 1 - y), and are binding for one worse than chance. A
-    condition with a numerator of 0 or less holds at every epsilon. One with a positive numerator
-    and a denominator of 0 holds at no finite epsilon: the infimum is infinite. (Equation 1 has only
-    the first two conditions.)
+    the same for the opposite guesses, of rates (1 - x, 1 - y), and are binding for an attack worse
+    than chance. A condition with a numerator of 0 or less holds at every epsilon. One with a
+    positive numerator and a denominator of 0 holds at no finite epsilon: the infimum is infinite.
+    (Equation 1 has only the first two conditions.)
 
     Args:
       false_negative_rates: Rates in [0, 1], of any shape; broadcast with the false positive rates.

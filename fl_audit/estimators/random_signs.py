@@ -1,8 +1,8 @@
-"""The tail of a weighted sum of random signs, as of a Rademacher or Hadamard canary's cosine.
+"""The tail of a weighted sum of random signs, such as a Rademacher or Hadamard canary's cosine.
 
-`rademacher_log_tail_bound` holds for any weights, that is for any model. If the weights are spread
+`rademacher_log_tail_bound` holds for any weights, that is, for any model. If the weights are spread
 over many coordinates (`Concentration`), `rademacher_sum_log_tail` is close to the Gaussian tail.
-The proof of its third bound:
+The proof of the third bound in `rademacher_sum_log_tail`:
 
 S = sum a_i s_i, with independent fair signs s_i, sum a_i^2 = 1, A3 = sum |a_i|^3, A4 = sum a_i^4.
 For z > 0 and the tilted distribution P_h(s) = P(s) exp(h S - K(h)) with K(h) = sum log cosh(a_i h),
@@ -29,9 +29,9 @@ At h = z:
    exp(-z^2) M(z sqrt w).
 
 Together P(S >= z) <= exp(-z^2 / 2) (M(z sqrt w) + 2 D). With A4 = 0 and D = 0 this is P(Z >= z)
-exactly: the price is 2 D / M(z), about 2 D sqrt(2 pi) z of the tail.
+exactly: the price is a share 2 D / M(z) of the tail, about 2 D sqrt(2 pi) z.
 
-The bound falls with z if A4 <= 1/3, and is only used there: per unit of log z, log M(z sqrt w)
+The bound falls with z if A4 <= 1/3, and is only used then: per unit of log z, log M(z sqrt w)
 rises by at most A4 z^2, log D by at most 3 A4 z^2, and -z^2 / 2 falls by z^2.
 """
 
@@ -45,10 +45,10 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 
 _LOG_FACTOR = -math.log(4) - float(special.log_ndtr(-math.sqrt(2)))
-"""Log of 1 / (4 P(Z >= sqrt(2))) = 3.178..., the smallest factor for which the bound holds."""
+"""Log of 1 / (4 P(Z >= sqrt(2))) = 3.178..., the least factor that makes the tail of Z a bound."""
 
 _ABOVE_ONE = 1 + 1e-9
-"""The largest y taken to be at most 1: a y of 1 in exact arithmetic may be rounded up."""
+"""The largest sqrt(dim) * cosine that counts as at most 1: an exact 1 may be rounded up."""
 
 
 def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
@@ -59,8 +59,8 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     / sqrt(dim), with S a sum of signs whose weights have squares summing to 1. The distribution of
     S depends on the weights, and its tail can exceed the Gaussian one: with two equal weights P(S
     >= sqrt(2)) is 1/4, and P(Z >= sqrt(2)) is 0.079. So neither N(0, 1/dim) nor the exact
-    distribution of a uniform direction is a bound. With y = sqrt(dim) * cosine, this is the least
-    of
+    distribution of a uniform direction is a bound. With y = sqrt(dim) * cosine, the bound here is
+    the least of
 
     - 1/2 for y > 0 by symmetry;
     - 1/4 for y > 1, since P(|S| <= 1) >= 1/2 (Keller & Klein 2022, "Proof of Tomaszewski's
@@ -99,17 +99,17 @@ _PIECE = 1 << 15
 """Coordinates converted to float64 at a time: 256 kB, within a cache."""
 
 _ROUNDING = 1e-6
-"""Relative tolerance of the checks, because a record may have been read from a text file."""
+"""Relative tolerance of `Concentration`'s checks, as its sums may come from a text file."""
 
 
 @dataclass(frozen=True)
 class Concentration:
     """Two sums over the coordinates of a vector scaled to Euclidean norm 1.
 
-    Both are 1 for a vector with one nonzero coordinate, and m^(-1/2) and 1/m for m equal ones. The
-    Berry-Esseen theorem needs the sum of cubes. It is at most the square root of the sum of fourth
-    powers (Cauchy and Schwarz) and at most the largest coordinate, so replacing it by either would
-    lose power.
+    Both are 1 for a vector with one nonzero coordinate; for m equal nonzero coordinates they are
+    m^(-1/2) and 1/m. The Berry-Esseen theorem needs the sum of cubes. This sum is at most the
+    square root of the sum of fourth powers (Cauchy and Schwarz) and at most the largest coordinate,
+    so replacing it by either would lose power.
 
     Attributes:
       cubes: The sum of |a_i|^3, in (0, 1].
@@ -142,7 +142,7 @@ class Concentration:
 
 
 def concentration_of(vector: npt.ArrayLike) -> Concentration | None:
-    """The concentration of a vector; None for the zero vector, which has no direction.
+    """The concentration of a vector; None for a zero or empty vector, which has no direction.
 
     Args:
       vector: Real numbers of shape (d,), of any scale and floating-point type; converted to
@@ -166,7 +166,7 @@ def concentration_of(vector: npt.ArrayLike) -> Concentration | None:
         return None
     squares = cubes = fourth_powers = 0.0
     for start in range(0, values.size, _PIECE):
-        # Relative to the largest, no power overflows, and underflow is negligible.
+        # In units of the largest, no power overflows, and underflow is negligible.
         size = values[start : start + _PIECE].astype(np.float64)
         size /= largest
         np.abs(size, out=size)
@@ -181,8 +181,8 @@ _BERRY_ESSEEN = 0.5600
 """The constant of Shevtsova (2010), for independent summands of different distributions."""
 
 _LARGEST_FOURTH_POWERS = 1 / 3
-"""The largest A4 for which the bound falls with z (end of the proof); beyond, the bound for all
-weights is smaller.
+"""The largest A4 for which the third bound falls with z (end of the proof); above it, the bound
+for all weights is smaller.
 """
 
 

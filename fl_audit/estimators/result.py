@@ -1,6 +1,6 @@
 """The result of an estimator: a number and its meaning.
 
-`METHOD_GROUPS` groups methods by the reliability of their numbers. `data_frame` and `html_table`
+`METHOD_GROUPS` groups methods by the reliability of their estimates. `data_frame` and `html_table`
 show estimates in a notebook.
 """
 
@@ -20,21 +20,21 @@ ValidFor = Literal[
     "Gaussian mechanisms",
     "independent scores of a Gaussian mechanism",
 ]
-"""The mechanisms for which a lower bound holds at its confidence: any; those whose scores of
-different canaries are independent given inclusion; Gaussian ones; Gaussian ones with such scores.
+"""The mechanisms for which a lower bound holds at its confidence: any; those under which canaries'
+scores are independent given inclusion; Gaussian ones; Gaussian ones with independent scores.
 """
 
 WHATEVER_DISTRIBUTION: tuple[ValidFor, ...] = ("any mechanism", "independent scores")
-"""Values for bounds that assume no distribution of the included canaries' scores."""
+"""Values of `valid_for` that assume no distribution of the included canaries' scores."""
 
 IF_GAUSSIAN: tuple[ValidFor, ...] = (
     "Gaussian mechanisms",
     "independent scores of a Gaussian mechanism",
 )
-"""Values for bounds that assume the trade-off curve of a Gaussian mechanism."""
+"""Values of `valid_for` that assume the trade-off curve of a Gaussian mechanism."""
 
 _WORDS = ("valid_for", "assumes", "guarantee", "source")
-"""The fields written among an estimate's details in JSON."""
+"""The fields that JSON has inside an estimate's `details`."""
 
 Detail = float | int | str | None | Mapping[str, "Detail"]
 
@@ -80,10 +80,10 @@ class Estimate:
 
     @property
     def is_without_error(self) -> bool:
-        """Whether the method counts errors and found none, so that no scores give a larger bound.
+        """Whether epsilon is above 0 without any counted error: other scores give no larger bound.
 
-        This excludes threshold bounds with a closed-form null: these count no false positives, and
-        higher scores give a larger bound.
+        Guesses at inclusion must be right for all canaries. Threshold bounds with a closed-form
+        null are excluded: they count no false positives, and higher scores give a larger bound.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
         is_right = self.details.get("correct") == self.details.get("m", -1)
@@ -111,7 +111,7 @@ class Estimate:
     def to_json(self) -> dict[str, object]:
         """The JSON object of this estimate: finite numbers only, infinities as words.
 
-        Assumptions and guarantee are inside `details`, next to the numbers.
+        The fields valid_for, assumes, guarantee and source are inside `details`.
 
         Raises:
           ValueError: A detail is NaN.
@@ -139,10 +139,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MethodGroup:
-    """Methods with numbers of the same reliability."""
+    """Methods whose estimates are equally reliable."""
 
     title: str
-    meaning: str  # the reliability of the group's numbers
+    meaning: str  # the reliability of the group's estimates
     kinds: frozenset[tuple[str, str | None]]  # kind of an estimate, and its valid_for
 
     def has(self, kind: str, valid_for: str | None) -> bool:
@@ -230,7 +230,7 @@ def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
 
 
 def estimate_text(estimate: "Estimate") -> str:
-    """The number of an estimate as text: a bound with its sign, an interval by its ends."""
+    """The value of an estimate as text: a bound after "≥", an interval by its ends."""
     if estimate.kind == "lower_bound":
         return f"≥ {lower_bound_text(estimate.epsilon)}"
     if estimate.kind == "interval":

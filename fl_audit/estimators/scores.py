@@ -32,14 +32,14 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_dim(dim: int) -> None:
-    """Raise InputError unless dim is in 2 to 2^53."""
+    """Raise InputError unless dim is from 2 to 2^53."""
     if not 2 <= dim <= LARGEST_DIM:
         raise InputError(f"dim must be in 2 to 2^53, got {dim}")
 
 
 Inclusion = Literal["coins", "unequal_coins", "fixed_half", "pairs"]
-"""How canaries were included: by a fair coin each, by a coin of another probability each, as a
-random half, or by a fair coin for each pair.
+"""How canaries were included: each by a fair coin, each by a coin of one other probability, as a
+random half of all, or one of each pair, by a fair coin.
 """
 
 
@@ -59,7 +59,8 @@ class CanaryScores:
 
     Raises:
       ValueError: An array is not one-dimensional or holds a non-finite score, both are empty, the
-        arrays of pairs differ in length, or the probability does not fit the inclusion.
+        arrays of pairs differ in length, or the probability is out of range or does not fit the
+        inclusion.
 
     >>> scores = CanaryScores(included=[0.5, 0.25], excluded=[0.0])
     >>> scores.num_included, scores.num_excluded
@@ -95,7 +96,7 @@ class CanaryScores:
 
     @property
     def num_coins(self) -> int:
-        """Number of independent coins: one for each canary, or for each pair."""
+        """Number of coins: one for each pair if canaries are in pairs, else one for each canary."""
         in_pairs = self.inclusion == "pairs"
         return self.num_included if in_pairs else self.num_included + self.num_excluded
 

@@ -25,11 +25,11 @@ class AuditSetting:
       scores: The canaries' scores.
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
-      null: The null distribution; by default unknown.
+      null: The null distribution; by default known only from the excluded scores.
 
     Raises:
-      InputError: A number is out of range, the kind of null does not exist, or the null is the
-        closed form and dim is missing or the scores are not cosines.
+      InputError: A number is out of range, the kind of null does not exist, or a closed-form null
+        lacks dim or has scores that are not cosines.
     """
 
     scores: CanaryScores
@@ -79,7 +79,7 @@ class AuditSetting:
 def where_applicable(
     epsilon: Callable[[AuditSetting], float], settings: Iterable[AuditSetting]
 ) -> list[float | None]:
-    """The epsilon of each setting; None where the method does not apply."""
+    """The epsilon of each setting; None where `epsilon` raises NotApplicableError."""
     epsilons: list[float | None] = []
     for setting in settings:
         try:

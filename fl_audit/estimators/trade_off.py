@@ -120,7 +120,7 @@ class TabulatedTradeOff:
     log_tnr: FloatArray
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
-        """Log of T at the next point above."""
+        """Log of T at the first point at or above each rate; 0 beyond the last point."""
         at = np.searchsorted(self.log_fpr, np.asarray(log_fpr, np.float64), side="left")
         return np.asarray(np.append(self.log_tpr, 0.0)[at])
 
@@ -131,7 +131,7 @@ class TabulatedTradeOff:
 
     @functools.cached_property
     def _hull(self) -> tuple[FloatArray, FloatArray]:
-        """The corners of the largest convex function below the least probabilities."""
+        """Corners of the lower convex hull of points (T, next lower rate), in both directions."""
         rising = np.concatenate([np.exp(self.log_tpr), np.exp(self.log_tnr), [1.0]])
         # Between two points the other input's probability is bounded by its value at the lower one.
         below = [
@@ -168,8 +168,8 @@ def _turns_right(
 def epsilon_of_curve(curve: TradeOff, delta: float) -> float:
     """An upper bound on the epsilon that a curve allows at delta > 0, in the direction of T.
 
-    The largest log((T(q) - delta) / q) over the points q of a grid; between two points T is
-    bounded by its value at the upper one.
+    The largest log((T(q) - delta) / q) over the cells of a grid, with T at the upper end of a cell
+    and q at the lower end.
 
     >>> round(epsilon_of_curve(GaussianTradeOff(1.0), 1e-5), 2)
     4.4
@@ -212,10 +212,10 @@ def zcdp_trade_off(rho: float) -> TabulatedTradeOff:
     the output to one bit, of probability p on one input and q on the other, and post-processing
     increases no divergence. So p and q of any test satisfy
 
-        log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) <= (a - 1) rho a    for all a > 1, and exchanged.
+        log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) <= (a - 1) rho a    for all a > 1,
 
-    T(q) is at most the largest such p. The left side rises with p from q on, so that p is found by
-    bisection, from above.
+    also with p and q exchanged. T(q) is at most the largest such p. The left side rises with p from
+    q on, so that p is found by bisection, from above.
     """
     _check("rho", rho)
     best = np.maximum(np.sqrt(-_GRID / rho), 1.0) if rho else np.full_like(_GRID, _ORDERS[-1])

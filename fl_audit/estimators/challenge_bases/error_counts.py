@@ -91,7 +91,7 @@ _LARGEST_VARIANCE = 1e6
 
 
 _SHAPES = 1e-3, 1e6
-"""Beyond them the prior has its mass between two neighbours of the grid of strengths."""
+"""The range of a and b; beyond it the prior's mass is between two points of the strength grid."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,9 @@ class CorrelationPrior:
     """The prior of tau and rho, the two correlations of equation 7.
 
     Here tau ~ normal(0, tau_variance) truncated to (-1/(N - 1), 1) for the largest N, where every
-    variance is positive; and rho given tau is uniform where every covariance matrix is definite:
-    rho^2 < (1/N0 + (1 - 1/N0) tau) (1/N1 + (1 - 1/N1) tau). The paper leaves both to a supplement;
-    these are the choices of its authors' public program, with its variance of 1e-4.
+    variance is positive; and rho given tau is uniform where every covariance matrix is positive
+    definite: rho^2 < (1/N0 + (1 - 1/N0) tau) (1/N1 + (1 - 1/N1) tau). The paper leaves both to a
+    supplement; these are the choices of its authors' public program, with its variance of 1e-4.
     """
 
     tau_variance: float = 1e-4
@@ -238,7 +238,7 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
     return BetaStrength(a, b) if kind == "beta" else FixedStrength(value)
 
 
-# Two models of the counts given the error rates, with samples for averaging over the rates. A model
+# Two models of the counts given the error rates, and samples to average over the rates. A model
 # draws auxiliary error rates for each base from a proposal based on its counts, and weights each by
 # likelihood / proposal density. Algorithm 1 of Yıldırım et al. (2025) draws them uniformly on the
 # unit square, where most have no weight. The chain is exact for every positive proposal.
@@ -249,7 +249,7 @@ _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
 distribution. A component's width is that of the likelihood under such a tau.
 """
 _NARROW = 6.0
-"""One more component, for negative tau, is as narrow as with this many times the counts."""
+"""One more component, for negative tau, is as narrow as if counts were this many times larger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +279,7 @@ class CountModel(Protocol):
 
 
 class IndependentCounts:
-    """Binomial counts (equation 1): auxiliary rates are draws from the posterior."""
+    """Binomial counts (equation 1): auxiliary rates are drawn from each base's own posterior."""
 
     def __init__(self, counts: ChallengeCounts) -> None:
         self._alpha = (counts.fp + 1)[:, None], (counts.n0 - counts.fp + 1)[:, None]
@@ -301,9 +301,9 @@ class CorrelatedCounts:
     X has mean N0 alpha and variance N0^2 alpha (1 - alpha) a0^2 with a0^2 = 1/N0 + (1 - 1/N0) tau;
     Y likewise; their correlation is rho / (a0 a1). With N0 = N1 = N this is equation 7.
 
-    The auxiliary distribution is a mixture of Beta distributions for counts reduced as by tau, so
-    that it is never much narrower than the likelihood; the 1/2 added to each shape matches the
-    likelihood's poles at rates of 0 and 1.
+    The auxiliary distribution is a mixture of Beta distributions for counts times 1 / (1 + (N - 1)
+    tau), at several tau, so that it is never much narrower than the likelihood; the 1/2 added to
+    each shape matches the likelihood's poles at rates of 0 and 1.
     """
 
     def __init__(self, counts: ChallengeCounts, prior: CorrelationPrior) -> None:

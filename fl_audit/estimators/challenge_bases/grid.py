@@ -30,8 +30,8 @@ _MOST_PARTS = 8
 def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
     """The approximate error of the trapezoidal rule in each cell, per unit of the cell's width.
 
-    It is h^2 f'' / 12 for a cell of width h; h f'' is the larger change of slope at its two ends.
-    Cells of no width have no error and hide their neighbours' changes of slope.
+    It is h^2 f'' / 12 for a cell of width h, where h f'' is taken as the larger change of slope at
+    its ends. Cells of no width have no error and hide their neighbours' changes of slope.
 
     >>> trapezoid_errors(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 12.0])).tolist()
     [0.0, 1.0, 1.0]
@@ -172,7 +172,7 @@ class StrengthRows:
         return (low + high) / 2
 
     def _integrals(self, zeroth: FloatArray, first: FloatArray) -> FloatArray:
-        """The integrals of the likelihood over cells, from those of 1 and s in one measure."""
+        """The integrals of the likelihood over cells, from those of 1 and s in the same measure."""
         widths = np.diff(self.strength, axis=1)
         slopes = np.diff(self.likelihood, axis=1) / np.where(widths > 0, widths, np.inf)
         rises = slopes * (first - self.strength[:, :-1] * zeroth)
@@ -191,7 +191,7 @@ _PASSES = 20
 _PASSES_BEFORE_CUTTING = 4
 _EPSILON_ERROR = 5e-7
 _SHRUNK_ERROR = 1e-5
-"""The allowed errors of a cell's share of the posterior."""
+"""The allowed errors of a cell's share of the posterior, for cells of epsilon and of v."""
 _MOST_POINTS = 500
 """A direction with more points than this is not split further."""
 _NEGLIGIBLE = math.exp(-30)

@@ -34,7 +34,7 @@ from fl_audit.estimators.challenge_bases.region_mass import FoldedRates, below_d
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """The parameters of c chains, each of shape (c,); without correlations these are 0."""
+    """The parameters of c chains, each of shape (c,); independent counts have correlations of 0."""
 
     epsilon: FloatArray
     strength: FloatArray
@@ -82,7 +82,7 @@ class Coordinates:
         """Log prior density of coordinates up to a constant; -inf where forbidden."""
         columns = list(coordinates.T)
         log_epsilon = columns.pop(0)
-        # epsilon^2 must not overflow; no smaller epsilon is changed.
+        # At most e^300, so that epsilon^2 does not overflow.
         log_prior = self._prior.epsilon_logpdf(np.exp(np.minimum(log_epsilon, 300))) + log_epsilon
         if isinstance(self._prior.strength, error_counts.BetaStrength):
             log_prior = log_prior + self._prior.strength.logpdf(columns.pop(0))
@@ -96,7 +96,10 @@ class Coordinates:
 
 
 class LearnedStep:
-    """A normal step learned in the burn-in: covariance of the last half, acceptance about 0.3."""
+    """A normal step learned in the burn-in, with the covariance of the last half of positions.
+
+    Its length is adapted to an acceptance of about 0.3.
+    """
 
     _AIM = 0.3
     _EVERY = 50
@@ -121,7 +124,7 @@ class LearnedStep:
         self._accepted.append(accepted)
 
     def learn(self, position: FloatArray) -> None:
-        """Record the positions of the chains."""
+        """Record the positions of the chains; after every 50, adapt covariance and length."""
         self._visited.append(position[:, self._columns])
         if len(self._visited) % self._EVERY or not len(self._columns):
             return
@@ -138,7 +141,7 @@ _HALVINGS = 100
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The start of each chain: parameters with tau and rho at 0, and a point per base in R_s."""
+    """The start of each chain: parameters with tau = rho = 0, and rates in R_s for each base."""
 
     parameters: Parameters
     rates: error_counts.ErrorRates
@@ -210,7 +213,7 @@ _START_POINTS = 256
 _MOST_PAIRS = 50_000_000
 """The largest number of pairs of error rates in one iteration: about 4 GB."""
 _MOVES = 4
-"""Moves per iteration of epsilon and s given the K pairs, and of tau and rho given the picks."""
+"""Moves of epsilon and s per iteration, given the K pairs; also of tau and rho, given the picks."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,7 @@ class MhaarDraws:
     strength: FloatArray
     tau: FloatArray | None  # None in the model of independent counts
     rho: FloatArray | None
-    acceptance: float
+    acceptance: float  # share of accepted moves of epsilon and s
 
     def summary(self, confidence: float) -> PosteriorSummary:
         """The means, equal-tailed intervals and how well the chains of epsilon mixed."""
@@ -355,7 +358,7 @@ class _Chain:
         correlations = self._coordinates.parameters(self.position).correlations
         log_weights = self._model.log_weights(rates, correlations)
         height = np.max(np.where(reached, log_weights, -np.inf), axis=2, keepdims=True)
-        # The largest weight of the current pairs is 1; others must not overflow.
+        # The largest weight of a pair in R_s is 1; those outside must not overflow.
         weights = np.exp(np.minimum(log_weights - height, 700.0))
         accepted = 0.0
         average = self._log_average(weights * reached, self.position)

@@ -33,7 +33,7 @@ class PosteriorSummary:
       r_hat: Split R-hat of epsilon over the chains, near 1 if they agree; None without a chain.
       tau: Marginal of tau, the correlation of two decisions on the same side; None if counts are
         independent.
-      rho: Marginal of rho, the correlation of a decision on each side; None if counts are
+      rho: Marginal of rho, the correlation of two decisions on different sides; None if counts are
         independent.
     """
 
@@ -91,7 +91,7 @@ def split_r_hat(chains: FloatArray) -> float:
 def effective_sample_size(chains: FloatArray) -> float:
     """The number of independent draws that would determine the mean as precisely.
 
-    It is the number of draws over (1 + 2 sum of autocorrelations), from halves of all chains. The
+    It is the number of draws over (1 + 2 sum of autocorrelations), by the halves of all chains. The
     sum is truncated at the first pair of neighbouring autocorrelations that is not positive, and
     pairs are made to decrease (Geyer's initial monotone sequence). It is at most the number of
     draws, and 0 if the chains never moved.
@@ -120,7 +120,7 @@ def autocorrelations(chains: FloatArray, num_lags: int) -> FloatArray:
     """The sample autocorrelations of chains, at lags 0 to num_lags - 1.
 
     Autocovariances about each chain's own mean are averaged over the chains, then divided by the
-    one at lag 0 (Yıldırım et al., Figure 6). A chain that never moved has 1 at every lag.
+    one at lag 0 (Yıldırım et al., Figure 6). If no chain ever moved, all are 1.
 
     >>> autocorrelations(np.array([[1.0, -1.0, 1.0, -1.0]]), 3).tolist()
     [1.0, -0.75, 0.5]

@@ -279,7 +279,7 @@ class Spline:
 class TableGrid:
     """Points centre_j + width_j sinh(z) of base j, for equally spaced z: dense near centre_j."""
 
-    centre: FloatArray  # (n, 1), as all
+    centre: FloatArray  # (n, 1), as the other fields
     width: FloatArray
     start: FloatArray  # the first z
     step: FloatArray  # from one z to the next
@@ -337,7 +337,7 @@ def cell_masses(log_density: FloatArray) -> FloatArray:
 
 
 _BEYOND = 40.0
-"""The tables reach this far beyond the largest epsilon: the rest is e^-40 of it."""
+"""The tables reach this far beyond the largest epsilon; about e^-40 of the mass is left there."""
 _STEPS_PER_STDDEV = 8
 _MOST_STEPS = 64
 _CHUNK = 1_000_000
@@ -372,8 +372,8 @@ class RegionMass:
     def log_likelihood(self, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
         """The log likelihood of all counts, up to one constant for all calls.
 
-        epsilon is above 0 and of shape (i,), shrunk = v of shape (1, k) or (i, 1); -inf where
-        v >= epsilon.
+        `epsilon` is above 0 and of shape (i,), `shrunk` is v, of shape (1, k) or (i, 1). The result
+        is -inf where v >= epsilon.
         """
         column = epsilon[:, None]
         below = shrunk < column

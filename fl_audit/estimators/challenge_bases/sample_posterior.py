@@ -29,9 +29,9 @@ def posterior(
 
     The model is that of MCMC-DP-Est, Yıldırım et al. (2025), equations 1 to 7 and Algorithm 1. It
     assumes that, given its error rates, the counts of each attack are binomial and independent
-    (with `correlated`: bivariate normal, equation 7), and that, given epsilon and strength, the
-    error rates of each base are independent and uniform on R(epsilon, delta) without R(s epsilon, s
-    delta).
+    (with `correlated`: bivariate normal, equation 7), and that, given epsilon and the strength s,
+    the error rates of each base are independent and uniform on R(epsilon, delta) without R(s
+    epsilon, s delta) (region_mass.py).
 
     A credible interval contains the true epsilon with its stated probability if epsilon and
     strength are drawn from the prior and the model is right. It has no stated coverage for a fixed

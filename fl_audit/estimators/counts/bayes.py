@@ -98,11 +98,11 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
     the threshold with the largest posterior probability of an epsilon above 0.
 
     The lower end exceeds L exactly if P(epsilon > L) exceeds 1 - alpha / 2, alpha = 1 - confidence,
-    so one probability per threshold decides whether it beats the best so far, whose end is L. Few
-    thresholds need to be evaluated: in a block from i to j, the mass of the lower corner is at most
-    that of the counts (FN_i, FP_j), and the mass of the upper corner at most that of (FN_j, FP_i),
-    by monotonicity. A block is dropped if the sum of both is at most the best P(epsilon > L) so
-    far, else it is divided, down to single thresholds. The answer equals that of an exhaustive
+    so one probability per threshold decides whether it beats the best so far, whose lower end is L.
+    Few thresholds need to be evaluated: in a block from i to j, the mass of the lower corner is at
+    most that of the counts (FN_i, FP_j), and the mass of the upper corner at most that of (FN_j,
+    FP_i), by monotonicity. A block is dropped if the sum of both is at most the best P(epsilon > L)
+    so far, else it is divided, down to single thresholds. The answer equals that of an exhaustive
     search, up to ties of 1e-9 in probability.
     """
     count = len(roc.thresholds)
@@ -144,7 +144,7 @@ def _improved(
 def _mass_outside(
     roc: RocCounts, first: Indices, last: Indices, delta: float, epsilon: float
 ) -> FloatArray:
-    """An upper bound on the mass beyond `epsilon` in each block of thresholds; exact for one."""
+    """An upper bound on the mass beyond `epsilon` in each block; exact for one threshold."""
     mass = np.empty(len(first))
     for start in range(0, len(first), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
@@ -164,10 +164,10 @@ def bayes(setting: AuditSetting) -> Estimate:
     rate. The reported epsilon is the posterior median, which is in the interval at every
     confidence.
 
-    With unequal numbers the interval misleads: a threshold below all scores is uninformative, but
-    the prior makes FNR near 1 / included and 1 - FPR near 1 / excluded there, and their ratio
-    counts as evidence. With 100,000 included and 1 excluded canary, that threshold's interval
-    starts at 4.81 (95 %, delta 0).
+    With unequal numbers of canaries the interval misleads: a threshold below all scores is
+    uninformative, but there the prior makes FNR about 1 / num_included and TNR about 1 /
+    num_excluded, and their ratio counts as evidence. With 100,000 included and 1 excluded canary,
+    that threshold's interval starts at 4.81 (95 %, delta 0).
     """
     setting.require(included=1, excluded=1)
     roc = RocCounts.from_scores(setting.scores)

@@ -12,8 +12,8 @@ mirror image, the same corner for 1 - x and 1 - y. The two lines cross at x = y 
     P(X < c) P(Y < c) + wing(Y, X) + wing(X, Y),
     wing(Y, X) = integral over y from c to 1 - delta of f_Y(y) F_X((1 - delta - y) e^-epsilon),
 
-with independent X and Y. F_X is a Beta cdf, so one integral remains of the two of
-Zanella-Béguelin et al. (2022), equation 3.
+with independent X and Y. F_X is a Beta cdf, so one integral remains of the two in equation 3 of
+Zanella-Béguelin et al. (2022).
 
 Three steps make the integrand smooth. y = sin^2(theta) removes the square-root singularities of a
 Beta density with half-integer parameters. The integral is restricted to where neither factor is
@@ -133,9 +133,9 @@ _WEIGHTS = _W * 3 * (1 - _U**2) / 4
 class RateDistributions:
     """Beta distributions of m error rates, and the range of their mass.
 
-    The rows are first shapes; second shapes; rates below which the probability is 1e-14; and the
-    same for one minus the rates. They share one array, because for a single table the overhead of
-    small arrays dominates.
+    The rows are first shapes; second shapes; rates below which the probability is 1e-14; and one
+    minus the rates above which it is 1e-14. They share one array, because for a single table the
+    overhead of small arrays dominates.
     """
 
     rows: FloatArray  # (4, m)
@@ -242,7 +242,7 @@ class _Wings:
         return cls(outer, inner, delta, epsilon, crossing, full_until, end)
 
     def points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
-        """Quadrature points: rows (k,), t (k, n) and outer density of theta times weight (k, n)."""
+        """Quadrature: rows (k,), points t (k, n), and the density of theta times weight (k, n)."""
         begin = np.maximum(self.full_until, self.outer.lower_cutoff)
         rows = np.flatnonzero(begin < self.end)
         outer = self.outer[rows]
@@ -308,7 +308,7 @@ class EpsilonPosterior:
         return float(self.cdf(0.0))
 
     def sf(self, epsilon: npt.ArrayLike) -> FloatArray:
-        """P(epsilon > x), elementwise, to 1e-8 (`corner_mass`); InputError unless 0 <= x < inf."""
+        """P(epsilon > x), elementwise, to 1e-8; InputError unless 0 <= x < inf."""
         return np.clip(self._over_corners(corner_mass, epsilon), 0.0, 1.0)
 
     def cdf(self, epsilon: npt.ArrayLike) -> FloatArray:
@@ -331,8 +331,7 @@ class EpsilonPosterior:
     def interval(self, confidence: float) -> Interval:
         """The equal-tailed credible interval (equations 4 and 5).
 
-        (Section 3.3 puts the lower end at the alpha quantile, which is that of a one-sided
-        interval.)
+        (Section 3.3 puts the lower end at the alpha quantile, as for a one-sided interval.)
         """
         check_confidence(confidence)
         tail = (1 - confidence) / 2
@@ -391,8 +390,8 @@ class CountsIntervals:
       clopper_pearson: Confidence interval from exact Clopper-Pearson intervals for the rates: it
         covers the epsilon of the attack's rates with at least the stated confidence.
       jeffreys: Confidence interval from Jeffreys intervals for the rates, of approximate coverage.
-      bayes: Equal-tailed credible interval under Jeffreys priors, with that posterior probability;
-        it is not a confidence interval.
+      bayes: Equal-tailed credible interval under Jeffreys priors, with the stated confidence as its
+        posterior probability; it is not a confidence interval.
     """
 
     clopper_pearson: Interval
@@ -435,8 +434,8 @@ def interval_of_rates(
     """The smallest and the largest epsilon over a rectangle of error rates (section 2.5).
 
     Each rate gets a two-sided interval at 1 - alpha / 2, so that by the union bound both hold at
-    confidence 1 - alpha. Over their rectangle, `epsilon_of_rates` is max(0, g(x, y),
-    g(1 - x, 1 - y)) with g of equation 1, which decreases in x and in y. So
+    confidence 1 - alpha; - and + mark its ends. Over their rectangle, `epsilon_of_rates` is
+    max(0, g(x, y), g(1 - x, 1 - y)) with g of equation 1, which decreases in x and in y. So
 
     - the largest epsilon is at a corner: g is largest at (FNR-, FPR-), the mirrored g at
       (FNR+, FPR+);

@@ -30,7 +30,7 @@ from fl_audit.estimators.setting import AuditSetting
 
 
 def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
-    """The scores, scaled to about 1 unless they are cosines with a known null, and the unit."""
+    """The scores, scaled to about 1 unless the null is the closed form, and the unit of scaling."""
     scores = setting.scores
     both = np.concatenate([scores.included, scores.excluded])
     if setting.null.kind == "closed_form" or not both.any():
@@ -43,7 +43,7 @@ def in_units(setting: AuditSetting) -> tuple[CanaryScores, float]:
 # The epsilon of two Gaussians over all regions, not only over half-lines.
 #
 # By Neyman and Pearson, in an attacker's best region the log likelihood ratio exceeds epsilon.
-# Between Gaussians of unequal standard deviations it is an interval or the outside of one.
+# Between Gaussians of unequal standard deviations that region is an interval or the outside of one.
 
 
 def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) -> float:
@@ -51,8 +51,9 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
 
     It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
     log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
-    With equal standard deviations it is the analytic Gaussian mechanism of Balle & Wang (2018). It
-    is infinite if delta is 0 or a standard deviation is 0, unless the distributions are equal.
+    With equal standard deviations it is that of the analytic Gaussian mechanism (Balle & Wang
+    2018). It is infinite if delta is 0 or a standard deviation is 0, unless the distributions are
+    equal.
 
     Args:
       first: Distribution of the scores on one side; the order of the two does not matter.
@@ -87,7 +88,7 @@ def _both_orders(first: Gaussian, second: Gaussian) -> "list[_LikelihoodRatio]":
 
 @dataclass(frozen=True)
 class _LikelihoodRatio:
-    """The log ratio square x^2 + slope x + constant of p = N(0, 1) to q = N(mean, std^2)."""
+    """L = square x^2 + slope x + constant, the log ratio of p = N(0, 1) to q = N(mean, std^2)."""
 
     square: float
     slope: float
@@ -121,7 +122,7 @@ class _LikelihoodRatio:
         return measure(*p_roots), measure(*q_roots)
 
     def _crossings(self, epsilon: float) -> tuple[float, float] | None:
-        """The points where L = epsilon, in increasing order; one is infinite if L is a line."""
+        """The two points where L = epsilon, ascending, or None; one is infinite if L is a line."""
         offset = self.constant - epsilon
         if self.square == 0 and self.slope == 0:
             return None
@@ -223,7 +224,7 @@ def _without_delta(null: Distribution, alternative: Distribution) -> float:
 
 
 _ALIKE = 1e-9
-"""The relative difference up to which epsilons of two thresholds are equal."""
+"""The relative difference up to which epsilons of two thresholds count as equal."""
 
 
 def _best_above(null: Distribution, alternative: Distribution, delta: float) -> tuple[float, float]:
@@ -252,10 +253,10 @@ def _best_above(null: Distribution, alternative: Distribution, delta: float) -> 
 def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
     """True positive rates below one half, ascending, and false negative rates from there on.
 
-    Thresholds at these rates are dense enough for epsilon to vary smoothly between neighbours. The
-    rates are evenly spaced in the log odds of w, where the true positive rate is delta + (1 -
-    delta) w: fine from far below delta, where the numerator vanishes, through the bulk, and coarse
-    down to a false negative rate of e^-700, near the smallest float.
+    Thresholds at these rates are dense enough for epsilon to vary smoothly between neighbours. With
+    w = (TPR - delta) / (1 - delta), the log odds of w are evenly spaced: finely from w far below
+    delta, where TPR - delta vanishes, through the bulk, and coarsely down to a false negative rate
+    of e^-700, near the smallest float.
     """
     log_odds = np.concatenate([np.arange(math.log(delta) - 60, 40, 0.25), np.arange(40, 700, 4.0)])
     hit = delta + (1 - delta) * special.expit(log_odds)
@@ -276,8 +277,8 @@ def _zoom(
 ) -> FloatArray:
     """Where an objective with one peak in each interval is largest, by refining grids.
 
-    Before the best points of the finest grids, the result has the tops of parabolas through three
-    points of a coarser grid: on a smooth peak the finest values differ by rounding alone.
+    The result is first the tops of parabolas through three points of a coarser grid, then the best
+    points of the finest grids: on a smooth peak the finest values differ by rounding alone.
     """
     rows, steps = np.arange(len(left)), np.arange(21) / 20
     for step in range(9):
@@ -296,7 +297,7 @@ def _zoom(
 
 
 _COARSE = 3
-"""The refinement, from 0, whose points still differ enough in value for a parabola."""
+"""The refinement, counted from 0, on whose grid values still differ enough for a parabola."""
 
 
 _ASYMPTOTIC_CRITICAL_VALUES = {0.15: 0.576, 0.10: 0.656, 0.05: 0.787, 0.025: 0.918, 0.01: 1.092}
@@ -350,8 +351,8 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
 
     Andrew et al. (2023), Alg. 1 (closed-form null) and Alg. 2 (Gaussian fitted to the excluded
     scores). Standard deviations are population ones (ddof=0). If all included scores are equal, the
-    fitted distribution is a point mass, and epsilon is infinite if the null has mass of more than
-    delta below it.
+    fitted distribution is a point mass, and epsilon is infinite if more than delta of the null's
+    mass is below it.
     """
     scores, unit = in_units(setting)
     null, fitted = _null_and_fit(setting, scores)

@@ -19,7 +19,7 @@ from fl_audit.estimators.setting import AuditSetting
 
 _LEAST_SIGMA = 1e-150
 _LARGEST_EPSILON = 1e299
-"""The largest epsilon: beyond it, (1 / sigma)^2 and so epsilon overflow."""
+"""The least sigma and the largest epsilon: beyond them, (1 / sigma)^2 and so epsilon overflow."""
 
 
 def epsilon_of_sigma(sigma: float, delta: float) -> float:
@@ -61,13 +61,13 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
-    """The noise of one release, from its cosines with the included canaries.
+    """The noise multiplier of one release, from its cosines with the included canaries.
 
     It is 1 / (mean(cosines) sqrt(dim)), Andrew et al. (2023), arXiv:2302.03098, section 3. If the
     mean is not positive, there is no trace of the canaries and the estimate is infinite, which
     corresponds to epsilon 0. For k canaries the relative standard deviation of 1 / estimate is
-    about sqrt(sigma^2 / k + 2 / dim), and the canaries' own norm makes the median estimate
-    sqrt(sigma^2 + k / dim).
+    about sqrt(sigma^2 / k + 2 / dim), and the norm of the canaries' sum, sqrt(k), raises the median
+    estimate to sqrt(sigma^2 + k / dim).
 
     >>> estimate_sigma([0.01, 0.02, 0.03], 10_000)
     0.5
@@ -98,7 +98,7 @@ class _FittedMu:
     """The distance mu of the means in standard deviations."""
 
     mu: float  # mu, of either sign; infinite if the standard deviation is 0 and the means differ
-    standard_error: float | None  # the standard error of mu; None if mu is infinite or std is 0
+    standard_error: float | None  # of mu; None if std is 0
     std: float  # of both distributions
     std_ratio: (
         float | None

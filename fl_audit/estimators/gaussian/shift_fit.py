@@ -1,4 +1,4 @@
-"""`shift_fit`: epsilon of a Gaussian mechanism's scores, the null shifted by a fitted amount."""
+"""`shift_fit`: the epsilon of a Gaussian mechanism, from a fitted shift of included scores."""
 
 import math
 from collections.abc import Callable
@@ -41,8 +41,8 @@ def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | No
     """Maps every score to the normal quantile of its probability under the null.
 
     A cosine x becomes z with P(N(0, 1) >= z) = P(X >= x), X being the cosine of a random direction.
-    For `rademacher` and `hadamard` canaries this is the limit for a target that is not concentrated
-    on few coordinates. None for a null of another kind.
+    For `rademacher` and `hadamard` canaries this is the limit for a compared vector that is not
+    concentrated on few coordinates. None for a null of another kind.
     """
     scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
     tail = scaled.unscaled
@@ -76,7 +76,7 @@ _LEAST_LOG = -1e12
 """Replaces the logarithm of 0 in root searches."""
 
 _CERTAIN = 1e-9
-"""A log probability above minus this needs the log of its complement computed directly."""
+"""If a log probability is above minus this, its complement is computed directly."""
 
 
 def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
@@ -87,7 +87,8 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
     e^epsilon P0(X >= x) at the x where the ratio is e^epsilon. The root of delta(x) = delta gives
     epsilon in one direction; the same below a threshold gives it in the other.
 
-    K = `rounds` need not be an integer; m = `shift` is in standard deviations, and m <= 0 gives 0.
+    K = `rounds` need not be an integer; m = `shift` is in standard deviations. m <= 0 gives 0; else
+    delta = 0 gives infinity.
 
     >>> round(epsilon_of_largest(1, 1.0, 1e-5), 2)  # Balle & Wang, as of the Gaussian mechanism
     4.38
@@ -177,7 +178,7 @@ class ShiftLikelihood(Protocol):
     """A likelihood of the shift, maximised over everything else."""
 
     least: float  # the smallest allowed shift
-    has_no_spread: bool  # scores too similar for a standard deviation: any shift is possible
+    has_no_spread: bool  # all scores of each group are equal: any shift is possible
 
     def best(self) -> ShiftedDistribution:
         """The distribution of the largest likelihood."""
@@ -215,7 +216,7 @@ class LargestOfRounds:
     """The largest of K scores N(0, 1), one of which is N(m, s^2) if the canary is included.
 
     K is between 1 and the number of rounds, as rounds with similar scores count as fewer. It is
-    estimated from the excluded scores; without these, K is the number of rounds.
+    fitted if there are excluded scores; without these, K is the number of rounds.
     """
 
     least = 0.0
@@ -231,7 +232,7 @@ class LargestOfRounds:
         self._starts: tuple[tuple[float, float], ...] = ((most, 0.0),)
 
     def best(self) -> ShiftedDistribution:
-        """The best of three starts: a shift near 0, a small one, and the mean score."""
+        """The best fit from three starts: shifts of 0.1, 2 and the mean score."""
         bounds = ((0.0, self._mean + 10), *self._bounds)
         minima = [
             _minimum(self._loss, (start, *self._starts[0]), bounds, has_slopes=True)
@@ -258,7 +259,7 @@ class LargestOfRounds:
         return -least, ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
 
     def _loss(self, point: FloatArray, of: slice = slice(None)) -> tuple[float, FloatArray]:
-        """Minus the log-likelihood at shift, log K and log spread, and its slopes along `of` these.
+        """Minus the log-likelihood at (shift, log K, log spread), and its slopes in the slice `of`.
 
         The density of an excluded score is K p(x) Phi(x)^(K - 1).
         """
@@ -272,7 +273,7 @@ class LargestOfRounds:
         densities = (rounds - 2) * included.log_cdf + np.logaddexp(own_leads, others_lead)
         excluded_cdf = float(excluded.counts @ excluded.log_cdf)
         excluded_term = log_rounds * excluded.counts.sum() + (rounds - 1) * excluded_cdf
-        share = special.expit(own_leads - others_lead)  # of the own score leading
+        share = special.expit(own_leads - others_lead)  # the chance that the shifted score leads
         hazard = np.exp(-0.5 * own * own - _LOG_ROOT_TWO_PI - log_cdf)
         along_own = (1 - share) * hazard - share * own
         slopes = np.array(
@@ -290,9 +291,9 @@ class LargestOfRounds:
 class UnknownNull:
     """Included scores N(a + m b, b^2) and excluded ones N(a, (r b)^2) with r at most 1.
 
-    The unit of the shift is thus the standard deviation of the included scores, or of all scores if
-    the excluded ones spread as far. So neither different shifts nor a narrower null, as of a
-    maximum over rounds, can exaggerate the shift.
+    The unit of the shift is thus the standard deviation of the included scores, or of both groups
+    together if the excluded ones spread at least as far. So neither different shifts nor a narrower
+    null, as of a maximum over rounds, can exaggerate the shift.
     """
 
     least = -math.inf
@@ -313,7 +314,7 @@ class UnknownNull:
         self._start = (math.log(max(scale, least)), math.log(min(max(narrower, least), 1.0)))
 
     def best(self) -> ShiftedDistribution:
-        """The distance of the means in standard deviations."""
+        """The distance of the means in standard deviations; infinite if neither group spreads."""
         log_scale, log_ratio = self._start
         shift = self._distance / math.exp(log_scale)
         if self.has_no_spread and self._distance != 0:
@@ -382,7 +383,7 @@ def _polished(
     point: FloatArray,
     bounds: tuple[tuple[float, float], ...],
 ) -> FloatArray:
-    """A minimum where the slopes are 0 to rounding, which values alone find to half the digits.
+    """A minimum refined until its slopes are 0 to rounding; values alone fix half of its digits.
 
     Coordinates on a bound stay. The point is returned as it is if the slopes' root is elsewhere.
     """
@@ -410,15 +411,16 @@ def shift_fit(setting: AuditSetting) -> Estimate:
 
     Under a Gaussian mechanism a canary's cosine with an aggregate, in standard deviations of its
     null, is N(0, 1), and N(m, 1) if the canary participated. A maximum over rounds is then the
-    largest of K such values, one of them shifted. Only m is fitted, and epsilon follows from the
-    exact trade-off of both distributions (`epsilon_of_mu`, `epsilon_of_largest`), so no tail is
-    extrapolated from a fitted standard deviation. The interval is from the profile likelihood
-    ratio, with the critical value that makes it Student's interval for a mean.
+    largest of K such values, one of them shifted. m is fitted, and K if there are excluded scores;
+    epsilon follows from the exact trade-off of both distributions (`epsilon_of_mu`,
+    `epsilon_of_largest`), so no tail is extrapolated from a fitted standard deviation. The interval
+    is from the profile likelihood ratio, with the critical value that makes it Student's interval
+    for a mean.
 
     If shifts differ between canaries, m is their mean, and their spread only widens the interval.
     As no canary's shift exceeds 1 / noise multiplier, neither does m.
 
-    If the null is unknown, rejected by the excluded scores or not of cosines, both groups are
+    If the null is unknown, rejected by the excluded scores or not of cosines, both groups count as
     Gaussian with unknown means, and the unit of m is the standard deviation of the included scores
     (`UnknownNull`).
     """
@@ -473,7 +475,8 @@ def _critical(setting: AuditSetting) -> float:
     """The critical value of twice the log-likelihood ratio.
 
     It is n log(1 + t^2 / (n - 1)) with Student's t, by which the interval for the mean of n
-    Gaussian values of unknown standard deviation is exact; for large n the quantile of chi-square.
+    Gaussian values of unknown standard deviation is exact; for large n it tends to the quantile of
+    chi-square.
     """
     freedom = setting.scores.num_included - 1
     t = float(special.stdtrit(freedom, (1 + setting.confidence) / 2))

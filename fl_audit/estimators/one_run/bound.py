@@ -4,32 +4,32 @@ Each of m canaries is included by an independent fair coin. The auditor guesses 
 is right v times. Under (epsilon, delta)-DP, v is stochastically at most Binomial(r, e^epsilon / (1
 + e^epsilon)), up to a term in delta.
 
-The bound of Corollary 5.4 is `epsilon_lower_bound`. `sharp_epsilon_lower_bound` replaces it: it has
-the exact worst case of v or more correct guesses out of r under (epsilon, delta)-DP.
+The bound of Corollary 5.4 is `epsilon_lower_bound`. `sharp_epsilon_lower_bound` replaces it: it
+uses the exact largest chance of v or more correct guesses out of r under (epsilon, delta)-DP.
 
 If p-values are small, the delta term of Theorem 5.2 and Corollary 5.4 is several times too large
-(at the 5 % level by 2.6 at epsilon 0, by 11 at epsilon 2, by 70 at epsilon 4). If they are near 1
-it is too small, so Corollary 5.4 as printed is not a theorem: for m = r = 2, v = 1, epsilon = 1 and
-delta = 0.1 it says 0.957, and a mechanism with these parameters reaches 0.962 (in the tests). No
-such case was found with f(v) below 0.87, so the corollary's bounds on epsilon at the usual
-confidences are valid. The gap is in Proposition 5.7: the number F of failures depends on the coins,
-as does the number of correct guesses, but the proof ignores that.
+(at the 5 % level 2.6 times at epsilon 0, 11 times at epsilon 2, 70 times at epsilon 4). If p-values
+are near 1 it is too small, so Corollary 5.4 as printed is not a theorem: for m = r = 2, v = 1,
+epsilon = 1 and delta = 0.1 it says 0.957, and a mechanism with these parameters reaches 0.962 (in
+the tests). No such case was found where the chance at delta 0 is below 0.87, far above the level
+of any usual bound on epsilon. The gap is in Proposition 5.7: the number F of failures depends on
+the coins, as does the number of correct guesses, but the proof ignores that.
 
 The proof here needs no failures. Let c in {0, 1}^r mark the correct guesses, let f(c) be the
 indicator of an increasing event, p = e^epsilon / (1 + e^epsilon), and E f the chance of the event
-if each guess is right independently with probability p. Let P_t f(c) be its chance after each
-coordinate of c has been resampled with probability 1 - e^-t; h the integral over t >= 0 of P_t f -
-E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the sum over j
-of h(c) less its mean over a new c_j, that is
+if each guess is right independently with probability p. Let P_t f(c) be the event's chance after
+each coordinate of c has been resampled with probability 1 - e^-t; h the integral over t >= 0 of P_t
+f - E f; and g_j(c) = (1 - p) (h(c with c_j = 1) - h(c with c_j = 0)). Then f(c) - E f is the sum
+over j of h(c) less its mean over a new c_j, that is
 
     f(c) - E f = (sum over j with c_j = 1 of g_j(c)) - e^epsilon (sum over c_j = 0 of g_j(c)),  (1)
     g_j(c) = (1 - p) (mean over s in [0, 1] of the chance that c_j decides the event, once each
              other coordinate is kept with probability s and else resampled).                   (2)
 
-Now let S be the coins, T the output of the mechanism; T decides the guesses and their order.
-Suppose canary i is guessed j-th, and write u_i(S, T) for g_j(c) if that guess is right, else 0.
-Flipping coin i flips c_j alone, leaves g_j as it is, and S with it flipped is as likely as S. So
-the mean of (1) over S and T is a sum over the guessed canaries i of
+Now let S be the coins and T = M(S) the output of the mechanism, which decides the guesses and their
+order. Write u_i(S, T) for g_j(c) if canary i is guessed j-th and that guess is right, else 0.
+Flipping coin i flips c_j alone and leaves g_j as it is, and S with coin i flipped is as likely as
+S. So the mean of (1) over S and T is the sum over the m canaries i of
 
     E u_i(S, M(S)) - e^epsilon E u_i(S, M(S with coin i flipped)) <= delta max g,
 
@@ -162,7 +162,7 @@ def binomial_probability(
 
 
 def check_counts(m: int, r: int, v: int) -> None:
-    """Raise InputError unless 0 <= v <= r <= m and m is in 1 to 10^7."""
+    """Raise InputError unless 0 <= v <= r <= m and m is from 1 to 10^7."""
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
     if m > _MOST_EXAMPLES:
@@ -183,7 +183,7 @@ _LARGEST = 700.0
 def largest_rejected(
     p_value: Callable[[float], float], chance: Callable[[float], float], alpha: float
 ) -> float:
-    """The largest epsilon with a p-value below alpha, from a grid, refined; 0 if there is none.
+    """The largest epsilon found with a p-value below alpha, by refining a grid; 0 if there is none.
 
     `chance` is the p-value at delta = 0, which grows with epsilon and is at most `p_value`. The
     result is 700, beyond which e^epsilon overflows, if everything up to there is rejected.
@@ -236,9 +236,9 @@ def sharp_p_values(m: int, r: IntArray, v: IntArray, epsilon: float, delta: floa
 
     It is f(v) + m delta g, at most 1, with f(v) the chance that Binomial(r, p) is at least v for p
     = e^epsilon / (1 + e^epsilon), and g from `delta_factors`. The module's docstring proves the
-    bound. It is attained: on r canaries drawn at random use randomised response, and with
-    probability min(1, m delta g / (1 - f(v))) condition it on v or more correct answers. That
-    satisfies (epsilon, delta)-DP.
+    bound. It is attained by randomised response on r canaries drawn at random which, with
+    probability min(1, m delta g / (1 - f(v))), is conditioned on v or more correct answers. This
+    mechanism satisfies (epsilon, delta)-DP.
 
     Args:
       m: Number of canaries, each included with probability 1/2.
@@ -303,9 +303,9 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> Floa
 
 # A mechanism for which the one-run test is nearly tight: Steinke et al. (2023), Algorithm 4.
 #
-# It guesses about r canaries drawn at random by randomised response. With probability beta, all its
-# guesses are better at once: each canary's delta counts m / (r beta) times over. So delta matters
-# far more than for independent guesses: each guess is private, but the guesses are dependent.
+# It guesses by randomised response about r canaries drawn at random. With probability beta, all its
+# guesses are better at once, as if delta were m / (r beta) times larger. So delta matters far more
+# than for independent guesses: each guess is private, but the guesses are dependent.
 
 
 Signs = npt.NDArray[np.int64]
@@ -373,8 +373,8 @@ class PathologicalMechanism:
     def bad_logit(self) -> float:
         """The log odds of a correct guess in the bad case, infinite if everything is revealed.
 
-        The odds are x + (1 - x) p to (1 - x) (1 - p) for x revealed, so the result is log(e^epsilon
-        + x) - log(1 - x).
+        With x for `revealed` the odds are x + (1 - x) p to (1 - x) (1 - p), so the result is
+        log(e^epsilon + x) - log(1 - x).
         """
         x = self.revealed
         if x == 1:

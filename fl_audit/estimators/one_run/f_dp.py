@@ -39,9 +39,10 @@ its value if W = v with probability tau and never above. But alpha_i + beta_i = 
 if a_i + b_i > r / m for any i, then P(W >= v) < tau. If some b_i does not increase, nothing
 follows.
 
-For epsilon-DP (2) is solved by B / (B + P(N < v)), N ~ Binomial(r, e^epsilon / (1 + e^epsilon)), B
-= P(N = v) / (1 - e^epsilon (r - v) / v): the exact worst case P(N >= v) with the probabilities
-beyond v replaced by the geometric series that bounds them. That is what (2) loses.
+For epsilon-DP, (2) gives P(W >= v) <= B / (B + P(N < v)) with N ~ Binomial(r, e^epsilon / (1 +
+e^epsilon)) and B = P(N = v) / (1 - e^epsilon (r - v) / v). That is the exact worst case P(N >= v)
+with the probabilities beyond v replaced by the geometric series that bounds them, which is what (2)
+loses.
 """
 
 import math
@@ -140,10 +141,11 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     """The largest epsilon whose Gaussian trade-off the correct guesses reject.
 
     For each r of `few_numbers_of_guesses` the ceil(r / 2) largest scores are guessed to be included
-    and the floor(r / 2) smallest to be excluded; two more tests guess m / 8 and m / 16, from the
-    top. Both orders have fixed shares of alpha (guessing_plan.py), and each r an equal part of its
-    order's share, so that the order, r and level of a test are fixed in advance, as Theorem 3.2
-    requires.
+    and the floor(r / 2) smallest to be excluded; in two more tests the m / 8 and the m / 16 largest
+    are guessed to be included. Both orders have fixed shares of alpha (guessing_plan.py), and each
+    r an equal part of its order's share, so that the order, r and level of a test are fixed in
+    advance, as Theorem 3.2 requires.
+
     The largest mu that any test rejects becomes epsilon at delta, by the Gaussian mechanism with
     noise multiplier 1 / mu (Balle & Wang 2018). With delta 0 it is infinite if mu is above 0.
     """

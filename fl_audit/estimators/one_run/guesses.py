@@ -36,7 +36,7 @@ class Guesses:
         return self.k_plus + self.k_minus
 
     def details(self, m: int, delta: float) -> dict[str, Detail]:
-        """The details on guesses of an estimate from m canaries."""
+        """An estimate's details on these guesses about m canaries."""
         return {
             "m": m,
             "guesses": self.total,
@@ -50,8 +50,9 @@ class Guesses:
 def correct_among_top(scores: CanaryScores) -> IntArray:
     """Correct guesses if the k largest are guessed included, by k = 0..m.
 
-    The order of guesses may depend on the scores only. Among equal scores any fixed order would do;
-    with the wrong guesses first, no more are counted as correct, so the bound is valid.
+    The order of guesses may depend on the scores only. Among equal scores any order that is fixed
+    without the coins would do; wrong guesses come first here, which counts no more correct ones
+    than such an order, so the bound is valid.
     """
     return _right_from_top(scores.excluded, scores.included)
 
@@ -102,8 +103,8 @@ def right_among_surest(scores: CanaryScores) -> IntArray:
     """The correct guesses among the r surest pairs, for r = 0..m.
 
     For a pair the example with the larger score is guessed; the guess is surer if the scores are
-    further apart, which does not depend on the coins. Equal scores count as a wrong guess, and in
-    ties wrong guesses come first, which gives the fewest correct ones.
+    further apart, which does not depend on the coins. Equal scores count as a wrong guess, and
+    among pairs equally far apart wrong guesses come first, which gives the fewest correct ones.
 
     >>> right_among_surest(CanaryScores([3.0, 1.0, 5.0], [1.0, 2.0, 5.0], "pairs")).tolist()
     [0, 1, 1, 1]
@@ -182,7 +183,7 @@ def _growing_cuts(m: int) -> IntArray:
 
 
 def _most_correct(plus: IntArray, minus: IntArray, cuts: IntArray) -> IntArray:
-    """The most correct guesses over all splits k+ + k- = r of cuts, by r; -1 if there is none."""
+    """The most correct guesses over all cuts k+ and k- that add up to r, by r; -1 if none do."""
     m = len(plus) - 1
     best = np.full(m + 1, -1)
     for k_plus in cuts:

@@ -2,8 +2,8 @@
 
 Guesses from both ends of the scores are best if excluded canaries score low; guesses from the top
 alone if the scores of included canaries spread far. The best number of guesses also depends on the
-distributions. Both can be estimated from the scores without the coins, at no cost: **the tested
-event may depend on the output of the mechanism in any way.**
+distributions. Order and number can be chosen by the scores without the coins, at no cost: **the
+tested event may depend on the output of the mechanism in any way.**
 
 Theorem. Let the output T determine the canaries that are guessed, the guesses, their order, an
 increasing event f_T about which of them are right, and an epsilon_T at or above the true epsilon.
@@ -16,7 +16,7 @@ e^epsilon_T / (1 + e^epsilon_T), and g_T is (2) of bound.py for f_T and epsilon_
 
 Proof. Given T, (1) of bound.py holds for f_T with epsilon_T in place of epsilon, and g >= 0. Write
 u_i(S, T) for g_j(c) if canary i is guessed j-th and the guess is right for the coins S, else 0.
-With T fixed, a flip of coin i changes only c_j, not f_T, epsilon_T and g_j, and S flipped is as
+With T fixed, a flip of coin i changes only c_j, not f_T, epsilon_T or g_j, and S so flipped is as
 likely as S. So the mean over S and T is at most the sum over the m canaries i of
 
     E u_i(S, M(S)) - e^epsilon E u_i(S, M(S with coin i flipped)) <= delta sup u_i,
@@ -66,7 +66,8 @@ class GuessOrder:
     """An order of guesses, and its share of the failure probability.
 
     `top` are the largest scores, guessed to be included, `bottom` the smallest, guessed to be
-    excluded, `both_ends` a half of each, `pairs` the pairs whose scores are farthest apart.
+    excluded, `both_ends` half of the guesses at each end, `pairs` the pairs whose scores are
+    farthest apart.
     """
 
     where: Literal["both_ends", "top", "bottom", "pairs"]
@@ -108,9 +109,10 @@ class GuessOrder:
         """The correct guesses among each number of guesses.
 
         Guesses from the top would all be right if every canary were included. So the correct ones
-        of r such guesses are reduced by r times a surplus: that of included over excluded canaries
-        beyond two standard deviations of fair coins, as a share of all canaries. Counting fewer
-        correct guesses keeps a bound valid, and with fair coins the surplus is mostly 0.
+        of r such guesses are reduced by r times a surplus: by how much included canaries outnumber
+        excluded ones beyond two standard deviations of fair coins, as a share of all canaries.
+        Counting fewer correct guesses keeps a bound valid, and with fair coins the surplus is
+        mostly 0.
         """
         if self.where == "pairs":
             return np.asarray(right_among_surest(scores)[totals])
@@ -123,7 +125,7 @@ class GuessOrder:
         return np.asarray(np.maximum(right - np.ceil(excess * totals).astype(np.int64), 0))
 
     def most_guesses(self, m: int) -> int:
-        """The largest number of guesses about m coins: all, or from one end half of them."""
+        """The largest number of guesses about m coins: m, or half of them if from one end only."""
         return m // 2 if self.where in ("top", "bottom") else m
 
     def guesses(self, total: int, correct: int) -> Guesses:
@@ -139,7 +141,7 @@ class GuessOrder:
 
 GUESS_ORDERS = (GuessOrder("both_ends", 0.7), GuessOrder("top", 0.3))
 """Both orders for fair coins; shares add up to 1. Guesses from both ends get more: they are better
-for Gaussian scores, and where tails are heavy enough for guesses from the top, a small share does.
+for Gaussian scores, and if tails are heavy enough for guesses from the top, a small share suffices.
 """
 
 
@@ -230,8 +232,8 @@ def chances_included(ascending: FloatArray) -> list[FloatArray | None]:
     """The probability that each canary was included, by a mixture fitted to scores without coins.
 
     Each row of (samples, m) scores has its own mixture of two equal halves, both normal or both
-    Student's t with 3 degrees of freedom, whichever is likelier. The included half reaches farther
-    up, by center and scale together. None if one distribution fits about as well.
+    Student's t with 3 degrees of freedom, whichever is likelier. The included half is the one that
+    reaches farther up, by center and scale together. None if one distribution fits about as well.
     """
     x = _standard(ascending)
     num_scores = x.shape[1]
@@ -296,13 +298,13 @@ def _sum(x: FloatArray) -> FloatArray:
 
 
 _PER_DOUBLING = 32
-"""Numbers of guesses between r and 2 r. With all of them, the bound would gain less than 1 %."""
+"""How many numbers of guesses between r and 2 r are tested; all would gain less than 1 %."""
 
 _COARSE = 4
-"""The same for a plan's best number of guesses: few plans then cover many simulated audits."""
+"""How many between r and 2 r may be a plan's best; few plans then cover many simulated audits."""
 
 _LEVEL = 0.25
-"""The level of single numbers of guesses near the plan's, in units of alpha. Any is valid; with
+"""The level of each number of guesses near the plan's, in units of alpha. Any level is valid; with
 this one the boundary is crossed with probability about alpha at its epsilon.
 """
 
@@ -323,12 +325,12 @@ _NEXT_TO_NONE = 1e-300
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """The guesses, and the distribution of the failure probability over numbers of guesses."""
+    """The order and the tested numbers of guesses, with the level of each number."""
 
     order: GuessOrder
     total: int | None  # the number with the largest expected bound; None if all have one level
-    fewest: int  # of the tested numbers of guesses
-    most: int  # at least 2
+    fewest: int  # the fewest tested guesses
+    most: int  # the most tested guesses, at least 2
     # the part of the failure probability for delta; None if it differs by boundary
     spare: float | None = None
 
@@ -346,7 +348,7 @@ class GuessPlan:
 
 
 def numbers_of_guesses(most: int) -> IntArray:
-    """Even numbers of guesses: all to 128, each second to 256, and so on, up to `most` >= 2.
+    """Even numbers of guesses: all to 128, every second to 256, and so on, up to `most` >= 2.
 
     They are even, so that neither included nor excluded guesses are favoured; the largest is `most`
     or one less.
@@ -365,11 +367,11 @@ def numbers_of_guesses(most: int) -> IntArray:
 def spare_for_delta(m: int, m_delta: float, alpha: float) -> float | None:
     """The part of the failure probability reserved for delta, independent of the scores.
 
-    It is a multiple of m delta, and the delta factor of all tested numbers of guesses must not
-    exceed that multiple. The multiple is 1/10, for which at log odds near 0 the fewest have to be
-    81 guesses or more (`_fixed`). With fewer than 162 canaries the fewest is m / 2, which
-    determines the multiple. If the part exceeds alpha / 3, the multiple 1/10 is tried. If that part
-    does, too, the result is None: the numbers of guesses are then the same for all scores, and each
+    It is a multiple of m delta that the delta factor of all tested numbers of guesses must not
+    exceed. The multiple is 1/10, for which at log odds near 0 the fewest tested guesses are 81
+    (`_fixed`). With fewer than 162 canaries the fewest are m / 2, which takes a larger multiple. If
+    that makes the part exceed alpha / 3, the multiple is 1/10 again. If the part still exceeds
+    alpha / 3, the result is None: the numbers of guesses are then the same for all scores, and each
     boundary reserves its own part.
     """
     parts = (m_delta * max(0.1, _FOR_DELTA / math.sqrt(m / 2)), m_delta / 10)
@@ -401,7 +403,7 @@ def plans_of_samples(
 
 
 def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> GuessPlan:
-    """The plan, given the probability that each of m canaries, in order of scores, was included."""
+    """The plan, given the probabilities of inclusion in order of scores, None if unknown."""
     spare = spare_for_delta(m, m_delta, alpha)
     if included is None:
         order = dataclasses.replace(GUESS_ORDERS[0], share=1.0)
@@ -467,7 +469,7 @@ def _around(
 
 
 def _delta_factors(totals: IntArray, epsilon: float | FloatArray) -> FloatArray:
-    """About max g_T for numbers of guesses from each of these on, where the bound is epsilon.
+    """About max g_T if all numbers of guesses from each of `totals` on are tested, at epsilon.
 
     It is evaluated at 0.65 epsilon, because a bound may be smaller than planned.
     """

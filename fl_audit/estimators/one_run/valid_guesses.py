@@ -44,10 +44,10 @@ _TOLERANCE = 1e-7
 
 @dataclass(frozen=True)
 class WalkEvent:
-    """The event that the walk crosses the boundary, by the log odds of a correct guess."""
+    """The event that the walk crosses the boundary; its chance by log odds of a correct guess."""
 
     m_delta: float  # number of coins times delta
-    boundary: Boundary  # through the observed correct guesses
+    boundary: Boundary  # in `one_run_valid`, through the observed correct guesses
     plan: GuessPlan
     alpha: float  # the failure probability
     start: float  # the start of the search for the largest rejected log odds
@@ -130,7 +130,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _limit(self) -> float | None:
-        """Log odds where the chance without delta reaches `_left`; None if at epsilon 0 already."""
+        """Log odds where the chance without delta reaches `_left`; None if it does at epsilon 0."""
         crossing, lowest, left = self.crossing, self._lowest, self._left
         if crossing(lowest) >= left:
             return None
@@ -154,7 +154,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _finer(self) -> tuple[FloatArray, FloatArray]:
-        """Log odds near the least chance, with chances: few of them may be below alpha."""
+        """Log odds near the least chance, and chances: only a narrow range may be below alpha."""
         tried, chances = self._tried
         least = int(np.argmin(chances))
         low, high = tried[max(least - 1, 0)], tried[min(least + 1, _TRIED)]
@@ -175,25 +175,25 @@ def _reaches(alpha: float, chance: Callable[[float], float], low: float, high: f
 def one_run_valid(setting: AuditSetting) -> Estimate:
     """The largest epsilon that the correct guesses reject, over all numbers of guesses at once.
 
-    The following is for fair coins; with coins of another probability (Proposition 5.7) and with
-    pairs (appendix A) only the orders and the probability of a correct guess differ. For pairs,
-    too, the bound is on the epsilon for adding or removing one client; the details have the one for
-    replacing a client, twice as large.
+    The following is for fair coins; with coins of another probability (Steinke et al. 2023,
+    Proposition 5.7) and with pairs (appendix A) only the orders and the probability of a correct
+    guess differ. For pairs, too, the bound is on the epsilon for adding or removing one client; the
+    details have the one for replacing a client, twice as large.
 
     With fair coins the scores without their coins determine a plan (guessing_plan.py): the order of
     guesses, either at both ends, so that the k+ = r / 2 largest scores are guessed to be included
     and the k- = r / 2 smallest to be excluded, or from the top, with k+ = r; the tested even
-    numbers r; and the level of each. With other coins these are fixed, and each order has a share
-    of the failure probability alpha. W_r of r guesses are right.
+    numbers r; and the level of each. With other coins the numbers and levels are fixed, and each
+    order has a share of the failure probability alpha. W_r of r guesses are right.
 
     The statistic Q is the largest Clopper-Pearson bound of any r at its level (`single_bounds`).
-    {Q >= q} is the event that the walk W reaches its boundary (`boundary_at`), and `WalkEvent`
+    {Q >= q} is the event that the walk W reaches the boundary of q (`boundary_at`), and `WalkEvent`
     turns it into a bound.
 
     The bound is valid by the theorem in guessing_plan.py. Given the output, the events {Q >= q}
-    shrink with q. Let q be the least for which the result exceeds the true epsilon. Whenever the
-    bound exceeds it, Q is at least q, and this event has probability at most alpha, as the result
-    for q is above the true epsilon. Without a part for delta, the numbers and levels, and so these
+    shrink with q. Let q be the least for which the bound exceeds the true epsilon. Whenever the
+    bound exceeds it, Q is at least q; and {Q >= q} has probability at most alpha, as it rejects an
+    epsilon above the true one. Without a part for delta, the numbers and levels, and so these
     events, are the same for all outputs, which determine only the order (Steinke et al. 2023, Lemma
     4.7).
     """
@@ -250,7 +250,7 @@ def _assumption(scores: CanaryScores) -> str:
 class _TestedPlan:
     """The event of a plan, given its guesses."""
 
-    guesses: Guesses  # the guesses with the largest bound of a single number of guesses
+    guesses: Guesses  # of the number of guesses whose own bound is largest
     num_choices: int
     order: GuessOrder
     event: WalkEvent | None  # None if no guess is right
@@ -282,7 +282,10 @@ def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: flo
 
 
 def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
-    """The bounds of many samples, three times faster; None where the method does not apply."""
+    """The bounds of samples with one delta and confidence, three times faster than single ones.
+
+    None where the method does not apply.
+    """
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
         first = settings[members[0]]
@@ -301,7 +304,7 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
 
 
 _PLANNED = 8
-"""Number of samples for which a plan is made."""
+"""The number of samples for which plans are made; further samples share these."""
 
 _STEP = 0.01
 _FARTHEST = 8.0
@@ -349,7 +352,7 @@ def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan
 def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """Whether bounds of samples exceed epsilon; similar samples share 8 plans."""
+    """Whether bounds of samples exceed epsilon; samples of one size and inclusion share 8 plans."""
     cached_region = functools.cache(
         lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
     )
@@ -368,7 +371,7 @@ def one_run_rejection(
 
 
 def _by_size(settings: Sequence[AuditSetting]) -> Iterable[list[int]]:
-    """The indices of settings to which the method applies, by inclusion and number of coins."""
+    """Groups, by inclusion and number of coins, of indices of settings that the method allows."""
     groups: dict[tuple[Inclusion, float, int], list[int]] = {}
     for index, setting in enumerate(settings):
         scores = setting.scores

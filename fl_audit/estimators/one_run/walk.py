@@ -4,8 +4,8 @@ Guess about the canaries in an order that may depend on all scores but on no coi
 the number right among the first r. Under epsilon-DP each guess, given the scores and all earlier
 guesses, is right with probability at most p = e^epsilon / (1 + e^epsilon) (Steinke et al. 2023,
 proof of Proposition 5.1). So the walk W is dominated, in all its steps at once, by one with
-independent steps of probability p; so is the probability that W_r >= b_r for some r of a boundary
-b. One test covers all r without a union bound.
+independent steps of probability p, which is at least as likely to have W_r >= b_r for some r of a
+boundary b. One test covers all r without a union bound.
 """
 
 import functools
@@ -20,10 +20,10 @@ from fl_audit.estimators.distributions import beta_quantile, first_integers
 from fl_audit.estimators.one_run.bound import binomial_probability, binomial_tail, delta_factors
 
 _LARGEST_R0 = 10_000
-"""The largest r0 tried; larger ones gain almost nothing."""
+"""The largest r0 tried in `Boundary.delta_factor`; larger ones gain almost nothing."""
 
 _SLACK = 1e-6
-"""Relative margin for rounding: a boundary drawn through a count is reached by it."""
+"""Relative margin for rounding, so that a count reaches the boundary drawn through it."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Boundary:
 
         A path with k correct guesses out of r has the chance p^k (1 - p)^(r - k), so the paths that
         cross are the same for all epsilons, and only their weights differ, by the ratio of these
-        chances. The walk is thus computed at one epsilon of each range, and the chance at any other
-        takes a sum. At each r, paths less likely than `negligible` are dropped and count as
-        crossed, so that the chance errs upwards.
+        chances. The walk is thus computed at one epsilon of each range (`_WIDTH`), and the chance
+        at any other takes a sum. At each r, paths less likely than `negligible` are dropped and
+        count as crossed, so that the chance errs upwards.
 
         >>> boundary = Boundary(np.array([1, 3]), np.array([1, 2]))  # right, or wrong right right
         >>> boundary.crossing(0.0)
@@ -60,7 +60,7 @@ class Boundary:
 
     def _crossed(self, low: float, high: float, negligible: float) -> "_Crossings":
         walk = _Walk(low, high, negligible)
-        # Where the height rises by 1 with every guess, no new walk crosses.
+        # Where the height rises by as much as the number of guesses, no new path crosses.
         can_cross = np.diff(self.heights, prepend=0) < np.diff(self.totals, prepend=0)
         can_cross[0] = True
         for r, height in zip(self.totals[can_cross], self.heights[can_cross], strict=True):
@@ -77,12 +77,12 @@ class Boundary:
         delta g.
 
         Two bounds are combined. First, a flip that decides whether any of several events is true
-        decides at least one of them, so single events W_r >= b_r add up. Second, consider all r >=
-        r0 together: each contains the first r0 guesses. Take r0 - 1 of these other than guess j:
-        the number N of resampled ones is uniform on 0, ..., r0 - 1, as s is uniform on [0, 1].
-        Given all else, guess j decides only at one value of their sum, so with at most the
-        probability of the mode of Binomial(N, p). The events below r0 are added one by one, the
-        others taken together, for the best r0.
+        decides at least one of them, so the bounds of single events W_r >= b_r add up. Second,
+        consider all r >= r0 together: each contains the first r0 guesses. Take r0 - 1 of these
+        other than guess j: the number N of resampled ones is uniform on 0, ..., r0 - 1, as s is
+        uniform on [0, 1]. Given all else, guess j decides only at one value of their sum, so with
+        at most the probability of the mode of Binomial(N, p). The events below r0 are added one by
+        one, the others taken together, for the best r0.
         """
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)
@@ -107,9 +107,9 @@ _FLOOR = 1e-250
 
 @dataclass(frozen=True, eq=False)
 class _Crossings:
-    """The ends of a stopped walk, grouped by their numbers of guesses."""
+    """The ends of a walk's paths, grouped by their numbers of right and wrong guesses."""
 
-    epsilon: float  # of log_chances
+    epsilon: float  # the one at which log_chances hold
     log_chances: FloatArray
     right: FloatArray  # numbers of correct guesses
     wrong: FloatArray
@@ -126,9 +126,9 @@ class _Crossings:
 class _Walk:
     """The distribution of a walk of independent steps that stops at a boundary.
 
-    It is computed at the low end of a range of epsilons. Dropped walks, whose probability `lost`
-    bounds, are negligible in the whole range: those with few correct guesses at its low end, those
-    with many at its high end.
+    It is computed at the low end of a range of epsilons. Dropped paths, of probability at most
+    `lost`, are negligible in the whole range: those with few correct guesses even at its low end,
+    those with many even at its high end.
     """
 
     def __init__(self, low: float, high: float, negligible: float) -> None:

@@ -1,4 +1,4 @@
-"""The ROC curve of canary scores, the area under it, and statistics of it.
+"""The ROC curve of canary scores, the area under it, and other statistics.
 
 "score >= threshold" is the guess that the canary participated. No threshold separates equal scores,
 so the curve passes ties in one step. An `ApproximateInterval` reaches its confidence only in the
@@ -166,15 +166,15 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
     """A two-sided interval for the area under the ROC curve, in O(n log n).
 
     The interval uses the variance of DeLong, DeLong & Clarke-Pearson (1988), "Comparing the areas
-    under two or more correlated receiver operating characteristic curves", Biometrics 44, from the
-    ranks (Sun & Xu 2014), and a normal approximation of the area's log odds (Pepe 2003, "The
+    under two or more correlated receiver operating characteristic curves", Biometrics 44, computed
+    from ranks (Sun & Xu 2014), and a normal approximation of the area's log odds (Pepe 2003, "The
     statistical evaluation of medical tests", chapter 5), which stays within [0, 1].
 
     That variance is 0 exactly if all pairs of an included and an excluded score have the same
     outcome: w = 1, 0 or, all tied, 1/2. Then the smaller class gives m disjoint pairs, all of that
-    outcome, and its probability is at least q = (1 - confidence)^(1 / m) (Clopper & Pearson 1934):
-    the interval is [w q, w q + 1 - q]. With a single canary on either side there is no variance,
-    and it is [0, 1].
+    outcome, so with this confidence its probability is at least q = (1 - confidence)^(1 / m)
+    (Clopper & Pearson 1934): the interval is [w q, w q + 1 - q]. With a single canary in either
+    class the variance cannot be estimated, and the interval is [0, 1].
 
     Args:
       scores: Scores of included and excluded canaries.

@@ -47,14 +47,13 @@ def bootstrap_interval(
 
     Included and excluded scores are each resampled with replacement, to the same size. The interval
     is approximate: right in the limit of many scores and for smooth statistics. It is not a valid
-    bound: for a few scores, for extremes (a largest score, a rate at next to no false positives)
+    bound: for few scores, for extremes (a largest score, a rate at next to no false positives)
     and for statistics that are maximised on the scores it covers less often than stated. In
-    particular the lower end of such an interval of an epsilon is no lower bound; that of
-    `threshold_valid` is.
+    particular its lower end for an epsilon is no lower bound; `threshold_valid` is one.
 
     Args:
       scores: The canaries' scores.
-      statistic: A function of scores, such as `auc`, that is not NaN.
+      statistic: A function of scores, such as `auc`, whose value is never NaN.
       confidence: Confidence of the interval, in (0, 1).
       seed: Seed of the resampling; the same seed gives the same interval.
       resamples: Number of draws, at least 1.
@@ -88,10 +87,10 @@ def bias_corrected_interval(
 ) -> ApproximateInterval:
     """The interval from an estimate and its bootstrap replicates; ValueError for NaN.
 
-    With z0 the normal quantile of the share of replicates below the estimate (equal ones half), the
-    ends are the replicates' quantiles at Phi(2 z0 -+ z), z from the confidence: the BC interval
-    of Efron (1987), "Better bootstrap confidence intervals", JASA 82, 171-185. The acceleration of
-    BCa is omitted, because it needs leave-one-out statistics.
+    With z0 the normal quantile of the share of replicates below the estimate (equal ones count
+    half) and z that of (1 + confidence) / 2, the ends are the replicates' quantiles at
+    Phi(2 z0 -+ z): the BC interval of Efron (1987), "Better bootstrap confidence intervals", JASA
+    82, 171-185. The acceleration of BCa is omitted, because it needs leave-one-out statistics.
     """
     values = np.sort(np.asarray(replicates, dtype=np.float64))
     count = len(values)
@@ -130,7 +129,7 @@ def tpr_at_fpr_interval(
     Its replicates have exactly the distribution of those in `bootstrap_interval`, whose caveats
     apply. For Gaussian scores with a shift of 2, intervals at 95 % cover 92 to 96 % if 10 or more
     false positives are allowed, 74 to 82 % if 1 is, and 31 % if none is (100 to 10,000 scores a
-    class, 400 trials): with fewer than 10 there is no interval.
+    class, 400 trials). So with fewer than 10 there is no interval.
 
     Args:
       scores: Scores of included and excluded canaries.
@@ -162,7 +161,7 @@ def tpr_at_fpr_interval(
 def tpr_at_fpr_replicates(
     scores: CanaryScores, false_positive_rate: float, resamples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """`tpr_at_fpr` of scores drawn with replacement, without resampling any score.
+    """`tpr_at_fpr` of scores drawn with replacement, simulated without drawing single scores.
 
     Among n excluded scores in descending order, a drawn one has index floor(n U) with U uniform. So
     the (k + 1)-th largest of n drawn scores, the threshold if k false positives are allowed, has
@@ -182,10 +181,10 @@ def tpr_at_fpr_replicates(
 
 # Epsilon from the confidence interval of a ratio of rates, as in tensorflow-privacy.
 #
-# That library's epsilon_lower_bound has five: KATZ_LOG, ADJUSTED_LOG, BAILEY, INV_SINH and
-# CLOPPER_PEARSON. The module is not in release 0.9.0, and it needs statsmodels. Here scipy computes
-# the first, and `threshold_clopper_pearson` is the last. The other three are left out: they are
-# approximate like Katz's, and `threshold_valid` is exact.
+# That library's epsilon_lower_bound has five intervals: KATZ_LOG, ADJUSTED_LOG, BAILEY, INV_SINH
+# and CLOPPER_PEARSON. The module is not in release 0.9.0, and it needs statsmodels. Here scipy
+# computes the first, and `threshold_clopper_pearson` is the last. The other three are left out:
+# they are approximate like Katz's, and `threshold_valid` is exact.
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,7 @@ class RatioBound:
       method: Name of the interval of the ratio.
       guess: The guess whose rates form the ratio: "included" for TPR / FPR, "excluded" for TNR /
         FNR.
-      epsilon: Log of the ratio's lower end, in nats, at least 0.
+      epsilon: Log of the lower end of the ratio's interval, in nats, at least 0.
       log_ratio: Log of the observed ratio; negative if the guesses are worse than chance.
       confidence: Confidence that epsilon is no more than the true one, in the limit of large
         counts.
@@ -225,8 +224,9 @@ def katz_log_bound(counts: ConfusionCounts, guess: Guess, confidence: float) -> 
     with this interval.
 
     By the exact distribution of the ratio, the bound at 95 % exceeds log(TPR / FPR) in 7.2 % of
-    audits with 100 members, 10,000 others and rates of 0.002 and 0.001, in 6.1 % with rates of 0.05
-    and 0.01; with 100 of each and rates of 0.5 and 0.01 in none, but 37 % have no bound at all.
+    audits with 100 members, 10,000 others and a TPR and FPR of 0.002 and 0.001, and in 6.1 % with
+    0.05 and 0.01. With 100 of each and rates of 0.5 and 0.01 it does so in none, but 37 % of audits
+    have no bound at all.
 
     Args:
       counts: Counts at one threshold, such as those of `counts_at`.
@@ -384,11 +384,11 @@ class DetectionRate:
 def detection_rates(
     included: FloatArray, null: NullTail, confidence: float
 ) -> tuple[DetectionRate, ...]:
-    """The detection at each of REPORTED_RATES, with thresholds from the null's tail.
+    """The detection rate at each of REPORTED_RATES, with thresholds from the null's tail.
 
     A score is above the threshold of a rate if an excluded canary scores as high with probability
     at most the rate. So the rate may be arbitrarily small, whereas n excluded scores cannot measure
-    rates below 1 / n. There is at least one included score.
+    rates below 1 / n. `included` holds at least one score.
 
     >>> from fl_audit.estimators.null import GaussianCanaryNull
     >>> included = np.arange(10) / 100  # the standard deviation of the null is 0.01

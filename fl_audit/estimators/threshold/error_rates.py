@@ -2,28 +2,28 @@
 
 For all thresholds at once, `true_positive_band` is a lower confidence band on their true positive
 rates. Let P1 be the distribution of an included canary's score and x_k the k-th largest of n
-included scores. Written as the upper quantile of P1 at a uniform variable, that score belongs to
-the k-th smallest variable U_(k), and P1(X >= x_k) >= U_(k), with equality for a continuous
-distribution. So bounds b_k with P(U_(k) >= b_k for all k) >= confidence are lower bounds on the
-true positive rates of the thresholds x_k, all at once, for any distribution and with ties too; and
-1 - b_k are upper bounds on the false negative rates.
+included scores. Write each score as the upper quantile of P1 at a uniform variable. Then x_k
+belongs to the k-th smallest variable U_(k), and P1(X >= x_k) >= U_(k), with equality for a
+continuous distribution. So bounds b_k with P(U_(k) >= b_k for all k) >= confidence are lower bounds
+on the true positive rates of the thresholds x_k, all at once, for any distribution and with ties
+too; and 1 - b_k are upper bounds on the false negative rates.
 
-b_k is the quantile of U_(k), a Beta(k, n - k + 1), at a local level. With one level for all k this
+b_k is the quantile of U_(k) ~ Beta(k, n - k + 1) at a local level. With one level for all k this
 is the one-sided Berk-Jones band (Berk & Jones 1979; Moscovich, Nadler & Spiegelman 2016). But a
 lower bound on a rate near k / n costs epsilon about z(level) / sqrt(k): much if k is small, little
 in the bulk. Averaged over log k the loss is smallest with levels about proportional to k^(-1/2);
 weak audits and a delta above 1 / n move the best threshold to larger k, so the levels here are a
-compromise with equal ones, k^(-1/4). For the smallest scores, which detect excluded canaries, they
-are a quarter of that: the best threshold is mostly among the largest. Only some ranks are used,
-each a fifth larger than the previous one, and the band is constant between them: more ranks cost
-level, and the loss between two ranks is small.
+compromise with equal ones, k^(-1/4). For the smallest scores, which detect excluded canaries,
+levels are a quarter of that: the best threshold is mostly among the largest. Only some ranks are
+used, each a fifth farther from the nearer end than the previous one, and the band is constant
+between them: more ranks cost level, and the loss between two ranks is small.
 
 If the expected shift of included scores is known beforehand, as for uploads with stated noise, one
 rank is expected to be the best (`favoured_rank`): its level and those of its neighbours are
 multiplied by up to 31. The rank depends on no score, so the band stays valid. For 150 included
 scores N(2, 1), whose epsilon is 7.58, the bound of `threshold_valid` is then 0.71 times epsilon
-instead of 0.67 times; for N(1, 1), with 3.14, 0.60 times instead of 0.55 times (delta 1e-3, medians
-of 400 samples).
+instead of 0.67 times; for N(1, 1), whose epsilon is 3.14, it is 0.60 times epsilon instead of 0.55
+times (delta 1e-3, medians of 400 samples).
 
 The levels' common factor makes the probability that the band fails anywhere equal to 1 -
 confidence, by the exact boundary-crossing probability. In samples above _EXACT_UP_TO that
@@ -34,7 +34,7 @@ The table has the median epsilon of `threshold_valid` by this band. It is compar
 over some 45 thresholds fixed by their false positive rates; with a split, where half of the scores
 choose a threshold and half test it; and, as an ideal, with Clopper-Pearson at the best threshold
 for the distribution (delta 1e-5, confidence 0.95, included scores N(shift, 1) and excluded ones
-N(0, 1), 400 samples, 100 of those of 10,000 scores):
+N(0, 1), 400 samples, but 100 with 10,000 scores):
 
     scores  shift  Bonferroni   split    band  best fixed
         50    0.5        0.05    0.00    0.29        0.28
@@ -123,9 +123,9 @@ def log_rates(success: FloatArray) -> LogRates:
 #
 # U_(k) < b exactly if at least k of the sample are below b. The counts below b_1 <= b_2 <= ... form
 # a Markov chain with binomial steps, so one pass over the boundary gives the distribution of the
-# counts that have crossed nowhere (Noe 1972; Moscovich & Nadler 2017, "Fast calculation of boundary
-# crossing probabilities for Poisson processes"). The crossing probabilities of all steps are added,
-# so even probabilities of 1e-11 are accurate.
+# counts of samples that have not crossed (Noe 1972; Moscovich & Nadler 2017, "Fast calculation of
+# boundary crossing probabilities for Poisson processes"). The crossing probabilities of all steps
+# are added, so even probabilities of 1e-11 are accurate.
 
 
 def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:
@@ -158,10 +158,10 @@ def _chance_of_crossing(
         crossing = lacking > 0
         if is_too_small:
             beyond = beta_cdf(lacking[crossing], n - rank + 1, share)
-        else:  # at most k - 1 below: at least n - k + 1 of all others are above
+        else:  # at most k - 1 are below the point, so at least n - k + 1 above
             beyond = beta_cdf(n - rank + 1, lacking[crossing], 1 - share)
         crossed += float(chances[crossing] @ beyond)
-        # A count of at least the last rank can no longer be too large, and is dropped.
+        # With a count of at least the last rank no later U_(k) is too large: it is dropped.
         still = range(rank) if is_too_small else range(rank, ranks[-1])
         chances = chances @ _steps(n, below, still, share)
         below, last = still, point
@@ -195,7 +195,7 @@ level and would take most time.
 
 _DECAY = 0.25
 _SMALLEST_SCORES = 0.25
-"""The share of the level for the smallest scores, relative to the largest."""
+"""The power with which levels fall from either end, and the smallest scores' further factor."""
 
 _FAVOUR, _FAVOUR_WIDTH = 30.0, 0.3
 """The factor of a favoured rank's level, minus 1, and the width in log rank of its effect."""
@@ -208,7 +208,7 @@ _LARGEST_FAILURE = 0.999
 class TruePositiveBand:
     """Simultaneous bounds on the error rates of included scores taken as thresholds."""
 
-    ranks: IntArray  # k in [1, n], ascending: scores from the k-th largest on are positive
+    ranks: IntArray  # k in [1, n], ascending: the threshold is the k-th largest score
     levels: FloatArray  # failure probability of the single bound at each rank
     negatives: LogRates  # bounds on the false negative rates
 
@@ -216,8 +216,8 @@ class TruePositiveBand:
 def favoured_rank(n: int, shift: float, delta: float, confidence: float) -> int:
     """The rank with the largest expected lower bound, for a shift known beforehand.
 
-    It maximises log((b_k - delta) / FPR) at the median of the k-th largest score. The shift is in
-    standard deviations of excluded scores.
+    It maximises log((b_k - delta) / FPR), with b_k at the level 1 - confidence and FPR at the
+    median of the k-th largest score. The shift is in standard deviations of excluded scores.
 
     >>> favoured_rank(150, 2.0, 1e-3, 0.95), favoured_rank(150, 1.0, 1e-3, 0.95)
     (4, 8)

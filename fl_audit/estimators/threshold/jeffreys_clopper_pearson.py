@@ -30,14 +30,14 @@ class ThresholdBound:
 
     epsilon: float  # the lower bound, in nats, at least 0, possibly infinite
     threshold: float  # scores above it are guessed included; the method decides about equal ones
-    guess: Guess  # by (TPR - delta) / FPR, or "excluded" by (TNR - delta) / FNR
+    guess: Guess  # "included" for (TPR - delta) / FPR, "excluded" for (TNR - delta) / FNR
     false_negatives: int  # included canaries guessed to be excluded
     fnr_upper: float
-    log_fpr_upper: float  # the false positive rate itself, if known
+    log_fpr_upper: float  # log of a bound on the false positive rate, or of the rate if known
     index: int  # the index among the compared thresholds
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate about its threshold."""
+        """An estimate's details about this threshold."""
         return {
             "threshold": self.threshold,
             "direction": self.guess,
@@ -56,8 +56,9 @@ def strongest_threshold(
 ) -> ThresholdBound:
     """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
 
-    `positives` are bounds on the false positive rates, or the rates themselves. All arrays have one
-    entry per threshold, and at least one entry.
+    `negatives` are bounds on the false negative rates, `positives` bounds on the false positive
+    rates, or these rates themselves. All arrays have one entry per threshold, and at least one
+    entry.
 
     >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
     >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold
@@ -79,7 +80,9 @@ def strongest_threshold(
 
 
 UpperBounds = Callable[[IntArray, int, float], LogRates]
-"""Bounds on error rates, from numbers of errors of shape (t,), the trials and the confidence."""
+"""A function from numbers of errors of shape (t,), the trials and the confidence to bounds on the
+error rates.
+"""
 
 
 def threshold_as_published(
@@ -88,11 +91,11 @@ def threshold_as_published(
     """The largest epsilon of any threshold on the scores, as published.
 
     It is the max over thresholds of max(log((1 - delta - FNR) / FPR), log((1 - delta - FPR) /
-    FNR)), where "score >= threshold" means included. FNR is an upper bound on that rate; FPR is
-    exact under the closed-form null, and an upper bound under the empirical one.
+    FNR)), where "score >= threshold" means included. FNR is an upper bound on the false negative
+    rate; FPR is exact under the closed-form null, and an upper bound under the empirical one.
 
-    Each rate has failure probability alpha, one minus the confidence, so under the empirical null
-    both together have 2 alpha.
+    Each bound has failure probability alpha (roughly, for Jeffreys'), one minus the confidence.
+    Under the empirical null there are two, so one of them fails with probability up to 2 alpha.
     """
     best = _best_threshold(setting, upper)
     return Estimate(

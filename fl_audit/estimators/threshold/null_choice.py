@@ -10,11 +10,12 @@ A null that the caller states (--dim) may well be wrong: for another model, or f
 not cosines with one vector. So the failure probability alpha of a bound is divided. The null is
 rejected at level alpha SHARE_OF_REFUTATION, and a bound under it uses the rest of alpha. If the
 null is true, the bound fails with at most that rest, and the empirical null is used with
-probability at most alpha SHARE_OF_REFUTATION. If the null is false, a bound under it is positive
-only if a test at ranks of the excluded scores (rejection_tests.py), exact for any distribution,
-rejects at level alpha that included and excluded scores have the same one. So without any leak the
-share of audits with a positive bound is at most alpha, even if the argument was wrong.
-With fewer than 2 excluded scores the null cannot be tested, and the bound states its assumption.
+probability at most alpha SHARE_OF_REFUTATION. If the null is false but not rejected, a bound under
+it is positive only if a test at ranks of the excluded scores (rejection_tests.py) rejects at level
+alpha that included and excluded scores have one distribution; that test is exact for any
+distribution. So without any leak the share of audits with a positive bound is at most alpha, even
+if the argument was wrong. With fewer than 2 excluded scores there is no such test, and the bound
+states its assumption.
 """
 
 import functools
@@ -33,7 +34,7 @@ REFUTED_BELOW = 1e-6
 """The p-value below which excluded scores reject a null that holds by design."""
 
 SHARE_OF_REFUTATION = 0.05
-"""The share of the failure probability at which excluded scores reject a null from an argument."""
+"""The level at which excluded scores reject a null from an argument, as a share of alpha."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class ChosenNull:
     assumption: str = (
         ""  # the assumed tail, as a sentence after a space; empty if nothing is assumed
     )
-    allows_no_bound: bool = False  # the tail comes from an argument, and scores do not differ
+    allows_no_bound: bool = False  # the tail is from an argument, and the groups do not differ
     refutation: str | None = None  # why a known null is not used
 
     @property
@@ -53,7 +54,7 @@ class ChosenNull:
         return "empirical" if self.tail is None else "closed_form"
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate about its null."""
+        """An estimate's details about this null."""
         details: dict[str, Detail] = {"null": self.name}
         if self.tail is not None:
             details["null_law"] = self.tail.description
@@ -62,7 +63,7 @@ class ChosenNull:
         return details
 
 
-@functools.lru_cache(maxsize=1)  # because several methods use one setting in turn
+@functools.lru_cache(maxsize=1)  # several methods use one setting, one after another
 def chosen_null(setting: AuditSetting) -> ChosenNull:
     """The known null, unless scores reject it or are all equal; else the empirical one."""
     tail = setting.null.known_tail()

@@ -9,10 +9,10 @@ If the mechanism allows at most a rate G(v) at a false positive rate of v, with 
 
     P(N >= k) <= E[ P(Binomial(n1, G(V)) >= k) ],
 
-the exact p-value of the mechanism's claim: it averages over the errors of both rates, whereas two
-separate confidence bounds would add the worst cases. The tests at several ranks share the failure
-probability in fixed parts (a union bound), so at the given confidence none of them rejects the true
-claim, and the largest claim that any rejects is a lower bound on it.
+which is the exact p-value of the mechanism's claim: it averages over the errors of both rates,
+whereas two separate confidence bounds would add the worst cases. The tests at several ranks share
+the failure probability in fixed parts (a union bound), so at the given confidence none of them
+rejects the true claim, and the largest claim that any rejects is a lower bound on it.
 
 The table has the median epsilon of `threshold_valid` by these tests, by separate Clopper-Pearson
 bounds on both rates with a Bonferroni correction over 18 ranks, and, as an ideal, by such bounds at
@@ -55,12 +55,12 @@ The claim is a number at least 0, such as epsilon; G increases with the rate and
 """
 
 _SPACING = 1.2
-"""Ratio of adjacent ranks. They are dense because for clustered scores only a cluster's edge
+"""Ratio of adjacent ranks. Ranks are dense because for clustered scores only a cluster's edge
 matters.
 """
 
 _LOWEST_SCORES = 0.25
-"""The share of the level for thresholds among the lowest scores, relative to the highest."""
+"""The factor of levels of thresholds among the lowest scores, compared with the highest."""
 
 _LEFT_END, _STEP = -5.0, 0.05
 """Left end and width of the cells of V, in normal scores of its distribution."""
@@ -92,7 +92,7 @@ class RejectedClaim:
 def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
 
-    `confidence` is the least probability that no test fails.
+    With probability `confidence` or more, none of them rejects a true claim.
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
@@ -129,7 +129,7 @@ def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
 def largest_rejected_claim(
     tests: RankTests, above: IntArray, n1: int, largest_rate: LargestRate
 ) -> RejectedClaim:
-    """The largest claim that a test rejects; `above`: the included scores above each threshold."""
+    """The largest claim that a test rejects, given the included scores `above` each threshold."""
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())
     log_levels = np.log(tests.levels)
@@ -209,7 +209,7 @@ class BoundedThresholds:
     levels: FloatArray  # failure probability of each bound
 
     def details(self, index: int) -> dict[str, Detail]:
-        """The details of an estimate about the choice of a threshold."""
+        """An estimate's details about the choice of the threshold at an index."""
         return {
             "local_level": float(self.levels[index]),
             "num_thresholds": len(self.thresholds),
@@ -230,7 +230,7 @@ class RejectedThreshold:
     num_tests: int
 
     def details(self) -> dict[str, Detail]:
-        """The details of an estimate about its threshold."""
+        """An estimate's details about this threshold."""
         return {
             "threshold": self.threshold,
             "excluded_rank": self.rank,

@@ -69,7 +69,8 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
         TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR))
 
     (Kairouz et al. 2015), and the test at each rank of the excluded scores accounts exactly for
-    the unknown FPR (rejection_tests.py). Both hold for all distributions of scores, and with ties.
+    the unknown FPR (rejection_tests.py). Both bounds hold for all distributions of scores, and with
+    ties.
 
     The excluded scores first test a known null; if they reject it, the empirical null is used
     (null_choice.py). The detail `local_level` is the failure probability of the statement at this
@@ -226,7 +227,7 @@ def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
 def threshold_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """Whether `threshold_valid` at 1 - level exceeds epsilon; a known null is taken as true."""
+    """Whether `threshold_valid` at confidence 1 - level exceeds epsilon if a known null is true."""
 
     def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
         included = np.sort(np.stack([scores.included for scores in samples]), axis=1)
