@@ -60,7 +60,7 @@ def has_faults(comparison: Comparison) -> bool:
 
 
 def verdict_cell(setting: Setting) -> str:
-    """The verdicts on the claims of the runs' configs."""
+    """The verdicts on the claims that the runs' configs state."""
     texts = [
         f"{v.claim.short}: {v.outcome}" if v is not None and v.claim.is_stated else LEFT_OUT
         for v in (run.report.verdict for run in setting.runs)
@@ -125,7 +125,7 @@ def title(comparison: Comparison) -> str:
 
 
 def brief_lines(comparison: Comparison) -> list[str]:
-    """The lines but for the tables of estimates: title, answers, warnings, and settings."""
+    """The lines without the tables of estimates: title, answers, warnings, and settings."""
     return [
         title(comparison),
         *(patterns_of(comparison).lines() or textwrap.wrap(beyond_noise(comparison), 100)),

@@ -83,7 +83,8 @@ class Comparison:
     def front(self, statistic: str, method: str) -> tuple[Setting, ...]:
         """The settings that no other dominates in accuracy and one method's epsilon, beyond noise.
 
-        The noise is the interval of epsilon, or the range over runs if the method has no interval.
+        Epsilons are compared by their intervals, or by their ranges over runs if the method has no
+        interval (`pareto_front`).
         """
         ranges = [
             setting.interval(statistic, method) or _range(setting.epsilon(statistic, method))
@@ -101,7 +102,7 @@ class Comparison:
         A run without canaries, included for its accuracy, has one row without a method.
 
         Args:
-          folder: The folder from which runs' folders are named; None keeps the names as given.
+          folder: The parent folder from which runs' folders are named; None keeps the given names.
         """
         labels = {run: setting.label for setting in self.settings for run in setting.runs}
         rows: list[Record] = []
@@ -172,7 +173,7 @@ def compare(
 
     Raises:
       InputError: There are fewer than two folders; a folder is given twice, or has no finished run
-        and no scores; or a folder has no report, `delta` is None, and the runs do not share one.
+        and no scores; or a folder has no report, while `delta` is None and runs share no delta.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
@@ -261,7 +262,7 @@ class _MustAgree:
 
 
 def _neighbours(run: ReportedRun) -> str | None:
-    """The neighbouring relation; add-or-remove of clients that draw rounds counts as zero-out."""
+    """The neighbouring relation; "add or remove one" of clients that draw rounds is "zero-out"."""
     analytical = run.report.analytical
     neighbours = None if analytical is None else analytical.neighbours
     return ZERO_OUT if neighbours == ADD_OR_REMOVE else neighbours

@@ -28,7 +28,7 @@ from fl_audit.report.patterns import equally_often
 
 @dataclass(frozen=True)
 class Leakage:
-    """One run's estimate and interval; `epsilon` is None if the lower bound contradicts it."""
+    """One run's estimate and interval; `epsilon` is None if the lower bound contradicts both."""
 
     epsilon: float | None
     lower: float

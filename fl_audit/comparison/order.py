@@ -63,7 +63,7 @@ class Group:
 
 
 def compared_statistic(comparison: Comparison) -> str | None:
-    """The statistic by which settings are compared; None if no two have an interval on the same.
+    """The statistic by which settings are compared; None if none gives two settings an interval.
 
     Statistics of stronger attackers come first, whatever the scores. If clients are sampled in any
     run, attackers who know the sampled cohort are left out, unless no other remains.
@@ -84,7 +84,7 @@ def compared_statistic(comparison: Comparison) -> str | None:
 def span(headline: Headline | None) -> tuple[float, float] | None:
     """The estimate's interval; None without one.
 
-    If the lower bound contradicts the estimate, the interval from the lower to the upper bound.
+    If the lower bound contradicts the estimate, it is the interval from lower to upper bound.
     """
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:
@@ -193,7 +193,7 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
-    """Which groups of settings are not compared, as their canaries have unequal rounds."""
+    """Which groups of settings are not compared, as their canaries participate unequally often."""
     if len(groups) > 1:
         parts = [f"{g[0].rounds_words or 'an unknown number'} in {_listed(g)}" for g in groups]
         yield (
@@ -240,7 +240,7 @@ def detection_of(setting: Setting, statistic: str) -> Detection | None:
 
 
 def patterns_of(comparison: Comparison) -> PatternTable:
-    """The settings by the attackers of `attackers_of`; an empty table without any."""
+    """The table of settings by attacker (`attackers_of`); empty without attackers."""
     seeds = {run.config.get("seed") for run in comparison.runs}
     return PatternTable(
         attackers_of(comparison),

@@ -149,7 +149,7 @@ def _plot(points: list[_Point], axes: Axes) -> None:
 
 
 def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
-    """Draws the front as steps, if no intervals on it overlap: the best accuracy by epsilon."""
+    """Draws the front as steps, the best accuracy up to each epsilon, if no intervals overlap."""
     ordered = sorted(front, key=lambda point: point.epsilon.mean)
     if any(first.ends[1] > second.ends[0] for first, second in itertools.pairwise(ordered)):
         return
@@ -159,7 +159,7 @@ def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
 
 
 def _draw_point(axes: Axes, point: _Point, axis: LogAxis) -> None:
-    """Draws means, epsilon's interval and accuracy's range; hollow if not on the front."""
+    """Draws both means as a point, hollow off the front, epsilon's interval, accuracy's range."""
     x, y = axis.place(point.epsilon.mean), point.accuracy.mean
     ends = [axis.place(end) for end in point.ends]
     colour = point.style.colour

@@ -35,7 +35,7 @@ def fair_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
     """`num` coins in random order, half of them true (rounded down).
 
-    Each coin is fair if num is even, but they are not independent.
+    The coins are not independent; each is fair if num is even.
     """
     return np.asarray(rng.permutation(np.arange(num) < num // 2))
 

@@ -208,7 +208,7 @@ def online_lira(
 def offline_lira(
     targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
 ) -> FloatArray:
-    """How far an output x is above those of models without the point, as -log P(Z > x).
+    """How far an output x is above the outputs of models without the point, as -log P(Z > x).
 
     Z is distributed like the outputs of models trained without the point, the only shadow models
     that this attacker has. The score ranks outputs like the paper's offline score, 1 - P(Z > x).

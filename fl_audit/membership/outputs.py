@@ -1,4 +1,4 @@
-"""The outputs of a model that attacks use, losses and margins of points; Epsilon* of the model."""
+"""Losses and margins of points under a model, on which attacks are based; Epsilon* of a model."""
 
 from dataclasses import dataclass
 
@@ -62,8 +62,8 @@ def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
 def margin_of_loss(losses: npt.ArrayLike) -> FloatArray:
     """The inverse of `loss_of_margin`: log(p / (1 - p)) of the probability p = exp(-loss).
 
-    If the loss is a mean over several examples, p is the geometric mean of their probabilities. The
-    margin is at most 87.3, that of the smallest normal float32 as loss.
+    If the loss is a mean over several examples, p is the geometric mean of their probabilities.
+    Losses below the smallest normal float32 count as this number, so margins are at most 87.3.
 
     >>> margin_of_loss([0.6931471805599453, 4.248354255291589e-18, 800.0]).round(9).tolist()
     [0.0, 40.0, -800.0]

@@ -1,9 +1,9 @@
 """Attacks that compare a point's output with outputs of population points: RMIA and quantiles.
 
-RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) counts the population points z that the attacked
-model, relative to reference models, makes no likelier than the attacked point x. Quantile attacks
-(Bertran et al. 2023, arXiv:2307.03694) use the quantile of the point's output among the outputs of
-similar points under the same model, and need no other model.
+RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) counts the population points z whose likelihood
+under the attacked model, relative to reference models, is no larger than that of the point x.
+Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) use the quantile of the point's output
+among the outputs of similar points under the same model, and need no other model.
 """
 
 import math
@@ -27,9 +27,10 @@ def rmia(
 ) -> FloatArray:
     """RMIA's score of one point x: the share of population points z that it beats.
 
-    x beats z if LR(x, z) >= gamma, where LR(x, z) is the ratio of p(x) / P(x) to p(z) / P(z): p is
-    the attacked model's probability of the label, P(z) the mean of this probability over reference
-    models, and P(x) the average of two such means, over models with x and without x (online).
+    x beats z if LR(x, z) >= gamma, where LR(x, z) is the ratio of p(x) / P(x) to p(z) / P(z). Here
+    p is the label's probability under the attacked model, P(z) the mean of this probability over
+    reference models, and P(x) the average of two such means, over models with and without x
+    (online).
 
     Args:
       targets: Margins of x under the attacked models, of shape (models,).

@@ -72,7 +72,7 @@ class _Page(HTMLParser):
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
-    """Adds to a verification the differences between a written sheet and that of its run.
+    """Adds to a verification the differences between a written sheet and the computed one.
 
     The written sheet is not read if the verification has findings already.
     """

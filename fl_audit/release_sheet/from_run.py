@@ -304,7 +304,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
-    """A sweep's runs, their privacy cost, and what as many by private selection would cost."""
+    """A sweep's runs, their privacy cost, and that of equally many runs by private selection."""
     if sweep is not None:
         unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (

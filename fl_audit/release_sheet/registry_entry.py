@@ -20,7 +20,7 @@ from fl_audit.report.report import Report
 
 @dataclass(frozen=True)
 class Parameters:
-    """The privacy parameters of a guarantee; None if unknown."""
+    """The privacy parameters of a guarantee, each None if unknown."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -36,7 +36,7 @@ class Parameters:
 
 
 def parameters_of(report: Report) -> Parameters:
-    """The privacy parameters of a client of a run, against any attacker."""
+    """The privacy parameters for a run's client, against an attacker who knows the rounds."""
     analytical = report.analytical
     if analytical is None:
         return Parameters()

@@ -91,13 +91,13 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
 LABELS = {key: label for fields in LAYOUT.values() for key, label in fields.items()}
 
 KEY_OF_STATED = {"metrics": "unprotected"}
-"""The key of the field that prints a statement of [release], by the statement's other key."""
+"""Statements of [release] in a field with another key: the field's key by the statement's key."""
 
 _AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 
 
 def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
-    """The sheet with all fields, from the lines of some of them by key."""
+    """The sheet with every field of `LAYOUT`; fields that `lines`, by key, leaves out say so."""
     if unknown := lines.keys() - LABELS:
         raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")
     missing = {key: NOT_AUDITED if key in _AUDITED else NOT_STATED for key in LABELS}

@@ -1,4 +1,4 @@
-"""The sweep that contains a run, and the privacy cost of its runs on the same data."""
+"""The sweep that contains a run, and the privacy cost of the sweep's runs on the same data."""
 
 from dataclasses import dataclass
 from pathlib import Path

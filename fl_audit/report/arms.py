@@ -51,7 +51,7 @@ Level = tuple[float, float]
 """The delta and the confidence of bounds."""
 
 STATISTIC = "own_rounds"
-"""The statistic with the shifts: its null distribution does not depend on a canary's rounds."""
+"""The statistic whose scores give the shifts, as its null does not depend on a canary's rounds."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ReportedArms:
     # by arm, the mean over included canaries of the largest shift that accounting allows; empty for
     # a log, and without Gaussian noise
     allowed: Mapping[str, float]
-    epsilons: Mapping[str, float]  # the epsilon of each arm's shift; 0 for a negative one
+    epsilons: Mapping[str, float]  # the epsilon of each arm's shift; 0 for a negative shift
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
     # the mean rounds of a canary in words, and how well attackers detect each arm; both empty if
@@ -73,7 +73,7 @@ class ReportedArms:
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
-    """The arms of a run; None without own-round scores of two arms, or if it was stopped."""
+    """The arms of a run; None without own-round scores of two arms, or if the run was stopped."""
     if not run.arms or STATISTIC not in run.scores or run.record.stopped_after is not None:
         return None
     scores, confidence = run.scores[STATISTIC], run.config.audit.confidence
@@ -165,7 +165,7 @@ def _as_patterns(
     scored: _Scored,
     level: Level,
 ) -> tuple[str, tuple[PatternAttacker, ...]]:
-    """A canary's mean rounds in words, and the attackers; both empty if arms' means differ."""
+    """A canary's mean number of rounds in words, and the attackers; both empty if means differ."""
     is_of = [arms == name for name in names]
     own = [[rounds[canary] for canary in np.flatnonzero(members)] for members in is_of]
     means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
@@ -232,7 +232,7 @@ def _left_out(
 ) -> tuple[str, ...]:
     """The arms in which fewer than `LEAST_CANARIES` included canaries are expected to participate.
 
-    The share of canaries with any round is that of all the arm's canaries, included or excluded.
+    The share of an arm's canaries with any round is taken over included and excluded canaries.
     """
     of_arm = np.array(arms)
     participates = np.array([own is None or len(own) > 0 for own in rounds])
@@ -261,7 +261,7 @@ def _compared(
 
 
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
-    """Each canary's largest shift, of shape (num_canaries,); None without Gaussian noise."""
+    """Each canary's largest allowed shift, shape (num_canaries,); None without Gaussian noise."""
     z = release.noise.noise_multiplier
     if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):
         return None

@@ -119,7 +119,7 @@ _LEAST_SIDE = 4
 """The smallest side, in pixels, of inputs that are drawn as a picture."""
 
 _TITLES = {"lira": "LiRA", "rmia": "RMIA", "calibrated": "calibrated margin"}
-"""Names of statistics on the page that differ from those in files."""
+"""The page's names of statistics, where the names in files differ."""
 
 _COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK, "rmia": GREEN, "calibrated": PURPLE}
 
@@ -259,7 +259,7 @@ def _picture(member: AttackedMember) -> Markup | None:
 def _pixels(features: FloatArray) -> FloatArray | None:
     """Pixels of shape (height, width), or (height, width, 3) in [0, 1]; None if not a picture.
 
-    A flat input is a picture if its length is a square.
+    A flat input is a picture if its length is a square; sides are at least `_LEAST_SIDE`.
     """
     side = math.isqrt(features.size)
     if features.ndim == 1 and side * side == features.size and side >= _LEAST_SIDE:

@@ -52,7 +52,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
 
 
 def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatArray | None:
-    """The norm of the weighted sum of aggregates for each canary, from scores, or None.
+    """For each canary, the norm of the weighted sum of its rounds' aggregates, from scores.
 
     None without `own_rounds` scores of the canaries, or if norms are unknown in a logged round.
     """
@@ -97,7 +97,7 @@ def background_of_log(log: SeenLog) -> Background | None:
 
 
 def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> Background | None:
-    """The background in scored rounds of known norms; None without any, or included canaries."""
+    """The background in scored rounds of known norms; None without these, or included canaries."""
     of_aggregate, of_client = lengths.at(scored)
     known = np.isfinite(of_aggregate) & np.isfinite(of_client) & (of_aggregate > 0)
     rounds = scored[known & (of_client > 0)]
@@ -119,7 +119,8 @@ def _with_common(
     The shared part, a mean cosine between rounds' aggregates, is estimated from `sum_lengths`, or
     else from excluded canaries, whose vectors are independent of all rounds: the sum of an excluded
     canary's cosines with T aggregates has variance (T + sum of the cosines of ordered pairs of
-    rounds) / dim. It is not estimated under correlated noise.
+    rounds) / dim. It is not estimated under correlated noise, for a single round, or without
+    excluded canaries.
     """
     rounds, excluded = set(found.rounds.tolist()), ~found.included
     number, total = len(rounds), np.zeros(int(excluded.sum()))
@@ -160,7 +161,7 @@ def _as_canaries(release: Release) -> Release:
 
 
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
-    """The number of a client's rounds if the log states it, else the largest number of a canary.
+    """The number of a client's rounds if stated, else the largest number of a canary's rounds.
 
     Under correlated noise it is the largest squared sensitivity of a canary instead.
     """
@@ -186,7 +187,7 @@ def _weights(found: Background) -> RoundWeights:
 
 
 def _scale(found: Background) -> FloatArray:
-    """The background's weights of rounds over those in scores (`_weights`), one ratio a canary."""
+    """The ratio, by canary, of the background's weights to the weights in scores (`_weights`)."""
     if found.correlation is None:
         return np.ones(len(found.presences.set_of))
     largest = np.abs(found.own_weights * found.aggregate_lengths).max(axis=1)

@@ -160,7 +160,7 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """The views of the config's threat models, and of those of further statistics, by name."""
+    """The views, by name, of the config's threat models and of further statistics' ones."""
     of_config = threat_models_of(run.config.audit)
     models = {model.name: _threat_model(run, model) for model in of_config}
     for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
@@ -293,7 +293,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """A statistic's threat model; empty if unknown, or if it needs keys and `audit` lacks it."""
+    """A statistic's threat model; empty if unknown, or if it has keys and is not in `audit`."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):
@@ -437,7 +437,7 @@ def _claim_verdict(
     others: Sequence[ScoredStatistic] = (),
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
-    """The verdict on the request's claim, else on configured or logged noise; None without both."""
+    """The verdict on the request's claim, or else on configured or logged noise; None without."""
     claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None

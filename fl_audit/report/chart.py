@@ -109,7 +109,7 @@ def has_range(scores: CanaryScores) -> bool:
 def score_histogram(
     name: str, scores: CanaryScores, null: Gaussian | None, counted: str = "canaries"
 ) -> Markup:
-    """The histogram of scores of finite range; `null` None draws a fit to excluded scores instead.
+    """The histogram of scores of finite range, with `null` or a fit to the excluded scores.
 
     `counted` is the title of the vertical axis.
     """
@@ -137,7 +137,7 @@ def score_histogram(
 
 
 def _edges(scores: CanaryScores) -> FloatArray:
-    """Bin edges for both groups; Scott's rule gives each group's width, of which the smaller."""
+    """Bin edges for both groups; Scott's rule gives each group a width, and the smaller counts."""
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
@@ -206,7 +206,7 @@ _DECADES = 5
 _LEAST = 1e-9
 
 _STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
-"""Multiples of each power of ten that an axis labels, if it spans at most so many powers of ten."""
+"""Pairs: the most powers of ten that an axis spans, and which multiples of each it then labels."""
 
 _FIRST_POWER = 1e6
 """An axis writes numbers from here on as powers of ten."""
@@ -294,7 +294,7 @@ class EpsilonBars:
 
     @property
     def is_estimate_below(self) -> bool:
-        """Whether any estimate is below its lower bound."""
+        """Whether any bar's estimate is below the bar's lower bound."""
         return any(answer.is_estimate_below for _, answer in self.answers)
 
 

@@ -375,7 +375,7 @@ def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryChe
 
 
 def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
-    """The canary check, made inconclusive if a file of terms changed after canaries were scored."""
+    """The canary check, made inconclusive if a file of `terms` changed after scoring."""
     chain = folder.checked_chain()
     if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
         return canary_check

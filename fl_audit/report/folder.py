@@ -77,7 +77,7 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
 
 
 def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's record or config; None without both, or if the config sets none."""
+    """The delta of a run's record, else of its config; None without either, or if none is set."""
     run = RunFolder(path)
     if run.record.exists():
         return read_record(run).delta
@@ -134,7 +134,7 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """The facts on which null distributions depend; `dim` and `family` count if it states none."""
+    """The facts on which null distributions depend; `dim` and `family` if the folder has none."""
     config = RunFolder(folder.path).config
     return RunFacts(
         load_recorded(config).audit if config.exists() else Audit(),
@@ -212,7 +212,7 @@ def _scored(
 
 
 def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
-    """The null distribution: the requested, else the statistic's; empirical if this is unknown."""
+    """The requested null distribution, else the statistic's; empirical for unknown statistics."""
     statistic = STATISTICS.get(name)
     if kind == "closed_form" and (
         statistic is None or statistic.null_of(facts).kind == "empirical"
@@ -261,7 +261,7 @@ def _read_scores(path: Path) -> _Scores | None:
 def _check_agreement(
     path: Path, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
 ) -> None:
-    """Raises InputError if a score file contradicts the folder on which canaries were included.
+    """Raises InputError if score files contradict other files about the inclusion of canaries.
 
     `stated` is the name of another file that states the inclusion design, and this design.
     """

@@ -40,11 +40,11 @@ class Numbers(Protocol):
 
     @property
     def lower(self) -> float | None:
-        """None for a point estimate."""
+        """The lower end of the interval, or a bound; None for a point estimate."""
 
     @property
     def upper(self) -> float | None:
-        """None for bounds and point estimates."""
+        """The upper end of the interval; None for bounds and point estimates."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Headline:
       upper_bound: The accounted epsilon of a canary against this attacker, possibly infinite; None
         if unknown.
       to_canary: The upper bound's party and source, in words that follow the number.
-      to_client: The upper bound for a client, if it differs.
+      to_client: The upper bound for a client, in words, if it differs from the canary's.
       why_unknown: Why the upper bound is unknown.
-      lower_bound: A lower bound that is valid at its confidence.
+      lower_bound: A lower bound that is valid at its confidence; None without any.
       estimated: The estimate of the epsilon that the attack attains.
       sees: The attacker's view, in words that follow "the attacker has".
       hidden: The upper bound for a client whose rounds are secret, in words, if `upper_bound` is
@@ -113,7 +113,7 @@ class Headline:
         return [*numbers, sentence]
 
     def answers(self) -> tuple[Answer, ...]:
-        """The upper bound from accounting, the lower bound of the audit, and its estimate."""
+        """The upper bound from accounting, and the audit's lower bound and estimate."""
         return (
             Answer("upper bound", *self._guarantee(), self.to_client),
             Answer("lower bound", *self._proof()),
@@ -227,7 +227,7 @@ class Headline:
         return min(estimate.epsilon, self.upper_bound)
 
     def interval_within(self) -> tuple[float, float] | None:
-        """The estimate's interval, capped likewise; None without one or if the estimate is None."""
+        """The interval, capped as in `estimate_within`; None without one, or if that is None."""
         fit = self.estimated
         if fit is None or fit.lower is None or fit.upper is None or self.estimate_within() is None:
             return None

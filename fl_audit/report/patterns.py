@@ -52,7 +52,7 @@ of 200 canaries with about seven rounds each moves by 3 %.
 """
 
 _EDGE = 1e-6
-"""The least distance of an AUC from 0 and 1 for its logit."""
+"""The least distance to which an AUC is moved from 0 and 1, so that its logit is finite."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ It combines the records of other packages: estimates and ROC curves of `estimato
 canary check of `checks`, upper bounds of `accounting`, the verdict of `verdict`, and the run's
 record. Infinities are floats in memory and words in JSON (`json_records`).
 
-Fields of `Report` that a report of scores alone lacks have defaults.
+`Report` has defaults for the fields that are missing in a report of scores alone.
 """
 
 import dataclasses
@@ -230,7 +230,7 @@ class Report:
       canary_check: Result of the canary check; None for a file of scores without a claim.
       checks: Mechanism checks; None for scores alone.
       faults: Faults of the training itself.
-      analytical: Accounting at `delta`; None if the noise is unknown, or if estimates ask delta 0.
+      analytical: Accounting at `delta`; None if the noise is unknown, or for estimates at delta 0.
       attackers: Upper bounds for client and canary by `Attacker`, SEES_UPLOADS only if clients add
         the noise; empty without `analytical`.
       efficiency: Lower, reachable and upper bound by statistic; empty without `analytical`.
@@ -275,7 +275,7 @@ class Report:
         return self.threat_models.get(threat_model, NOT_KNOWN)
 
     def partly_absent(self) -> dict[str, SeenByAttacker]:
-        """The views of threat models by name, of those whose rounds lack some included canary."""
+        """The threat models, by name, in whose rounds some included canaries are absent."""
         return {
             name: view
             for name, view in self.threat_models.items()
@@ -357,7 +357,7 @@ def register_html(render: Callable[[Report], str]) -> None:
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """The JSON object of report.json; without a run, the one that `fl-audit estimate` prints."""
+    """The JSON object of report.json; without a run, the one of `fl-audit estimate FOLDER`."""
     if report.run is None or report.analytical is None:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}

@@ -84,7 +84,7 @@ def statistics_by_attacker(report: Report) -> list[tuple[SeenByAttacker, list[st
 
 
 def upper_bound_rows(report: Report) -> list[tuple[str, ...]]:
-    """The upper bounds against each statistic's attacker, a row by party; one row if all agree."""
+    """The upper bounds against each statistic's attacker by party; one row if both are equal."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -130,7 +130,7 @@ def normality_words(test: AndersonDarling) -> str:
 
 
 def accounted_parties(report: Report) -> dict[str, Guarantee]:
-    """The upper bounds of a client and a canary, and other ones that hold against one attacker."""
+    """The upper bounds of a client and a canary, and different ones against single attackers."""
     if report.analytical is None:
         return {}
     plain = {"Real client": report.analytical.client, "Included canary": report.analytical.canary}
