@@ -172,8 +172,8 @@ def compare(
       progress: Wraps the iteration over the files of aggregates that are scored.
 
     Raises:
-      InputError: There are fewer than two folders; a folder is given twice, or has no finished run
-        and no scores; or a folder has no report, while `delta` is None and runs share no delta.
+      InputError: There are fewer than two folders; a folder is given twice, or has no finished run,
+        log or scores; or a folder has no report, while `delta` is None and runs share no delta.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")

@@ -199,7 +199,7 @@ def _release(run: FinishedRun) -> Release:
 
 
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
-    """The verdict on the config's claim; None without a claim."""
+    """The verdict on the config's claim, or else on the configured noise; None without either."""
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
@@ -241,7 +241,7 @@ def _sampled_canaries(run: FinishedRun, background: Background | None) -> Sample
 
 
 def _scope_of(run: FinishedRun) -> Scope:
-    """What a run's canaries stand for; uploads too if all tested statistics see single uploads."""
+    """What a run's canaries represent; uploads too if all tested statistics see single uploads."""
     tested = chosen_tests(run.config, run.record.release.client.participations).statistics
     return scope_of_run(
         run.record,
@@ -540,7 +540,7 @@ def _run_of(folder: AuditedFolder) -> FinishedRun | None:
 
 
 def _folder_scope(folder: AuditedFolder) -> Scope:
-    """What the folder's canaries stand for when a claim is tested."""
+    """What the folder's canaries represent when a claim is tested."""
     log = folder.log
     if log is not None:
         path = log.folder.participation

@@ -157,7 +157,7 @@ _REPLAY = "replay_"
 
 
 def title_of_check(name: str) -> str:
-    """The title of a check for a heading; its name if it is not known."""
+    """The title of a check for a heading; for an unknown check, the name itself."""
     if name.startswith(_REPLAY):
         return f"Replay: {name.removeprefix(_REPLAY).replace('_', ' ')}"
     return _WORDS[name].title if name in _WORDS else name

@@ -356,7 +356,7 @@ def _relation(analytical: Accounting | None) -> str:
 
 
 def _rounds(party: Guarantee) -> str:
-    """The number of a party's rounds in words; empty if random."""
+    """The largest number of a party's rounds, in words; empty if it is secret or unknown."""
     if party.participations is None:
         return ""
     rounds = party.participations

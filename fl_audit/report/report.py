@@ -226,7 +226,7 @@ class Report:
     Attributes:
       statistics: Estimates by statistic, in the order of display.
       threat_models: Attackers' views by name, in the order of display.
-      verdict: The verdict on the claim; None without a claim.
+      verdict: The verdict on the claim, else on the configured noise; None if nothing was tested.
       canary_check: Result of the canary check; None for a file of scores without a claim.
       checks: Mechanism checks; None for scores alone.
       faults: Faults of the training itself.
