@@ -21,7 +21,7 @@ from fl_audit.report.checks import failed_checks
 from fl_audit.report.report import StatisticReport
 
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
-"""Methods of the first tables: the valid bounds, and the estimate with an interval."""
+"""Methods of the tables that are shown first: two valid bounds, and an estimate with interval."""
 
 FRONT_METHOD = "shift_fit"
 """The method of the privacy-accuracy plots. The number of canaries limits valid bounds that use an

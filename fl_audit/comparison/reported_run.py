@@ -83,7 +83,7 @@ class ReportedRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a client's rounds are sampled."""
+        """Whether a client's number of rounds is random or unknown; False without accounting."""
         analytical = self.report.analytical
         return analytical is not None and analytical.client.participations is None
 

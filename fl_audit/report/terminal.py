@@ -121,7 +121,7 @@ def _scores_head(report: Report) -> str:
 
 
 def _checks_of_scores(report: Report) -> list[str]:
-    """The canary check and mechanism checks of a folder or log; empty for a score file."""
+    """The canary check and the mechanism checks of scores, as far as they were made."""
     lines: list[str] = []
     canary_check = report.canary_check
     if canary_check is not None:
