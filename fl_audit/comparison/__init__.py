@@ -1,6 +1,6 @@
 r"""Comparison of finished runs: participation patterns, noise levels, seeds.
 
-A folder is from `fl-audit run`, or holds the scores of another system:
+A folder is of a run (`fl-audit run`), or holds a log or the scores of another system:
 
 >>> import tempfile
 >>> from pathlib import Path

@@ -42,7 +42,7 @@ def _page(comparison: Comparison) -> dict[str, Any]:
 
 
 def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
-    """A bar per setting; several runs of a setting are combined."""
+    """A bar per setting, with its runs combined; None if no setting has one."""
     titles = {s: ", ".join(filter(None, [s.label, s.rounds_words])) for s in comparison.settings}
     named = [
         (title, headline) for s, title in titles.items() if (headline := s.headline(statistic))
@@ -51,7 +51,7 @@ def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
 
 
 def _sees(comparison: Comparison, statistic: str | None) -> str:
-    """The view of a statistic's attacker, in words that follow "it has"."""
+    """What a statistic's attacker has, in words that follow "it has"; empty if unknown."""
     for run in comparison.runs:
         result = run.report.statistics.get(statistic or "")
         if result is not None and result.threat_model in run.report.threat_models:

@@ -60,7 +60,7 @@ def has_faults(comparison: Comparison) -> bool:
 
 
 def verdict_cell(setting: Setting) -> str:
-    """The verdicts on the claims of the runs' configs."""
+    """The verdicts on the claims that the runs' configs state."""
     texts = [
         f"{v.claim.short}: {v.outcome}" if v is not None and v.claim.is_stated else LEFT_OUT
         for v in (run.report.verdict for run in setting.runs)
@@ -74,7 +74,7 @@ def verdict_cell(setting: Setting) -> str:
 def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
     """The epsilon by one method on one statistic.
 
-    For several runs it is their mean, with the smallest and the largest in brackets. A mean of
+    For several runs it is the mean, followed by the smallest and the largest in brackets. A mean of
     lower bounds is not a bound, so it has no sign "≥".
     """
     spread = setting.epsilon(statistic, method)
@@ -87,7 +87,7 @@ def epsilon_cell(setting: Setting, statistic: str, method: str) -> str:
 
 
 def shown_cells(setting: Setting, statistics: Iterable[str]) -> list[list[str]]:
-    """For each statistic the epsilons by the shown methods, that of the front first."""
+    """For each statistic, the epsilons by `SHOWN_METHODS`, with `FRONT_METHOD` first."""
     methods = sorted(SHOWN_METHODS, key=lambda method: method != FRONT_METHOD)
     return [[epsilon_cell(setting, name, method) for method in methods] for name in statistics]
 
@@ -98,7 +98,7 @@ def method_cells(settings: Iterable[Setting], statistic: str, method: str) -> li
 
 
 def _over_runs(spread: Spread, text: Callable[[float], str]) -> str:
-    """A single value, or the mean with the smallest and the largest."""
+    """The value if all are equal, else the mean with the smallest and the largest."""
     if len(set(spread.values)) == 1:
         return text(spread.mean)
     return f"{text(spread.mean)} ({text(spread.smallest)} … {text(spread.largest)})"
@@ -125,7 +125,7 @@ def title(comparison: Comparison) -> str:
 
 
 def brief_lines(comparison: Comparison) -> list[str]:
-    """All but the estimates: title, answers, warnings, and the settings."""
+    """The lines without the tables of estimates: title, answers, warnings, and settings."""
     return [
         title(comparison),
         *(patterns_of(comparison).lines() or textwrap.wrap(beyond_noise(comparison), 100)),
@@ -142,7 +142,7 @@ def brief_lines(comparison: Comparison) -> list[str]:
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """The lines of the terminal: the settings, then the estimates per statistic."""
+    """All lines for the terminal: `brief_lines`, then the estimates on each statistic."""
     return [
         *brief_lines(comparison),
         *(
@@ -156,7 +156,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def _settings_table(comparison: Comparison) -> list[str]:
-    """The settings; if patterns are compared, canaries' upper bounds are in another table."""
+    """The table of settings; without canaries' upper bounds if the table of patterns has them."""
     head = ("runs", "rounds", "per canary", "cohort", "accuracy", "ε client", "ε canary")
     rows = [
         (

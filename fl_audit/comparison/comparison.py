@@ -21,11 +21,11 @@ from fl_audit.report.checks import failed_checks
 from fl_audit.report.report import StatisticReport
 
 SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
-"""Methods of the first tables: the valid bounds, and the estimate with an interval."""
+"""Methods of the tables that are shown first: two valid bounds, and an estimate with interval."""
 
 FRONT_METHOD = "shift_fit"
-"""The method of the privacy-accuracy plots. With an empirical null the number of canaries limits
-valid bounds, and all settings with much leakage reach that limit; an estimate still orders them.
+"""The method of the privacy-accuracy plots. The number of canaries limits valid bounds that use an
+empirical null: all settings with much leakage reach this limit, and only an estimate orders them.
 """
 
 
@@ -47,19 +47,19 @@ class Comparison:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Names of the statistics of any run, known ones first."""
+        """Names of the statistics of all runs, those of this package (`STATISTICS`) first."""
         names = dict.fromkeys(name for run in self.runs for name in run.report.statistics)
         known = [name for name in STATISTICS if name in names]
         return tuple(dict.fromkeys([*known, *names]))
 
     def results(self, statistic: str) -> list[StatisticReport]:
-        """The results of the runs that have a statistic."""
+        """The results on a statistic, of the runs that have it."""
         reports = (run.report.statistics for run in self.runs)
         return [of_run[statistic] for of_run in reports if statistic in of_run]
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Names of the methods of any run on any statistic."""
+        """Names of the methods that any run used on any statistic."""
         return tuple(
             dict.fromkeys(
                 estimate.method
@@ -83,7 +83,8 @@ class Comparison:
     def front(self, statistic: str, method: str) -> tuple[Setting, ...]:
         """The settings that no other dominates in accuracy and one method's epsilon, beyond noise.
 
-        The noise is the method's interval, or the range over runs if it has none.
+        Epsilons are compared by their intervals, or by their ranges over runs if the method has no
+        interval (`pareto_front`).
         """
         ranges = [
             setting.interval(statistic, method) or _range(setting.epsilon(statistic, method))
@@ -92,7 +93,7 @@ class Comparison:
         return self._front(ranges)
 
     def analytical_front(self, party: Party) -> tuple[Setting, ...]:
-        """The Pareto front of accuracy and the accounted epsilon."""
+        """The Pareto front of accuracy and the upper bound from accounting for one party."""
         return self._front([_range(setting.guarantee(party)) for setting in self.settings])
 
     def records(self, folder: Path | None = None) -> list[Record]:
@@ -101,7 +102,7 @@ class Comparison:
         A run without canaries, included for its accuracy, has one row without a method.
 
         Args:
-          folder: The folder relative to which runs' folders are named; None keeps the given names.
+          folder: The parent folder from which runs' folders are named; None keeps the given names.
         """
         labels = {run: setting.label for setting in self.settings for run in setting.runs}
         rows: list[Record] = []
@@ -122,7 +123,7 @@ class Comparison:
         return data_frame(self.records())
 
     def _front(self, ranges: Sequence[tuple[float, float] | None]) -> tuple[Setting, ...]:
-        """The Pareto front by mean accuracy, among settings with an epsilon and an accuracy."""
+        """The Pareto front, by ranges of epsilon and mean accuracy, of settings that have both."""
         known = [
             (setting, *ends, setting.accuracy.mean)
             for setting, ends in zip(self.settings, ranges, strict=True)
@@ -143,7 +144,7 @@ def _cell(value: object) -> object:
 
 
 def _facts(run: ReportedRun) -> Record:
-    """The facts of a run other than its estimates; None if unknown."""
+    """The facts of a run other than its estimates, by column; an unknown one is None."""
     record = run.record
     return {
         "noise_multiplier": None if record is None else record.release.noise.noise_multiplier,
@@ -166,13 +167,13 @@ def compare(
     """Compares finished runs, and scores of other systems.
 
     Args:
-      folders: The folders of the runs, of logs and of other scores, at least two.
-      delta: The delta of estimates from folders without a report; None for the delta of the runs.
+      folders: The folders of runs, of logs, and of other scores, at least two.
+      delta: The delta for folders without a report; None for the delta that all runs share.
       progress: Wraps the iteration over the files of aggregates that are scored.
 
     Raises:
-      InputError: Fewer than two folders, a folder given twice or without a finished run or scores,
-        or scores without a `delta`, where the runs do not have one in common.
+      InputError: There are fewer than two folders; a folder is given twice, or has no finished run,
+        log or scores; or a folder has no report, while `delta` is None and runs share no delta.
     """
     if len(folders) < 2:
         raise InputError(f"compare needs at least two run folders, got {len(folders)}")
@@ -191,7 +192,7 @@ def comparison_of(runs: Sequence[ReportedRun]) -> Comparison:
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as one JSON object with each run's report; infinities are words."""
+    """The comparison as one JSON object with each run's report; infinity is the word "inf"."""
     return {
         "differing_keys": list(comparison.differing),
         "warnings": list(comparison.warnings),
@@ -243,7 +244,7 @@ def _spread_json(spread: Spread | None) -> dict[str, object] | None:
 
 
 _SAME_COHORT = 1.1
-"""Cohorts that differ by at most this factor may differ only by their canaries' coins."""
+"""Cohort sizes within this factor may differ by their canaries' coins alone."""
 
 
 @dataclass(frozen=True)
@@ -251,8 +252,8 @@ class _MustAgree:
     """A fact that comparable runs must share.
 
     Attributes:
-      value: The fact about one run; None if unknown.
-      consequence: The consequence of a difference, in words.
+      value: Gives the fact about a run; None if unknown.
+      consequence: What follows if runs differ in the fact, in words.
     """
 
     name: str
@@ -261,7 +262,7 @@ class _MustAgree:
 
 
 def _neighbours(run: ReportedRun) -> str | None:
-    """The neighbouring relation; removing a client that draws its own rounds counts as zero-out."""
+    """The neighbouring relation; "add or remove one" of clients that draw rounds is "zero-out"."""
     analytical = run.report.analytical
     neighbours = None if analytical is None else analytical.neighbours
     return ZERO_OUT if neighbours == ADD_OR_REMOVE else neighbours
@@ -388,7 +389,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    """A sentence for each run with an earlier one's numbers: a copy, or repeated without noise."""
+    """A sentence for each run with an earlier run's results: a copy, or repeated without noise."""
     seen: list[ReportedRun] = []
     for run in runs:
         twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)
@@ -401,7 +402,7 @@ def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 
 def _numbers(run: ReportedRun) -> dict[str, list[tuple[object, ...]]]:
-    """The numbers of each method, by statistic."""
+    """The epsilons and intervals of all methods, by statistic."""
     return {
         name: [
             (estimate.method, estimate.epsilon, estimate.lower, estimate.upper)
@@ -416,11 +417,11 @@ def pareto_front(
 ) -> npt.NDArray[np.bool_]:
     """The points that no other dominates; small epsilon and large accuracy are better.
 
-    A point dominates another if its interval of epsilon lies below that of the other and its
-    accuracy is no smaller. The intervals may touch if the accuracy is larger, so that for intervals
-    without width this is the usual front: at least as good in both, and better in one. Negoescu et
-    al. 2024 use the convex hull of point estimates instead, which also requires that no mixture of
-    two settings is better, and excludes an infinite epsilon.
+    A point dominates another if its interval of epsilon lies below the other's and its accuracy is
+    no smaller. The intervals may touch if its accuracy is larger. So for intervals without width
+    this is the usual rule: at least as good in both, and better in one. Negoescu et al. (2024) use
+    the convex hull of point estimates instead, which also requires that no mixture of two settings
+    is better, and excludes an infinite epsilon.
 
     `lower` and `upper` are the ends of each point's epsilon, possibly infinite, and `accuracy` is
     finite; all are float64 of shape (num,), as is the returned bool array.

@@ -38,7 +38,7 @@ def csv_text(rows: Sequence[Record]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value; if text, with control characters escaped, and safe in a spreadsheet."""
+    """A value; text has control characters escaped, and is no formula to a spreadsheet."""
     if not isinstance(value, str):
         return value
     text = visible(value)
@@ -63,8 +63,8 @@ _RULES = (
 def latex_table(comparison: Comparison) -> str:
     """A `tabular` for LaTeX's package booktabs, with a row per setting and statistic.
 
-    Several runs of a setting are one row, as on the page: the smallest of their lower bounds, and
-    the mean of their estimates within an interval that covers those of all.
+    Several runs of a setting share a row, as on the page: the smallest of their lower bounds, and
+    the mean of their estimates, with an interval that covers the intervals of all.
     """
     delta, confidence = _the_only(comparison, "delta"), _the_only(comparison, "confidence")
     lines = [

@@ -1,15 +1,15 @@
-"""Whether a new run leaks significantly more than an old one: a gate against the last release.
+"""Whether a new run leaks significantly more than an old one, such as the previous release.
 
-Both runs have an estimate of epsilon with an interval, on the first statistic of the strongest
-attacker, a choice that does not depend on scores. The two estimates are independent, so their
-difference d has the interval
+The runs are compared by the estimate of epsilon on the first statistic of the strongest attacker
+for which both have an interval, a choice that does not depend on scores. If the two estimates are
+independent, their difference d has the interval
 
     d - sqrt((new - new lower)^2 + (old upper - old)^2)  to
     d + sqrt((new upper - new)^2 + (old - old lower)^2)
 
 of the method of variance estimates recovery (Zou & Donner 2008, Statistics in Medicine 27, equation
-6), at the confidence of both intervals. The new run leaks significantly more if the interval is
-above 0.
+6), at the confidence that both intervals have. The new run leaks significantly more if the
+difference's interval is above 0.
 """
 
 import math
@@ -28,7 +28,7 @@ from fl_audit.report.patterns import equally_often
 
 @dataclass(frozen=True)
 class Leakage:
-    """The estimate of one run; `epsilon` is None if only the ends of its interval are known."""
+    """One run's estimate and interval; `epsilon` is None if the lower bound contradicts both."""
 
     epsilon: float | None
     lower: float
@@ -45,8 +45,8 @@ class Difference:
     """The new run's epsilon minus the old one's, on one statistic.
 
     Attributes:
-      lower: The lower end of the interval of the difference.
-      upper: The upper end, possibly infinite.
+      lower: The lower end of the difference's interval, possibly infinite.
+      upper: The upper end of the interval, possibly infinite.
     """
 
     JSON_COMPUTED: ClassVar = ("is_worse",)
@@ -73,7 +73,7 @@ class Difference:
 
 
 def difference_to_last(comparison: Comparison) -> Difference:
-    """The difference of two runs; the new one is first.
+    """The difference between the two runs of a comparison; the new one is first.
 
     Raises:
       InputError: There are not two runs, they are not comparable, or no statistic has an interval
@@ -128,7 +128,11 @@ def _leakage(run: ReportedRun, statistic: str) -> Leakage | None:
 
 
 def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
-    """The difference's interval; from opposite ends if an estimate or `old.upper` is not finite."""
+    """The interval of new minus old, as in the module's equation.
+
+    It is from opposite ends of both intervals if an estimate is unknown or infinite, or if
+    `old.upper` is infinite.
+    """
     centres = (new.epsilon, old.epsilon)
     known = [centre for centre in centres if centre is not None and math.isfinite(centre)]
     if len(known) < 2 or math.isinf(old.upper):
@@ -140,5 +144,5 @@ def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
 
 
 def _minus(first: float, second: float) -> float:
-    """The difference; minus infinity, in favour of the new run, if `second` is infinite."""
+    """first - second; minus infinity, in favour of the new run, if `second` is infinite."""
     return -math.inf if math.isinf(second) else first - second

@@ -30,12 +30,12 @@ class Group:
     """Settings whose intervals overlap, directly or through others.
 
     Attributes:
-      lower: The lowest end of their intervals.
-      upper: The highest end.
-      printed: The highest end as printed on a run's page, where an estimate is capped at its upper
-        bound.
-      accounting: The smallest and the largest of their upper bounds from accounting, if all are
-        known.
+      lower: The lowest end of the settings' intervals.
+      upper: The highest end of the settings' intervals.
+      printed: The highest end as printed, where intervals are capped at the upper bound from
+        accounting.
+      accounting: The smallest and the largest of the settings' upper bounds from accounting; None
+        if one is unknown.
     """
 
     settings: tuple[Setting, ...]
@@ -63,10 +63,10 @@ class Group:
 
 
 def compared_statistic(comparison: Comparison) -> str | None:
-    """The statistic by which settings are compared; None if no two have an interval on one.
+    """The statistic by which settings are compared; None if none gives two settings an interval.
 
     Statistics of stronger attackers come first, whatever the scores. If clients are sampled in any
-    of the runs, the attacker does not know the sampled cohort.
+    run, attackers who know the sampled cohort are left out, unless no other remains.
     """
     reports = {
         name: run.report.statistics[name]
@@ -82,10 +82,9 @@ def compared_statistic(comparison: Comparison) -> str | None:
 
 
 def span(headline: Headline | None) -> tuple[float, float] | None:
-    """The interval of a setting's epsilon, if any.
+    """The estimate's interval; None without one.
 
-    It is the estimate's; if the lower bound contradicts that, it runs from the lower to the upper
-    bound.
+    If the lower bound contradicts the estimate, it is the interval from lower to upper bound.
     """
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:
@@ -99,8 +98,8 @@ def span(headline: Headline | None) -> tuple[float, float] | None:
 def beyond_noise(comparison: Comparison) -> str:
     """Which settings leak significantly more, in sentences.
 
-    Only settings with equal participations of canaries are compared. Empty if no two settings have
-    an interval on one statistic.
+    Only settings whose canaries participate equally often are compared. Empty if no two settings
+    have an interval on the same statistic.
     """
     name = compared_statistic(comparison)
     if name is None:
@@ -112,10 +111,7 @@ def beyond_noise(comparison: Comparison) -> str:
 
 
 def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
-    """The settings grouped by participations of their canaries, fewest first.
-
-    An unknown number equals only another unknown one.
-    """
+    """The settings grouped by a canary's mean number of rounds, smallest first, unknown last."""
     groups: list[list[Setting]] = []
     for setting in sorted(settings, key=_participations):
         first = groups[-1][0] if groups else None
@@ -127,7 +123,7 @@ def by_participations(settings: Sequence[Setting]) -> list[list[Setting]]:
 
 
 def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
-    """The settings grouped by overlapping intervals on a statistic, smallest epsilon first."""
+    """The settings with an interval on a statistic, grouped by overlap, smallest epsilon first."""
     alone = [
         _group_of_one(s, headline)
         for s in settings
@@ -165,7 +161,7 @@ def _listed(settings: Sequence[Setting]) -> str:
 
 
 def _sentence(title: str, settings: Sequence[Setting], statistic: str) -> str:
-    """Which of these settings, with equal participations, leaks more."""
+    """Which of the settings, whose canaries participate equally often, leaks more."""
     rounds = settings[0].rounds_words
     where = f"With {rounds}, by “{title}”" if rounds else f"By “{title}”"
     groups = groups_apart(settings, statistic)
@@ -197,7 +193,7 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
-    """Why settings with different participations of canaries are not compared."""
+    """Which groups of settings are not compared, as their canaries participate unequally often."""
     if len(groups) > 1:
         parts = [f"{g[0].rounds_words or 'an unknown number'} in {_listed(g)}" for g in groups]
         yield (
@@ -214,9 +210,9 @@ _SHARED = "Runs of one seed share canaries, coins and the first model, and not t
 
 
 def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:
-    """The attackers common to all settings.
+    """The attackers common to all settings, each with its detection of each setting's canaries.
 
-    Empty unless patterns differ, and canaries have about equal numbers of rounds.
+    Empty unless patterns differ and canaries participate about equally often.
     """
     settings = comparison.settings
     if not any(key.startswith("participation.") for key in comparison.differing):
@@ -227,7 +223,7 @@ def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:
 
 
 def detection_of(setting: Setting, statistic: str) -> Detection | None:
-    """The detection by one statistic; None if a run has no ROC of it."""
+    """The detection of a setting's canaries by a statistic; None if a run has no ROC of it."""
     results = [run.report.statistics.get(statistic) for run in setting.runs]
     rocs = [result.roc for result in results if result is not None and result.roc is not None]
     headline = setting.headline(statistic)
@@ -244,7 +240,7 @@ def detection_of(setting: Setting, statistic: str) -> Detection | None:
 
 
 def patterns_of(comparison: Comparison) -> PatternTable:
-    """The settings by attacker, if their patterns are compared; else empty."""
+    """The table of settings by attacker (`attackers_of`); empty without attackers."""
     seeds = {run.config.get("seed") for run in comparison.runs}
     return PatternTable(
         attackers_of(comparison),
@@ -256,7 +252,7 @@ def patterns_of(comparison: Comparison) -> PatternTable:
 
 
 def clients_bounds(comparison: Comparison) -> str:
-    """Clients' upper bounds where patterns have different ones: scores are of canaries alone."""
+    """Clients' upper bounds in words; empty if they are equal, or one is unknown or infinite."""
     spreads = [(setting.guarantee("client"), setting.label) for setting in comparison.settings]
     known = sorted((spread.largest, label) for spread, label in spreads if spread is not None)
     texts = [upper_bound_text(bound) for bound, _ in known]

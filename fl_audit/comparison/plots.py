@@ -17,7 +17,7 @@ from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.report.chart import BLUE, FAINT, ORANGE, LogAxis, draw
 
 _COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#5c5c5c")
-"""Colours of Okabe & Ito (2008), with a darker yellow and grey for black, visible on white."""
+"""Colours of Okabe & Ito (2008), but a darker yellow, and grey for black: all visible on white."""
 
 _MARKERS = ("o", "s", "D", "P", "X", "h", "*", "p")
 
@@ -48,7 +48,7 @@ def pattern_styles(patterns: Sequence[str]) -> dict[str, PatternStyle]:
 
 
 def pattern_legend(patterns: Sequence[str]) -> Markup:
-    """Draws the legend with the patterns' names."""
+    """A picture of the legend: each pattern's marker and name."""
     columns = max(1, min(_LEGEND_CHARACTERS // (max(map(len, patterns)) + 6), len(patterns)))
     height = 0.08 + 0.2 * -(-len(patterns) // columns)
 
@@ -68,9 +68,9 @@ class _Point:
     """One setting in a panel.
 
     Attributes:
-      epsilon: Over the setting's runs.
-      ends: The ends of its interval, else of its range over runs.
-      accuracy: In percent, over the setting's runs.
+      epsilon: The epsilons of the setting's runs.
+      ends: The ends of epsilon's interval; without an interval, the smallest and largest epsilon.
+      accuracy: The accuracies of the setting's runs, in percent.
       name: The noise multiplier; empty if all settings share it.
       is_on_front: Whether no other setting dominates this one beyond noise.
     """
@@ -84,7 +84,7 @@ class _Point:
 
 
 def tradeoff_panels(comparison: Comparison) -> dict[str, Markup]:
-    """Figures by title: one per statistic, and the upper bound for a client if known."""
+    """Figures by title: one per statistic, and one of the upper bounds for a client if known."""
     panels = {
         title_of(name): list(
             _points(
@@ -149,7 +149,7 @@ def _plot(points: list[_Point], axes: Axes) -> None:
 
 
 def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
-    """Draws the front in steps, the best accuracy up to each epsilon, if no intervals overlap."""
+    """Draws the front as steps, the best accuracy up to each epsilon, if no intervals overlap."""
     ordered = sorted(front, key=lambda point: point.epsilon.mean)
     if any(first.ends[1] > second.ends[0] for first, second in itertools.pairwise(ordered)):
         return
@@ -159,7 +159,7 @@ def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
 
 
 def _draw_point(axes: Axes, point: _Point, axis: LogAxis) -> None:
-    """Draws a mean with its interval and range, hollow if it is not on the front."""
+    """Draws both means as a point, hollow off the front, epsilon's interval, accuracy's range."""
     x, y = axis.place(point.epsilon.mean), point.accuracy.mean
     ends = [axis.place(end) for end in point.ends]
     colour = point.style.colour

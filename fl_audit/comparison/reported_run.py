@@ -1,6 +1,6 @@
 """One compared audit: a finished run from its report.json, or scores of another system.
 
-The number of participations comes from canaries.csv; all else from report.json.
+A run's number of participations comes from canaries.csv, all else from report.json.
 """
 
 import functools
@@ -31,7 +31,7 @@ from fl_audit.report.headline import Headline, headline_on
 from fl_audit.report.report import Report, report_from_json, report_to_json
 
 Party = Literal["client", "canary"]
-"""The party of an upper bound."""
+"""The party that an upper bound from accounting is for."""
 
 PARTIES: tuple[Party, ...] = ("client", "canary")
 
@@ -43,9 +43,9 @@ class ReportedRun:
     Attributes:
       folder: The folder, as it was given.
       report: The report of the run or of the folder's scores.
-      report_json: The object in report.json, unchanged; for other scores, the JSON of `fl-audit
-        estimate` for the folder.
-      config: The resolved config, a value per `section.key`; empty for other scores.
+      report_json: The object in report.json, unchanged; for other scores, the JSON object that
+        `fl-audit estimate` gives for the folder.
+      config: The resolved config, by `section.key`; empty for other scores.
     """
 
     folder: Path
@@ -62,8 +62,8 @@ class ReportedRun:
     def participations(self) -> float | None:
         """The mean number of rounds of an included canary, if known.
 
-        It is counted in canaries.csv. If that lists no rounds, it is the largest number that
-        the record allows, or the expectation of a random number.
+        It is counted in canaries.csv. If that file lists no rounds, it is the largest number that
+        the record allows, or the expected number if there is no largest one.
         """
         path = RunFolder(self.folder).canaries
         included = (
@@ -83,7 +83,7 @@ class ReportedRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a client's rounds are sampled."""
+        """Whether a client's number of rounds is random or unknown; False without accounting."""
         analytical = self.report.analytical
         return analytical is not None and analytical.client.participations is None
 
@@ -120,11 +120,11 @@ class ReportedRun:
 def read_reported_runs(
     folders: Sequence[Path], delta: float | None = None, progress: Progress = iter
 ) -> list[ReportedRun]:
-    """Reads the reports of finished runs, and estimates from other scores.
+    """Reads the reports of finished runs, and makes reports of folders with other scores.
 
     Args:
-      folders: The folders of the runs, of logs and of other scores.
-      delta: The delta of estimates from folders without a report; None takes that of the runs.
+      folders: The folders of runs, of logs, and of other scores.
+      delta: The delta for folders without a report; None for the delta that all runs share.
       progress: Wraps the iteration over the files of aggregates that are scored.
     """
     first_by_place: dict[Path, Path] = {}

@@ -1,6 +1,6 @@
 """Settings: runs grouped and labelled by the differences of their configs.
 
-Runs that differ only in their seed repeat one setting; their values form a `Spread`.
+Runs that differ only in their seed repeat one setting; their values of a quantity are a `Spread`.
 """
 
 import dataclasses
@@ -31,18 +31,18 @@ class Spread:
 
     @classmethod
     def from_values(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The spread of the known values, if any."""
+        """The spread of the values other than None; None without any."""
         known = tuple(value for value in values if value is not None)
         return cls(known) if known else None
 
     @property
     def mean(self) -> float:
-        """Infinite if any value is."""
+        """The mean; infinite if any value is."""
         return math.inf if math.inf in self.values else statistics.fmean(self.values)
 
     @property
     def std(self) -> float | None:
-        """Standard deviation (ddof=1); None for a single value, or with an infinite one."""
+        """Standard deviation (ddof=1); None for a single value, or if a value is infinite."""
         if len(self.values) < 2 or not all(map(math.isfinite, self.values)):
             return None
         return statistics.stdev(self.values)
@@ -96,15 +96,15 @@ CHANCE_OR_MEANS = frozenset(
         *(f"release.{key}" for key in ReleaseStatement.__struct_fields__),
     }
 )
-"""Keys that do not distinguish settings: the seed, and keys for computing, logging, attackers, the
+"""Keys that do not distinguish settings: the seed, and keys on computing, logging, attackers, the
 claim and the release statement.
 """
 
 OF_ONE_ATTACKER = frozenset(
     {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
 )
-"""Keys that distinguish settings only between runs that have them. They define one attacker's
-rounds; a run without that attacker has none of its statistics.
+"""Keys that define which rounds one attacker sees. They distinguish settings only among runs with
+that attacker; a run without it just lacks the attacker's statistics.
 """
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
@@ -151,7 +151,7 @@ class Setting:
         return Spread.from_values(run.epsilon(statistic, method) for run in self.runs)
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
-        """The smallest interval that covers one method's intervals of all runs, if any."""
+        """The smallest interval that covers all runs' intervals by one method; None without any."""
         intervals = [
             ends for run in self.runs if (ends := run.interval(statistic, method)) is not None
         ]
@@ -174,8 +174,8 @@ class Setting:
     def headline(self, statistic: str) -> Headline | None:
         """The combined result of all runs on one statistic; None if all left it out.
 
-        The smallest bound is valid at the confidence of one run. Estimates are averaged, within
-        an interval that covers the intervals of all runs.
+        The lower bound is the smallest of the runs' bounds, valid at the confidence of one run. The
+        estimate is the mean, with an interval that covers the intervals of all runs.
         """
         headlines = [
             headline for run in self.runs if (headline := run.headline(statistic)) is not None
@@ -183,7 +183,7 @@ class Setting:
         return _combined_headline(headlines) if headlines else None
 
     def guarantee(self, party: Party) -> Spread | None:
-        """The upper bound from accounting for one party, over runs, if known for each."""
+        """The runs' upper bounds from accounting for one party; None if one is unknown."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.from_values(known)
 
@@ -218,10 +218,10 @@ def _combined_headline(headlines: Sequence[Headline]) -> Headline:
 def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
     """The settings of some runs, sorted by pattern and then by noise multiplier.
 
-    They are named by the keys that differ, or by their folders if such names are long.
+    Settings are named by the keys that differ, or by their folders if such names are long.
 
-    In a pattern, numbers ascend; names, such as kinds, keep the order of the runs. Scores of
-    another system come last, each a setting named by its folder.
+    Patterns are sorted by the keys that differ: numbers ascend; names, such as kinds, keep the
+    order of the runs. Scores of another system come last, each a setting named by its folder.
     """
     runs = [run for run in audits if run.record is not None]
     others = [run for run in audits if run.record is None]
@@ -245,7 +245,7 @@ _LONGEST_LABEL = 40
 
 
 def _briefly_named(settings: Sequence[Setting]) -> Sequence[Setting]:
-    """The settings, named by their folders if a label is long and each has one run."""
+    """The settings, renamed by folder if a label is long, each has one run, and no name repeats."""
     names = [run.folder.resolve().name for setting in settings for run in setting.runs]
     is_brief = all(len(setting.label) <= _LONGEST_LABEL for setting in settings)
     if is_brief or len(set(names)) < len(names) or len(names) > len(settings):
@@ -262,7 +262,7 @@ def _other_setting(run: ReportedRun) -> Setting:
 
 
 def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
-    """The rank of each value: names in the order given, then numbers in ascending order."""
+    """The rank of each distinct value: names in the order given, then numbers, ascending."""
     is_number = [isinstance(value, int | float) for value in values]
     numbers = sorted(value for value, number in zip(values, is_number, strict=True) if number)
     names = [value for value, number in zip(values, is_number, strict=True) if not number]
@@ -281,9 +281,9 @@ def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The `section.key`s in which the configs differ as settings, in the configs' order.
+    """The keys (`section.key`) in which the configs differ as settings, in the configs' order.
 
-    A key that exists only for some kinds, or that defines one attacker, differs only if the configs
+    A key of some kinds only, or of one attacker (`OF_ONE_ATTACKER`), differs only if the configs
     that have it disagree.
     """
     keys = dict.fromkeys(key for config in configs for key in config)

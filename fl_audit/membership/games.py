@@ -14,12 +14,12 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Challenges:
-    """The challenges of a game: a model to train, and a point whose membership is guessed.
+    """The challenges of a game, each a model to train and a point whose membership is guessed.
 
     Attributes:
       training: The points on which each model is trained, bool of shape (challenges, population).
-      point: The adversary's point, int64 of shape (challenges,).
-      member: Whether the model is trained on that point, bool of shape (challenges,).
+      point: Index of the adversary's point, int64 of shape (challenges,).
+      member: Whether the model is trained on this point, bool of shape (challenges,).
     """
 
     training: BoolArray
@@ -33,9 +33,9 @@ def fair_coins(num: int, rng: np.random.Generator) -> BoolArray:
 
 
 def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
-    """Coins, half of them true (rounded down), in random order.
+    """`num` coins in random order, half of them true (rounded down).
 
-    Each coin is fair if num is even, but they are not independent.
+    The coins are not independent; each is fair if num is even.
     """
     return np.asarray(rng.permutation(np.arange(num) < num // 2))
 
@@ -43,10 +43,10 @@ def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def membership_game(
     population: int, n: int, bits: npt.ArrayLike, rng: np.random.Generator
 ) -> Challenges:
-    """Experiment 1 (MIA): the model is trained on n - 1 random points and one of two others.
+    """Experiment 1 (MIA): a model is trained on n - 1 random points and one of two more.
 
-    Bit b picks z_b of the two, z_0 and z_1. The adversary's point is z_0, a member if b is 0. All
-    n + 1 points are drawn from the population without replacement.
+    The bit b picks z_b of these two, z_0 and z_1. The adversary's point is z_0, a member if b is 0.
+    All n + 1 points are drawn from the population without replacement.
 
     Args:
       population: Number of points to draw from, at least n + 1.

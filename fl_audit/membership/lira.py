@@ -1,9 +1,9 @@
 """LiRA, the likelihood ratio attack: Carlini et al. (2022), arXiv:2112.03570.
 
-`member_p_values` is the test between two normal distributions of the loss (Yıldırım et al. 2025,
-Algorithm 3), `online_lira` and `offline_lira` are the attack, and `select_worst` finds the points
-that are easiest to attack. Scores are logarithms and never saturate: probabilities would round to 0
-or 1 where an attack is strongest, so that an audit's best scores would tie.
+`decide_member` and `member_p_values` test between two normal distributions of the loss (Yıldırım et
+al. 2025, Algorithm 3), `online_lira` and `offline_lira` are the attack, and `select_worst` finds
+the points that are easiest to attack. Scores are logarithms, so that they do not tie where an
+attack is strongest: probabilities would round to 0 or 1 there.
 """
 
 import math
@@ -20,7 +20,7 @@ from fl_audit.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class NormalFit:
-    """Normal distributions of a loss or margin, one for each entry of the arrays.
+    """Normal distributions of losses or margins, one for each entry of the arrays.
 
     Attributes:
       mean: Means, float64 of any shape.
@@ -45,16 +45,17 @@ def decide_member(
     + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large ones if s0 < s1; with equal
     standard deviations the loss itself is tested. Algorithm 3.
 
-    Algorithm 3 as printed exchanges the two terms of R's denominator but still adds m0 / s0 to
-    R / s0. That is not a likelihood ratio test: with m0 = 0, s0 = 2, m1 = 3, s1 = 1 the printed
-    R is 4, and rejects around a loss of -4 instead of around 4, where H1 is likelier. The authors'
-    own program has the sign used here.
+    Algorithm 3 as printed exchanges the two terms of R's denominator, which changes R's sign, but
+    still adds R to m0. This is not a likelihood ratio test: with m0 = 0, s0 = 2, m1 = 3, s1 = 1 the
+    printed R is 4, and the test rejects around a loss of -4 instead of around 4, where H1 is
+    likelier. The authors' own program has the sign used here.
 
     Args:
       loss: Losses of the point under the attacked models, float64 of any shape.
-      without: Distribution H0, fitted to losses of models trained without the point; broadcast with
-        loss.
-      having: Distribution H1, fitted to losses of models trained with it; broadcast with loss.
+      without: Distribution under H0, fitted to losses of models trained without the point;
+        broadcast with loss.
+      having: Distribution under H1, fitted to losses of models trained with the point; broadcast
+        with loss.
       false_positive_rate: Target false positive rate alpha* of the test, in (0, 1).
 
     Raises:
@@ -72,13 +73,13 @@ def decide_member(
 def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> FloatArray:
     """The smallest false positive rate at which `decide_member` classifies each loss as a member's.
 
-    It is the probability under H0 of a likelihood ratio at least as large, 1 if both distributions
-    are equal. So one array gives the decisions at all alpha*.
+    It is the probability, under H0, of a likelihood ratio at least as large as the loss's; 1 if
+    both distributions are equal. So one array gives the decisions at every false positive rate.
 
     Args:
       loss: Losses of the point under the attacked models, float64 of any shape.
-      without: Distribution H0; broadcast with loss.
-      having: Distribution H1; broadcast with loss.
+      without: Distribution under H0; broadcast with loss.
+      having: Distribution under H1; broadcast with loss.
 
     Returns:
       Rates in [0, 1], float64 of the broadcast shape.
@@ -89,13 +90,14 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
     """
     s0, s1 = without.stddev, having.stddev
     z = (loss - without.mean) / s0
-    # In units of s0 from m0: `vertex` is the parabola's vertex, without R's cancellation.
+    # Distances from m0 in units of s0. `vertex`, of the log likelihood ratio as a parabola in the
+    # loss, does not suffer from cancellation as R does.
     shift = (having.mean - without.mean) / s0
     ratio = np.asarray(s1 / s0)
     by_shift = np.where(shift == 0, 1.0, special.ndtr(np.where(shift < 0, z, -z)))
     equal = ratio == 1
     vertex = shift / np.where(equal, 1.0, (1 - ratio) * (1 + ratio))
-    # The two losses with this likelihood ratio: this one, and its mirror image about the vertex.
+    # The two losses with the same likelihood ratio: z and its mirror image about the vertex.
     low, high = np.minimum(z, 2 * vertex - z), np.maximum(z, 2 * vertex - z)
     upper_tail = special.ndtr(-low) - special.ndtr(-high)
     nearer = np.where(low > 0, upper_tail, special.ndtr(high) - special.ndtr(low))
@@ -106,7 +108,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
 
 Spread = Literal["each_point", "all_points"]
 """Whether each point's distribution has its own standard deviation, or all points share one.
-Carlini et al. (2022) find a shared one better with few shadow models (some 64).
+Carlini et al. (2022) find a shared one better with few shadow models (about 64).
 """
 
 
@@ -145,11 +147,11 @@ class ShadowOutputs:
         return ShadowOutputs(self.values[models], self.member[models])
 
     def member_fits(self, spread: Spread = "each_point") -> NormalFit:
-        """The distributions of the outputs of models trained on each point, of shape (points,)."""
+        """Each point's distribution of outputs of models trained on it, of shape (points,)."""
         return _fit(self.values, self.member, spread, "trained on")
 
     def non_member_fits(self, spread: Spread = "each_point") -> NormalFit:
-        """The distributions of the outputs of models trained without each point."""
+        """Each point's distribution of outputs of models trained without it, of shape (points,)."""
         return _fit(self.values, ~self.member, spread, "trained without")
 
 
@@ -180,13 +182,12 @@ def online_lira(
     """The log likelihood ratio of "trained on the point" against "trained without it".
 
     It is log N(x; mean_in, std_in) - log N(x; mean_out, std_out) at the attacked model's output x
-    for the point, with distributions fitted to the shadow models'. Algorithm 1.
+    for the point, with distributions fitted to the shadow models' outputs. Algorithm 1.
 
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
       shadow: Outputs of shadow models for the same points.
-      spread: Whether each point has its own standard deviations, or all points share one of each
-        kind.
+      spread: Whether each point has its own std_in and std_out, or all points share both.
 
     Returns:
       Scores, float64 of the shape of targets; larger for likelier members.
@@ -207,15 +208,15 @@ def online_lira(
 def offline_lira(
     targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
 ) -> FloatArray:
-    """How far an output x is above those of models without the point, as -log P(Z > x).
+    """How far an output x is above the outputs of models without the point, as -log P(Z > x).
 
-    Z is distributed like the outputs of models without the point; the attacker has no others.
-    The score ranks outputs like the paper's offline variant 1 - P(Z > x). Outputs must be larger
-    for better learned points (margins, not losses).
+    Z is distributed like the outputs of models trained without the point, the only shadow models
+    that this attacker has. The score ranks outputs like the paper's offline score, 1 - P(Z > x).
+    Outputs must be larger for better learned points (margins, not losses).
 
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
-      shadow: Outputs of shadow models; only models without a point are used for it.
+      shadow: Outputs of shadow models; for each point, only models trained without it are used.
       spread: Whether each point has its own standard deviation, or all points share one.
 
     Returns:
@@ -249,11 +250,11 @@ def _log_density(x: FloatArray, fit: NormalFit) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class WorstPoints:
-    """The points at which LiRA is strongest, in descending order.
+    """The points at which LiRA is strongest, the strongest first.
 
     Attributes:
       points: Indices of the points, int64 of shape (k,).
-      accuracy: LiRA's accuracy on held-out models at each, float64 of shape (k,).
+      accuracy: LiRA's accuracy at each point on held-out models, float64 of shape (k,).
       separation: Distance between the mean outputs with and without the point, in units of the
         root mean square of both standard deviations, float64 of shape (k,).
     """
@@ -264,12 +265,11 @@ class WorstPoints:
 
 
 def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> WorstPoints:
-    """The k points with the largest weight.
+    """The k points at which LiRA is most accurate on held-out shadow models.
 
-    The weight is LiRA's accuracy (a log likelihood ratio above 0 means member) on models to which
-    its distributions were not fitted: Zanella-Béguelin et al. (2022), section 4.1, fit to 80 % of
-    the shadow models and test on the rest. Ties, common with few models, are broken by separation,
-    and then by index.
+    A log likelihood ratio above 0 means member. Zanella-Béguelin et al. (2022), section 4.1, fit
+    LiRA's distributions to 80 % of the shadow models and test on the rest. Ties, common with few
+    models, are broken by separation (`WorstPoints`), and then by index.
 
     Args:
       shadow: Outputs of models, each trained on a random part of the points.

@@ -1,7 +1,7 @@
-"""The error counts of the loss-based attack on challenge bases, for every alpha* at once.
+"""The error counts of the loss-based attack on challenge bases, at all false positive rates.
 
-Yıldırım et al. (2025), Algorithms 2 to 5. The counts are the input of
-`fl_audit.estimators.challenge_bases`.
+A challenge base is a training set and a point that is added to it or not. Yıldırım et al. (2025),
+Algorithms 2 to 5. The counts are the input of `fl_audit.estimators.challenge_bases`.
 """
 
 import warnings
@@ -26,7 +26,7 @@ class MeasuredMia:
     Attributes:
       without: The smallest alpha* at which each challenge without the point is classified as a
         member, float64 of shape (bases, N0).
-      having: The smallest such alpha* for challenges with the point, float64 of shape (bases, N1).
+      having: The same for each challenge with the point, float64 of shape (bases, N1).
     """
 
     without: FloatArray
@@ -40,7 +40,7 @@ class MeasuredMia:
         return ChallengeCounts(fp[0], np.full(bases, n0), fn[0], np.full(bases, n1))
 
     def curve(self, false_positive_rates: npt.ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """The points (X(alpha*), Y(alpha*)) of Figure 4.
+        """False positives X(alpha*) and false negatives Y(alpha*), the curve of Figure 4.
 
         Args:
           false_positive_rates: Values of alpha*, each in (0, 1), of shape (a,).
@@ -64,18 +64,19 @@ def measure_mia(
     shadow_without: npt.ArrayLike,
     shadow_having: npt.ArrayLike,
 ) -> MeasuredMia:
-    """The attack on challenges that are not shadow models. Algorithms 2 and 4.
+    """The attack on challenged models with separate shadow models. Algorithms 2 and 4.
 
     Algorithm 4 trains fresh shadow models for every challenge. Here all challenges on a base share
-    the same shadow models: given these, the test is fixed and the challenges are independent, so
-    counts are binomial (equation 1) with the error rates of the learned test.
+    the same shadow models: given the shadow models, the test is fixed and the challenges are
+    independent, so counts are binomial (equation 1) with the error rates of this test.
 
     Args:
       challenges_without: Losses (or negative margins) of each base's point under challenged models
         trained without it, float of shape (bases, N0).
-      challenges_having: Losses under challenged models trained with it, of shape (bases, N1).
-      shadow_without: Losses under shadow models trained without it, of shape (bases, M0).
-      shadow_having: Losses under shadow models trained with it, of shape (bases, M1).
+      challenges_having: Losses under challenged models trained with the point, of shape (bases,
+        N1).
+      shadow_without: Losses under shadow models trained without the point, of shape (bases, M0).
+      shadow_having: Losses under shadow models trained with the point, of shape (bases, M1).
 
     Raises:
       InputError: A side has fewer than 2 shadow models, a loss is not finite, the shapes disagree,
@@ -92,14 +93,14 @@ def measure_mia(
 def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike) -> MeasuredMia:
     """The attack on models that are each other's shadow models. Algorithm 5.
 
-    Each loss is tested by normal distributions fitted to the other losses of its own side and to
-    all losses of the other side. This is cheap, but decisions on a base share their shadow models:
-    the counts are correlated (equation 7).
+    Each loss is tested with two normal distributions, one fitted to the other losses of its own
+    side (with or without the point), one to all losses of the other side. This is cheap, but the
+    decisions on a base are correlated, as they share their shadow models (equation 7).
 
     Args:
-      losses_without: Losses (or negative margins) of each base's point under models without it,
-        float of shape (bases, N0).
-      losses_having: Losses of the point under models with it, float of shape (bases, N1).
+      losses_without: Losses (or negative margins) of each base's point under models trained without
+        it, float of shape (bases, N0).
+      losses_having: Losses under models trained with the point, float of shape (bases, N1).
 
     Raises:
       InputError: A side has fewer than 3 models, a loss is not finite, the shapes disagree, or the
@@ -141,9 +142,9 @@ def _check_bases(sides: list[FloatArray]) -> None:
 def _warn_if_skewed(sides: list[FloatArray]) -> None:
     """Warns if losses to which normal distributions are fitted are far from normal.
 
-    The skewness of 30 normal losses exceeds 2 with probability 1e-5. Raw cross-entropy, which is at
-    least 0 and mostly near 0 for a trained model, is often so skewed; the test then misses its
-    target false positive rate.
+    The skewness of 30 normal losses exceeds 2 with probability 1e-5. Cross-entropies of a trained
+    model, mostly near 0 and never below, are often more skewed; the test then misses its target
+    false positive rate.
     """
     for losses in sides:
         if losses.shape[1] < _ENOUGH_FOR_SKEWNESS:
@@ -167,7 +168,7 @@ def _fit_all(losses: FloatArray) -> NormalFit:
 
 
 def _fit_others(losses: FloatArray) -> NormalFit:
-    """Fits to the other N - 1 losses of the same base, each of shape (bases, N)."""
+    """For each of the losses of shape (bases, N), the fit to the N - 1 others of its base."""
     bases, models = losses.shape
     others = ~np.eye(models, dtype=np.bool_)
     rest = np.broadcast_to(losses[:, None, :], (bases, models, models))[:, others]

@@ -1,4 +1,4 @@
-"""Outputs of a model that attacks use (a label's loss and margin), and Epsilon* of the model."""
+"""Losses and margins of points under a model, on which attacks are based; Epsilon* of a model."""
 
 from dataclasses import dataclass
 
@@ -20,9 +20,9 @@ from fl_audit.estimators.epsilon_star import (
 def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """The logit of the label's probability, log(p / (1 - p)), larger for better learned points.
 
-    It is z_y - logsumexp of the other z. Its distribution is nearly normal where that of the loss
-    is not, and it is finite where the loss underflows to 0. Carlini et al. (2022) call it phi.
-    Attacks on losses use its negative.
+    It is z_y - logsumexp of the other z. Margins are nearly normal where losses are not, and finite
+    where the loss underflows to 0. Carlini et al. (2022) call the margin phi. Attacks that expect
+    losses get minus the margin.
 
     Args:
       logits: Logits z, finite floats of shape (..., points, classes), of at least 2 classes.
@@ -49,7 +49,7 @@ def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
 
 
 def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
-    """The cross-entropy -log p of points with these margins, in nats: log(1 + exp(-margin)).
+    """The cross-entropy -log p of points with the given margins, in nats: log(1 + exp(-margin)).
 
     It is accurate for a large margin: at 40 the loss is exp(-40), while 1 - p rounds to 0.
 
@@ -62,8 +62,8 @@ def loss_of_margin(margins: npt.ArrayLike) -> FloatArray:
 def margin_of_loss(losses: npt.ArrayLike) -> FloatArray:
     """The inverse of `loss_of_margin`: log(p / (1 - p)) of the probability p = exp(-loss).
 
-    For a mean loss over several examples it is the margin of the geometric mean of their labels'
-    probabilities. It is at most 87.3, the margin of the smallest positive loss in normal float32.
+    If the loss is a mean over several examples, p is the geometric mean of their probabilities.
+    Losses below the smallest normal float32 count as this number, so margins are at most 87.3.
 
     >>> margin_of_loss([0.6931471805599453, 4.248354255291589e-18, 800.0]).round(9).tolist()
     [0.0, 40.0, -800.0]
@@ -77,8 +77,8 @@ def loss(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     return loss_of_margin(margin(logits, labels))
 
 
-# Epsilon* of one model, for its whole training set against a population: Negoescu et al. (2024),
-# Definition 2, with margins instead of transformed losses.
+# Epsilon* of one model compares its whole training set with other points of the population:
+# Negoescu et al. (2024), Definition 2, with margins instead of transformed losses.
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class ModelPrivacy:
     """Epsilon* of one model: how well its margins distinguish training points from others.
 
     Attributes:
-      gaussian: Epsilon* of Gaussians fitted to the margins of members and of others.
-      empirical: Epsilon* of the samples themselves, at most log(999).
+      gaussian: Epsilon* of Gaussians fitted to the margins of members and of other points.
+      empirical: Epsilon* of the margins themselves, at most log(999).
     """
 
     gaussian: ModelEpsilon
@@ -99,8 +99,9 @@ def epsilon_star_of_model(
 ) -> ModelPrivacy:
     """Epsilon* of a model from its margins, which are near normal where losses are not.
 
-    Negoescu et al. (2024), section 3.1, with the margin instead of the four steps of appendix B,
-    8.1. It is a point estimate for this model, not a bound on the epsilon of the training.
+    Negoescu et al. (2024), section 3.1, with the margin instead of the loss transformed in the four
+    steps of appendix B, 8.1. It is a point estimate for this model, not a bound on the epsilon of
+    the training.
 
     Args:
       member_margins: Margins of all training points, float of shape (n1,).

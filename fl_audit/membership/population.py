@@ -1,9 +1,9 @@
 """Attacks that compare a point's output with outputs of population points: RMIA and quantiles.
 
-RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) counts the points z of the population whose
-likelihood under the attacked model, relative to reference models, is below that of the point x.
-Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) use the quantile of the output among
-similar points under the same model, and need no other model.
+RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) counts the population points z whose likelihood
+under the attacked model, relative to reference models, is no larger than that of the point x.
+Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) use the quantile of the point's output
+among the outputs of similar points under the same model, and need no other model.
 """
 
 import math
@@ -25,11 +25,12 @@ def rmia(
     population_reference: npt.ArrayLike,
     gamma: float = 1.0,
 ) -> FloatArray:
-    """RMIA's score of one point: the share of population points that it beats.
+    """RMIA's score of one point x: the share of population points z that it beats.
 
-    It is the share of z with LR(x, z) >= gamma, where LR(x, z) is the ratio of p(x) / P(x) to
-    p(z) / P(z): p the attacked model's probability of the label, P its mean over reference
-    models. P(x) is the mean of the means over models with x and without it (online).
+    x beats z if LR(x, z) >= gamma, where LR(x, z) is the ratio of p(x) / P(x) to p(z) / P(z). Here
+    p is the label's probability under the attacked model, P(z) the mean of this probability over
+    reference models, and P(x) the average of two such means, over models with and without x
+    (online).
 
     Args:
       targets: Margins of x under the attacked models, of shape (models,).
@@ -37,7 +38,7 @@ def rmia(
       population: Margins of population points under the attacked models, of shape (models, z).
       population_reference: Margins of population points under the reference models, of shape
         (references, z).
-      gamma: The threshold gamma, above 0.
+      gamma: The threshold on LR, above 0.
 
     Returns:
       Scores in [0, 1], float64 of shape (models,); larger for likelier members.
@@ -68,7 +69,7 @@ def rmia(
 
 
 def _log_mean(margins: FloatArray) -> FloatArray:
-    """Log of the mean over models, the first axis, of the label's probability."""
+    """Log of the label's mean probability over models, the first axis."""
     log_sum = special.logsumexp(-loss_of_margin(margins), axis=0)
     return np.asarray(log_sum - math.log(len(margins)))
 
@@ -79,11 +80,11 @@ def calibrated_margins(
     population: npt.ArrayLike,
     population_features: npt.ArrayLike,
 ) -> FloatArray:
-    """The margin of a point minus its expectation from features, in standard deviations.
+    """The margin of a point minus the margin predicted from its features, in standard deviations.
 
-    For each attacked model a ridge regression on population points gives the mean of margins by
-    features; around it margins are normal, with one standard deviation for all points (Bertran et
-    al., section 3). Scores rank the point's outputs by quantile, whichever model gave them.
+    For each attacked model, a ridge regression on population points predicts margins from features.
+    Margins are taken as normal around the prediction, with one standard deviation for all points
+    (Bertran et al., section 3). So scores rank the point's outputs by quantile across models.
 
     Args:
       targets: Margins of the point under the attacked models, of shape (models,).
@@ -95,7 +96,8 @@ def calibrated_margins(
       Scores, float64 of shape (models,); larger for likelier members.
 
     Raises:
-      InputError: The shapes disagree, a number is not finite, or the margins are all equal.
+      InputError: The shapes disagree, a number is not finite, or the population's margins are all
+        equal under a model.
     """
     of_x, of_z = _pair(targets, population)
     own, others = np.asarray(features, np.float64), np.asarray(population_features, np.float64)

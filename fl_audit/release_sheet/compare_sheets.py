@@ -1,6 +1,6 @@
 """Compares a written release sheet with the one computed from its run.
 
-The operator's statements are read from the page, which must equal the sheet with these statements.
+The operator's statements are read from the page, which must equal the sheet computed with them.
 """
 
 import difflib
@@ -24,7 +24,7 @@ Row = tuple[str, str, str]
 _STATED_IN = {label: key for key, label in LABELS.items()} | {
     LABELS[key]: name for name, key in KEY_OF_STATED.items()
 }
-"""The key of an operator's statement, by the field's label."""
+"""The key of an operator's statement, by the label of the field that prints it."""
 
 
 class _Page(HTMLParser):
@@ -72,9 +72,9 @@ class _Page(HTMLParser):
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
-    """Adds the differences between a written sheet and its run to a verification.
+    """Adds to a verification the differences between a written sheet and the computed one.
 
-    The sheet is not read if the verification has findings.
+    The written sheet is not read if the verification has findings already.
     """
     report = verified.report
     if verified.outcome == "broken":

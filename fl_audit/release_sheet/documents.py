@@ -1,8 +1,8 @@
 """A verified run for other programs: a section of a model card, and an in-toto statement.
 
-The statement has two subjects, a model and the last link of a run's chain, and contains claim,
-verdict and upper bounds. It is not signed: the pipeline that runs `fl-audit verify` signs and dates
-it (in-toto Statement v1, github.com/in-toto/attestation).
+The statement has two subjects, the model and the last link of the run's chain, and contains the
+claim, the verdict and the upper bounds. It is not signed: the pipeline that runs `fl-audit verify`
+signs and dates it (in-toto Statement v1, github.com/in-toto/attestation).
 """
 
 import json
@@ -25,7 +25,7 @@ _OF_VERDICT = ("outcome", "epsilon_lower", "detectable_epsilon", "confidence")
 
 
 def in_toto_statement(link: str, verified: Verified) -> dict[str, Any]:
-    """The JSON object of a statement about a verified run, with the last link of its chain."""
+    """The JSON object of a statement about a verified run whose chain ends with `link`."""
     report = verified.report
     if report is None or report.run is None or not report.run.model_sha256:
         raise InputError("a statement needs the report of a run that fits and names its model")
@@ -67,11 +67,11 @@ _CARD_FIELDS = (
     "chain",
     "check",
 )
-"""The fields of a sheet on a model card."""
+"""The keys of a sheet's fields that a model card shows."""
 
 
 def model_card(sheet: ReleaseSheet, report: Report) -> str:
-    """The section of a model card on privacy, in Markdown with YAML metadata."""
+    """The privacy section of a model card, in Markdown with YAML metadata."""
     metadata = {
         "tags": ["differential-privacy", "federated-learning"],
         "differential_privacy": {

@@ -64,7 +64,7 @@ CONFIGURED = "from the config"
 
 @dataclass(frozen=True)
 class Provenance:
-    """The evidence of a sheet.
+    """The run's folder and the digests that a sheet names as evidence.
 
     Attributes:
       folder: The name of the run's folder.
@@ -80,7 +80,7 @@ class Provenance:
 
 
 def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
-    """The evidence of a verified run."""
+    """The `Provenance` of a verified run's sheet."""
     commitment = None
     if folder.commitment.exists():
         commitment = read_try(folder).digest
@@ -109,7 +109,7 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run; `sweep` is the one that contains it, None if unknown."""
+    """The release sheet of a finished run; `sweep` contains the run, None if there is no sweep."""
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
@@ -138,7 +138,7 @@ def sheet_of_run(
 
 
 def _by_operator(statement: ReleaseStatement) -> Iterator[Stated]:
-    """The operator's statements, and which are missing that only the operator could make."""
+    """The operator's statements, and a note where unit or metrics are not stated."""
     missing = {
         "unit": "What a client is: not stated.",
         "metrics": "Which of these numbers leave the operator's hands: not stated.",
@@ -154,7 +154,7 @@ def _by_operator(statement: ReleaseStatement) -> Iterator[Stated]:
 
 
 def _release(run: RunRecord, config: Config, analytical: Accounting) -> Iterator[Stated]:
-    """The fields on the release, its data, and their protection."""
+    """The fields on the model, its data, and the protection of clients."""
     model = f"A model of {run.dim:,} parameters after {rounds_done(run)} ({run.task})."
     yield "released", model, RECORDED
     yield "data", f"{count(run.num_clients, 'client')}.", RECORDED
@@ -168,11 +168,11 @@ def _release(run: RunRecord, config: Config, analytical: Accounting) -> Iterator
 
 
 _GENERATORS = {"tensorflow-federated": "Philox4x32-10 (TFF)", "jax": "Threefry4x32-20 (JAX)"}
-"""The generator of noise, by the recorded package of the engine."""
+"""The generator of noise, by the engine's package in the recorded versions."""
 
 
 def _noise_generator(run: RunRecord) -> Iterator[Stated]:
-    """The generation of noise, if there is noise and the engine is known."""
+    """The generator of noise, if there is noise and the engine's package is known."""
     generator = next((text for name, text in _GENERATORS.items() if name in run.versions), None)
     noise = run.release.noise
     if generator is None or noise.noise_multiplier == 0:
@@ -232,7 +232,7 @@ def _upper_bound(analytical: Accounting) -> str:
 
 
 def _against(report: Report) -> dict[str, FullGuarantee]:
-    """The privacy curves of a client by attacker; one if they are equal."""
+    """A client's guarantees by attacker, in words; a single entry if all are equal."""
     full = {
         name: against.in_full.client
         for name, against in report.attackers.items()
@@ -264,7 +264,7 @@ def _plain_risk(full: FullGuarantee) -> str:
 
 
 def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -> str:
-    """The evidence for an assumption of accounting; the first is about the attacker."""
+    """The evidence for an assumption of accounting; the first of them is about the attacker."""
     distribution = noise_distribution_named(run.release.noise.distribution)
     if text == distribution.noise_assumption:
         return _noise_evidence(checks)
@@ -304,7 +304,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
-    """The runs of a sweep, their privacy cost, and that of as many runs by private selection."""
+    """A sweep's runs, their privacy cost, and that of equally many runs by private selection."""
     if sweep is not None:
         unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (
@@ -471,7 +471,7 @@ def _provenance(report: Report, run: RunRecord, config: Config) -> Iterator[Stat
 
 
 def statement_of(config: Config | None, given: ReleaseStatement | None) -> ReleaseStatement:
-    """The given statements, completed by the config's."""
+    """The given statements, with the config's where none is given."""
     own = ReleaseStatement()
     if config is not None and isinstance(config.release, ReleaseStatement):
         own = config.release

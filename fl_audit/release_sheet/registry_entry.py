@@ -20,7 +20,7 @@ from fl_audit.report.report import Report
 
 @dataclass(frozen=True)
 class Parameters:
-    """The privacy parameters of a guarantee; None if unknown."""
+    """The privacy parameters of a guarantee, each None if unknown."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -29,14 +29,14 @@ class Parameters:
 
     @property
     def variant(self) -> str | None:
-        """The definition of privacy by its name in the registry; None if unknown."""
+        """The registry's name for the definition of privacy; None if no guarantee is known."""
         if self.rho is not None:
             return "Zero-concentrated DP"
         return None if self.epsilon is None else "Approximate DP"
 
 
 def parameters_of(report: Report) -> Parameters:
-    """The privacy parameters of a client of a run, against any attacker."""
+    """The privacy parameters for a run's client, against an attacker who knows the rounds."""
     analytical = report.analytical
     if analytical is None:
         return Parameters()
@@ -57,7 +57,7 @@ def registry_entry(
 ) -> dict[str, Any]:
     """The JSON object of an entry.
 
-    `finished` is the last day of training, used if no day of publication is stated.
+    `finished` is the last day of training, the entry's date if no day of publication is stated.
     """
     deployment = {
         "basic": {
@@ -111,7 +111,7 @@ def registry_entry(
 
 
 def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
-    """The registry's tier of completeness, from optional fields."""
+    """The registry's tier of completeness, 1 to 3, by the optional fields that are known."""
     if parameters.epsilon is None or statement.unit is None or statement.trust_model is None:
         return 1
     stated = (statement.data, statement.released_to, statement.earlier_runs)
@@ -119,7 +119,7 @@ def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
 
 
 def _known(value: Any) -> Any:
-    """A value without null, infinity and empty objects, which the schema does not allow."""
+    """Leaves out null, infinity and empty objects, which the schema does not allow."""
     if not isinstance(value, dict):
         return value
     known = {key: _known(item) for key, item in value.items()}
@@ -128,7 +128,7 @@ def _known(value: Any) -> Any:
 
 
 def _in_full(parameters: Parameters) -> str | None:
-    """A text for an infinite epsilon and for mu, which the registry's keys cannot express."""
+    """An infinite epsilon or a finite mu as text, as the schema has no key for it; else None."""
     if parameters.epsilon == math.inf:
         return "Epsilon is infinite: no noise is added."
     if parameters.mu is None or parameters.mu == math.inf:
@@ -144,6 +144,6 @@ def _notes(sheet: ReleaseSheet, statement: ReleaseStatement) -> str | None:
 
 
 def _text(sheet: ReleaseSheet, *keys: str) -> str | None:
-    """The lines of some fields as one text; None if there are none."""
+    """The lines of some fields as one text; None if nothing is stated or audited in any."""
     lines = (line.text for key in keys for line in sheet.lines[key])
     return " ".join(text for text in lines if text not in (NOT_STATED, NOT_AUDITED)) or None

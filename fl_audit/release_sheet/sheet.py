@@ -2,8 +2,8 @@
 
 The fields are from "How to DP-fy ML" (Ponomareva et al. 2023, arXiv:2303.00654, section 5.3), from
 the evaluation pyramid of NIST SP 800-226 (2025), and from the registry of differential privacy
-deployments (github.com/opendp/deployments-registry-data). An audit adds verdict, detectable
-violation, checks, and the evidence of the sheet.
+deployments (github.com/opendp/deployments-registry-data). This package adds the fields on the
+verdict, the detectable violation, the checks, and the evidence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ReleaseSheet:
-    """A release sheet: name of the release, origin and date, and the lines of each field."""
+    """A release sheet: the release's name, the sheet's origin and date, the lines by field key."""
 
     title: str
     subtitle: str
@@ -91,13 +91,13 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
 LABELS = {key: label for fields in LAYOUT.values() for key, label in fields.items()}
 
 KEY_OF_STATED = {"metrics": "unprotected"}
-"""The field in which a statement under another key of [release] is printed."""
+"""Statements of [release] in a field with another key: the field's key by the statement's key."""
 
 _AUDITED = frozenset({*LAYOUT["Audit"], "verified"})
 
 
 def laid_out(title: str, subtitle: str, lines: Mapping[str, Sequence[Line]]) -> ReleaseSheet:
-    """The sheet with all its fields, also those without a line; `lines` are by key."""
+    """The sheet with every field of `LAYOUT`; fields that `lines`, by key, leaves out say so."""
     if unknown := lines.keys() - LABELS:
         raise ValueError(f"a release sheet has no field {', '.join(sorted(unknown))}")
     missing = {key: NOT_AUDITED if key in _AUDITED else NOT_STATED for key in LABELS}

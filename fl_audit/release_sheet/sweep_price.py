@@ -1,4 +1,4 @@
-"""The sweep that contains a run, and the privacy cost of its runs on the same data."""
+"""The sweep that contains a run, and the privacy cost of the sweep's runs on the same data."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,11 @@ class SweepRuns:
     """The runs of a sweep.
 
     Attributes:
-      num_runs: The number of runs in sweep.json or among the folders of runs.
+      num_runs: The number of runs that are in sweep.json or have a folder with a config.
       num_recorded: The number of runs with a record.
-      num_begun: The number of runs without a record that have a config in their folder, or ended
-        according to sweep.json.
-      price: The privacy cost of the recorded runs for a client; None if there are none.
+      num_begun: The number of runs without a record that have a config in their folder, or are
+        finished or failed according to sweep.json.
+      price: The privacy cost of the recorded runs for a client; None if no run is recorded.
     """
 
     num_runs: int
@@ -41,7 +41,7 @@ class _Sweep(msgspec.Struct):
 
 
 def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
-    """The sweep whose folder contains a run's, as SWEEP/runs/NAME; None if there is none."""
+    """The sweep that contains a run's folder, SWEEP/runs/NAME; None without SWEEP/sweep.json."""
     runs = folder.resolve().parent
     listed = runs.parent / "sweep.json"
     if runs.name != "runs" or not listed.exists():

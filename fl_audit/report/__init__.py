@@ -8,8 +8,8 @@ r"""Reports of audits: report.json for programs, report.html for people.
 >>> summary_lines(report)[0]
 '37 of 80 canaries included, δ = 0.001, 4 rounds'
 
-No module here imports TensorFlow, so any machine can report on a run folder. The names below are
-imported on first use, because the modules that draw take a second to load.
+No module here imports TensorFlow, so any machine can report on a run folder. The package's names
+are imported on first use, because the modules that draw take a second to load.
 """
 
 from typing import TYPE_CHECKING

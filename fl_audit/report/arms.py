@@ -1,7 +1,8 @@
-"""Arms of canaries in a report: detection by attacker, and the shift of each arm.
+"""Arms of canaries in a report: how well attackers detect each arm, and how far its scores shift.
 
-Arms with about equal numbers of rounds are compared like patterns (`report.patterns`). The shifts
-of `own_rounds` scores, and the differences of these shifts, are reported for all arms.
+If canaries of all arms have about equally many rounds, arms are compared like patterns
+(`report.patterns`). The shifts of `own_rounds` scores, and the differences between arms' shifts,
+are reported for all arms.
 """
 
 import math
@@ -50,28 +51,29 @@ Level = tuple[float, float]
 """The delta and the confidence of bounds."""
 
 STATISTIC = "own_rounds"
-"""The statistic whose scores are compared: its null does not depend on a canary's rounds."""
+"""The statistic whose scores give the shifts, as its null does not depend on a canary's rounds."""
 
 
 @dataclass(frozen=True)
 class ReportedArms:
-    """The shifts of the arms of a run."""
+    """The comparison of the arms of a run or a log."""
 
     comparison: ArmComparison
     delta: float  # the delta at which shifts are converted to epsilons
-    # by arm, the mean over included canaries of the largest shift that accounting allows; empty if
-    # accounting does not cover the run
+    # by arm, the mean over included canaries of the largest shift that accounting allows; empty for
+    # a log, and without Gaussian noise
     allowed: Mapping[str, float]
-    epsilons: Mapping[str, float]  # the epsilon of each arm's shift; 0 for a negative one
+    epsilons: Mapping[str, float]  # the epsilon of each arm's shift; 0 for a negative shift
     seconds: float | None = None  # training time in seconds, if known
     left_out: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
-    # a canary's rounds in words, and the detection by attacker; empty if rounds differ between arms
+    # the mean rounds of a canary in words, and how well attackers detect each arm; both empty if
+    # mean rounds differ between arms
     rounds: str = field(default="", metadata=WRITTEN_IF_SET)
     attackers: tuple[PatternAttacker, ...] = field(default=(), metadata=WRITTEN_IF_SET)
 
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
-    """The arms of a run; None without own-round scores of two arms, or if it was stopped."""
+    """The arms of a run; None without own-round scores of two arms, or if the run was stopped."""
     if not run.arms or STATISTIC not in run.scores or run.record.stopped_after is not None:
         return None
     scores, confidence = run.scores[STATISTIC], run.config.audit.confidence
@@ -104,11 +106,11 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """Scores by statistic, and facts about them.
+    """Scores by statistic, and facts about the audit.
 
     Attributes:
-      release: The release; None if not known.
-      is_drawn: Whether canaries' rounds have the distribution named by their arm.
+      release: The release, for upper bounds; None if it is not known.
+      is_drawn: Whether canaries' rounds have the distribution that their arm names.
     """
 
     scores: Mapping[str, ScoreFile]
@@ -124,7 +126,7 @@ class _Scored:
         bounds: AttackerBounds | None,
         level: Level,
     ) -> Detection | None:
-        """The detection of an arm's canaries, marked by `is_of`; None without scores."""
+        """The detection of an arm's canaries, marked by `is_of`; None without scores or a ROC."""
         statistic, delta, confidence = STATISTICS.get(name), *level
         if statistic is None or name not in self.scores:
             return None
@@ -163,7 +165,7 @@ def _as_patterns(
     scored: _Scored,
     level: Level,
 ) -> tuple[str, tuple[PatternAttacker, ...]]:
-    """A canary's rounds in words, and the attackers; both empty if rounds differ between arms."""
+    """A canary's mean number of rounds in words, and the attackers; both empty if means differ."""
     is_of = [arms == name for name in names]
     own = [[rounds[canary] for canary in np.flatnonzero(members)] for members in is_of]
     means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
@@ -197,8 +199,8 @@ def arms_of_log(
 ) -> ReportedArms | None:
     """The arms of a log or of scores; None without own-round scores of two arms.
 
-    Upper bounds come from `release`. It is None if it is not known, or if canaries' rounds do not
-    have the distribution named by their arm.
+    Upper bounds come from `release`, which is None if it is not known, or if canaries' rounds do
+    not have the distribution that their arm names.
     """
     own = scores.get(STATISTIC)
     if own is None or facts.dim is None:
@@ -230,7 +232,7 @@ def _left_out(
 ) -> tuple[str, ...]:
     """The arms in which fewer than `LEAST_CANARIES` included canaries are expected to participate.
 
-    The share that participates is estimated from all canaries of the arm, also excluded ones.
+    The share of an arm's canaries with any round is taken over included and excluded canaries.
     """
     of_arm = np.array(arms)
     participates = np.array([own is None or len(own) > 0 for own in rounds])
@@ -245,7 +247,7 @@ def _left_out(
 def _compared(
     scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float, left_out: Sequence[str]
 ) -> ArmComparison | None:
-    """The comparison; None without two arms that are not left out."""
+    """The comparison of arms that are not left out; None for fewer than two."""
     deviates = math.sqrt(dim) * scores.score
     arm_of_canary = np.array(arms)
     included = {
@@ -259,7 +261,7 @@ def _compared(
 
 
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
-    """Each canary's largest shift under Gaussian noise, of shape (num_canaries,); else None."""
+    """Each canary's largest allowed shift, shape (num_canaries,); None without Gaussian noise."""
     z = release.noise.noise_multiplier
     if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):
         return None
@@ -290,7 +292,7 @@ def difference_name(difference: ArmDifference) -> str:
 
 
 def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
-    """The shift that accounting allows an arm, or the difference between those of two arms."""
+    """The shift that accounting allows an arm, or the difference of two arms' allowed shifts."""
     if not arms.allowed:
         return "not known"
     if isinstance(found, ArmShift):
@@ -299,7 +301,7 @@ def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
 
 
 def arms_as_patterns(arms: ReportedArms | None, faults: Sequence[TrainingFault]) -> PatternTable:
-    """The arms by attacker, if their canaries participate about equally often; else empty."""
+    """The arms by attacker; empty unless canaries of all arms participate about equally often."""
     if arms is None:
         return PatternTable((), "", 0.95)
     return PatternTable(
@@ -312,7 +314,7 @@ def arms_as_patterns(arms: ReportedArms | None, faults: Sequence[TrainingFault])
 
 
 def arms_words(arms: ReportedArms) -> str:
-    """The meaning of the intervals, and the cost of separate runs."""
+    """What arms, shifts and intervals mean, and what separate runs would have cost, in words."""
     number = len(arms.comparison.arms)
     words = (
         f"Canaries were assigned to {number} arms at random. The shift is the mean of included "

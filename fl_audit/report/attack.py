@@ -28,11 +28,12 @@ class AttackedMember:
     """A point or client chosen by SelectWorst (membership/lira.py).
 
     Attributes:
-      index: Index among the task's points (clients' points first, then held-out ones) or clients.
+      index: Index among the task's points (clients' points, then held-out ones), or among clients.
       facts: Further facts by name: a point's label, a client's name and number of examples.
       features: A point's inputs, of any shape; None for a client.
       accuracy: LiRA's accuracy on held-out shadow models.
-      separation: Distance between the two distributions of the margin, in standard deviations.
+      separation: Distance between the mean margins with and without the member, in standard
+        deviations.
     """
 
     index: int
@@ -44,11 +45,11 @@ class AttackedMember:
 
 @dataclass(frozen=True)
 class AccountedBound:
-    """The upper bound from accounting for a member."""
+    """The upper bound from accounting for an attacked member."""
 
     epsilon: float  # infinite without a bound
     noise_multiplier: float | None  # noise over clip norm; None without any mechanism
-    by: str  # what accounting is about, such as "DP-SGD"
+    by: str  # what accounting covers, such as "DP-SGD"
     neighbours: str  # the neighbouring relation, in words
 
 
@@ -72,7 +73,7 @@ class AttackReport:
     results: Mapping[str, AuditResult]
     counts: ChallengeCounts  # errors of the loss-based attack on each base
     posterior: GridPosterior  # posterior of epsilon given `counts`
-    privacy: ModelPrivacy  # epsilon* of one model: its training set against the rest
+    privacy: ModelPrivacy  # epsilon* of one model, of its training set against other points
     members: tuple[AttackedMember, ...]
     accuracy: float  # mean accuracy of the attacked models, in [0, 1]
     upper_bound: AccountedBound
@@ -82,7 +83,7 @@ class AttackReport:
     confidence: float
 
     def to_json(self) -> dict[str, object]:
-        """The object written to report.json; infinities as words."""
+        """The object of report.json; infinity is the word "inf"."""
         counts = self.counts
         rows = zip(counts.fp, counts.n0, counts.fn, counts.n1, strict=True)
         return {
@@ -115,10 +116,10 @@ class AttackReport:
 
 
 _LEAST_SIDE = 4
-"""Smallest side, in pixels, of a picture."""
+"""The smallest side, in pixels, of inputs that are drawn as a picture."""
 
 _TITLES = {"lira": "LiRA", "rmia": "RMIA", "calibrated": "calibrated margin"}
-"""Names of statistics on the page that differ from those in files."""
+"""The page's names of statistics, where the names in files differ."""
 
 _COLOURS = {"lira": ORANGE, "margin": BLUE, "loss": INK, "rmia": GREEN, "calibrated": PURPLE}
 
@@ -193,7 +194,7 @@ def _row(name: str, result: AuditResult) -> tuple[str, ...]:
 
 
 def _counts_posterior(report: AttackReport) -> dict[str, object]:
-    """The posterior given the counts: summary and figures (Yıldırım et al., Figure 3)."""
+    """The posterior given the error counts: summary and figures (Yıldırım et al., Figure 3)."""
     posterior = report.posterior
     summary = posterior.summary(report.confidence)
     plots: dict[str, Callable[[Axes], None]] = {
@@ -223,7 +224,7 @@ def _plot_roc(axes: Axes, report: AttackReport) -> None:
 
 
 def _plot_density(axes: Axes, report: AttackReport) -> None:
-    """The density of epsilon at LiRA's best threshold (Zanella-Béguelin et al. 2022, A.2)."""
+    """Plots the density of epsilon at LiRA's best threshold (Zanella-Béguelin et al. 2022, A.2)."""
     bayes = next(e for e in report.results["lira"].estimates if e.method == "bayes")
     details = bayes.details
     counts = ConfusionCounts(
@@ -256,9 +257,9 @@ def _picture(member: AttackedMember) -> Markup | None:
 
 
 def _pixels(features: FloatArray) -> FloatArray | None:
-    """Pixels of shape (height, width), or (height, width, 3) in [0, 1], else None.
+    """Pixels of shape (height, width), or (height, width, 3) in [0, 1]; None if not a picture.
 
-    A flat input counts as a picture if its length is a square.
+    A flat input is a picture if its length is a square; sides are at least `_LEAST_SIDE`.
     """
     side = math.isqrt(features.size)
     if features.ndim == 1 and side * side == features.size and side >= _LEAST_SIDE:

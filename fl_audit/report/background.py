@@ -1,4 +1,4 @@
-"""The background of canaries in the measured rounds of a run or a log."""
+"""The background of canaries (verdict/exposure.py) in the measured rounds of a run or a log."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from fl_audit.verdict.exposure import Background
 
 
 def background_of_run(run: FinishedRun) -> Background | None:
-    """The background of a run's canaries; None if they are not vectors or norms are unknown."""
+    """The background of a run's canaries; None if they are no vectors, or no norms are known."""
     if not isinstance(run.config.canaries, Canaries):
         return None
     path, release = run.folder.round_cosines, run.record.release
@@ -52,7 +52,10 @@ def background_of_run(run: FinishedRun) -> Background | None:
 
 
 def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatArray | None:
-    """The norms of sums over canaries' rounds, from scores; None without scores of these rounds."""
+    """For each canary, the norm of the weighted sum of its rounds' aggregates, from scores.
+
+    None without `own_rounds` scores of the canaries, or if norms are unknown in a logged round.
+    """
     own = run.scores.get(OWN_ROUNDS.name)
     if own is None or len(own.score) != len(run.included):
         return None
@@ -64,7 +67,7 @@ def _sum_lengths(run: FinishedRun, found: Background, log: CosineLog) -> FloatAr
 
 
 def background_of_log(log: SeenLog) -> Background | None:
-    """The background of a log's canaries; None if the log does not state enough of its rounds."""
+    """The background of a log's canaries; None if the log states too little of its rounds."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None
@@ -94,7 +97,7 @@ def background_of_log(log: SeenLog) -> Background | None:
 
 
 def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> Background | None:
-    """The background with the rounds of known norms; None without rounds or included canaries."""
+    """The background in scored rounds of known norms; None without these, or included canaries."""
     of_aggregate, of_client = lengths.at(scored)
     known = np.isfinite(of_aggregate) & np.isfinite(of_client) & (of_aggregate > 0)
     rounds = scored[known & (of_client > 0)]
@@ -105,18 +108,19 @@ def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> B
 
 
 _ERRORS = 3.0
-"""`surely_common` is this many standard errors below the estimated common part of rounds."""
+"""Standard errors by which `surely_common` is below the estimated common part of rounds."""
 
 
 def _with_common(
     found: Background, rows: Iterable[NumberedRow], sum_lengths: FloatArray | None
 ) -> Background:
-    """The background with what aggregates of different rounds have in common.
+    """The background with `sum_lengths`, and with what aggregates of different rounds share.
 
-    This mean correlation is estimated from the norms of the sums over canaries' rounds, or else
-    from excluded canaries, whose vectors are independent of all rounds: the sum of an excluded
+    The shared part, a mean cosine between rounds' aggregates, is estimated from `sum_lengths`, or
+    else from excluded canaries, whose vectors are independent of all rounds: the sum of an excluded
     canary's cosines with T aggregates has variance (T + sum of the cosines of ordered pairs of
-    rounds) / dim.
+    rounds) / dim. It is not estimated under correlated noise, for a single round, or without
+    excluded canaries.
     """
     rounds, excluded = set(found.rounds.tolist()), ~found.included
     number, total = len(rounds), np.zeros(int(excluded.sum()))
@@ -141,7 +145,7 @@ def _with_common(
 
 
 def _server_weights(run: FinishedRun, rounds: IndexArray) -> FloatArray | None:
-    """The weights of rounds in the final model; None if steps are not sums of aggregates."""
+    """The weights of rounds' aggregates in the final model; None unless the server uses SGD."""
     server = run.config.server
     if not isinstance(server, ServerSgd):
         return None
@@ -150,16 +154,16 @@ def _server_weights(run: FinishedRun, rounds: IndexArray) -> FloatArray | None:
 
 
 def _as_canaries(release: Release) -> Release:
-    """The release; if it does not state clients' participation, they participate like canaries."""
+    """The release; if clients' rounds are unknown, clients are taken to participate as canaries."""
     if not isinstance(release.client.sampling, UnknownRounds):
         return release
     return dataclasses.replace(release, client=release.canary)
 
 
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
-    """The number of rounds of a client if stated, else the largest number of a canary.
+    """The number of a client's rounds if stated, else the largest number of a canary's rounds.
 
-    Under correlated noise it is instead the largest squared sensitivity of a canary.
+    Under correlated noise it is the largest squared sensitivity of a canary instead.
     """
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds
@@ -176,14 +180,14 @@ def _client_sensitivity(log: SeenLog, found: Background) -> float:
 
 
 def _weights(found: Background) -> RoundWeights:
-    """The weights of aggregates' directions in canaries' `own_rounds` scores."""
+    """The weights of rounds in canaries' `own_rounds` scores, which sum cosines with aggregates."""
     if found.correlation is None:
         return found.presences
     return found.presences.whitened(found.correlation, found.rounds, found.aggregate_lengths)
 
 
 def _scale(found: Background) -> FloatArray:
-    """By canary, the background's weights over those in its score, of shape (num_canaries,)."""
+    """The ratio, by canary, of the background's weights to the weights in scores (`_weights`)."""
     if found.correlation is None:
         return np.ones(len(found.presences.set_of))
     largest = np.abs(found.own_weights * found.aggregate_lengths).max(axis=1)

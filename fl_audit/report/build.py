@@ -1,7 +1,7 @@
 """Builds a report from a finished run, or from the scores of any system.
 
-`build_report` uses all facts of a run; `report_on_folder`, `report_on_statistics` and
-`report_on_file` use a log, a folder or a file of scores, and an `EstimateRequest`.
+`build_report` uses all facts of a run. `report_on_folder`, `report_on_statistics` and
+`report_on_file` take an `EstimateRequest`, and a log, a folder or a file of scores.
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """The report of a run, with the estimates and verdict of `estimated`, else as configured."""
+    """The report of a run; estimates and verdict are those of `estimated`, or as configured."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -139,7 +139,7 @@ def _accounted(
     confidence: float,
     uploads: Release | None = None,
 ) -> _Accounted:
-    """The upper bounds of a release, and the efficiency of statistics against them.
+    """The upper bounds of a release, and the efficiency of statistics compared with them.
 
     `uploads` is the release of single uploads, if a log states it separately.
     """
@@ -160,7 +160,7 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """The threat models of the config, and those of further score files in the folder."""
+    """The views, by name, of the config's threat models and of further statistics' ones."""
     of_config = threat_models_of(run.config.audit)
     models = {model.name: _threat_model(run, model) for model in of_config}
     for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
@@ -199,7 +199,7 @@ def _release(run: FinishedRun) -> Release:
 
 
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
-    """The verdict on the config's claim; None without a claim."""
+    """The verdict on the config's claim, or else on the configured noise; None without either."""
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
@@ -232,7 +232,7 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
 
 
 def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
-    """A run's canaries scored by `own_rounds`; None if unscored, unrequested or no background."""
+    """A run's canaries scored by `own_rounds`; None if not asked for, or without a background."""
     asked = run.config.audit.verdict_statistic
     is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
     if background is None or not is_asked:
@@ -241,7 +241,7 @@ def _sampled_canaries(run: FinishedRun, background: Background | None) -> Sample
 
 
 def _scope_of(run: FinishedRun) -> Scope:
-    """The scope of the canaries; it covers uploads if all tested statistics see single uploads."""
+    """What a run's canaries represent; uploads too if all tested statistics see single uploads."""
     tested = chosen_tests(run.config, run.record.release.client.participations).statistics
     return scope_of_run(
         run.record,
@@ -309,7 +309,7 @@ def _seen_by(threat_model: str, audit: Audit) -> SeenByAttacker:
 def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequest) -> Report:
     """The report of a file of scores.
 
-    A known statistic in `scores_NAME.csv` is named on the page.
+    The page names the statistic if the file is called scores_NAME.csv, with NAME a known statistic.
     """
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
@@ -327,10 +327,9 @@ def report_on_statistics(
     request: EstimateRequest,
     others: Sequence[ScoredStatistic] = (),
 ) -> Report:
-    """The report on statistics of a folder.
+    """The report on some of a folder's statistics, at least one, from `folder_statistics`.
 
-    `statistics` come from `folder_statistics`, at least one; `others` are the folder's remaining
-    ones.
+    `others` are the folder's remaining statistics, which the canary check and the verdict use too.
     """
     facts = read_folder_facts(folder)
     reports = {}
@@ -438,7 +437,7 @@ def _claim_verdict(
     others: Sequence[ScoredStatistic] = (),
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
-    """The verdict on the request's claim, else on configured or logged noise; None without any."""
+    """The verdict on the request's claim, or else on configured or logged noise; None without."""
     claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None
@@ -466,7 +465,7 @@ def _claim_verdict(
 def _sampled_canaries_of(
     folder: AuditedFolder, statistics: Sequence[ScoredStatistic], background: Background | None
 ) -> SampledCanaries | None:
-    """A folder's canaries scored by `own_rounds`; None without those scores or background."""
+    """A folder's canaries scored by `own_rounds`; None without such scores, or a background."""
     own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
     if own is None or background is None:
         return None
@@ -476,7 +475,7 @@ def _sampled_canaries_of(
 def _configured(
     folder: AuditedFolder | None, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The folder's configured or logged noise as an unstated claim, if it can be tested."""
+    """The folder's configured or logged noise as an unstated claim; None if it cannot be tested."""
     if folder is not None and folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = None if folder is None else _run_of(folder)
@@ -488,7 +487,11 @@ def _configured(
 def _claim_of_log(
     log: SeenLog, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The log's noise as a claim, for canaries sampled as stated or present in one round."""
+    """A log's noise, on uploads or in rounds, as a claim; None if neither can be tested.
+
+    Noise in rounds can be tested if the log says how rounds act together (by sampling or correlated
+    noise), or if canaries have one round.
+    """
     known = [
         STATISTICS.get(statistic.name) for statistic in statistics if statistic.name is not None
     ]
@@ -527,7 +530,7 @@ def _background(folder: AuditedFolder) -> Background | None:
 
 
 def _run_of(folder: AuditedFolder) -> FinishedRun | None:
-    """The folder's run; None for a log or for scores alone."""
+    """The folder's run; None for a log, for scores alone, or if only a run's scores were kept."""
     if folder.log is not None:
         return None
     try:
@@ -537,7 +540,7 @@ def _run_of(folder: AuditedFolder) -> FinishedRun | None:
 
 
 def _folder_scope(folder: AuditedFolder) -> Scope:
-    """The scope of the folder's canaries for a claim."""
+    """What the folder's canaries represent when a claim is tested."""
     log = folder.log
     if log is not None:
         path = log.folder.participation

@@ -1,6 +1,6 @@
 """Charts of a page: histograms of scores, training curves, and bars of bounds on epsilon.
 
-Figures are inline SVG; the same figure always gives the same bytes.
+Figures are inline SVG; the same input always gives the same bytes.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ _NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
 def draw(name: str, width: float, height: float, plot: Callable[[Axes], None]) -> Markup:
-    """One figure as an `<svg>` element; `name` is unique on the page and makes its ids unique."""
+    """One figure as an `<svg>` element, whose ids are unique if `name` is unique on the page."""
     with matplotlib.rc_context():
         matplotlib.rcParams.update(_STYLE)
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -109,7 +109,10 @@ def has_range(scores: CanaryScores) -> bool:
 def score_histogram(
     name: str, scores: CanaryScores, null: Gaussian | None, counted: str = "canaries"
 ) -> Markup:
-    """The histogram of scores of finite range; without `null`, one is fitted to excluded scores."""
+    """The histogram of scores of finite range, with `null` or a fit to the excluded scores.
+
+    `counted` is the title of the vertical axis.
+    """
     edges = _edges(scores)
     null_distribution, included_fit = null or _fitted(scores.excluded), _fitted(scores.included)
 
@@ -134,7 +137,7 @@ def score_histogram(
 
 
 def _edges(scores: CanaryScores) -> FloatArray:
-    """Common bin edges; the smaller of both groups' Scott bins sets the width."""
+    """Bin edges for both groups; Scott's rule gives each group a width, and the smaller counts."""
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
@@ -158,7 +161,7 @@ def _fitted(values: FloatArray) -> Gaussian | None:
 def _expected_counts(
     distribution: Gaussian, num: int, edges: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Centres of a moving bin, and the expected number among `num` scores in each."""
+    """Centres of a bin that moves over the axis, and how many of `num` scores it should contain."""
     half = (edges[1] - edges[0]) / 2
     x = np.linspace(edges[0] - half, edges[-1] + half, 600)
     upper, lower = (
@@ -198,15 +201,15 @@ def _curve(title: str, values: FloatArray) -> Markup:
 
 
 _DECADES = 5
-"""An axis spans at most this many powers of ten; smaller numbers are at its low end."""
+"""The most powers of ten that an axis spans; smaller numbers are drawn at its low end."""
 
 _LEAST = 1e-9
 
 _STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
-"""The most powers of ten that an axis spans, and the multiples of each that it then labels."""
+"""Pairs: the most powers of ten that an axis spans, and which multiples of each it then labels."""
 
 _FIRST_POWER = 1e6
-"""At or above this, an axis writes numbers as powers of ten."""
+"""An axis writes numbers from here on as powers of ten."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """A log axis spanning the finite values above `_LEAST`; smaller ones are at its low end.
+        """An axis over the finite values from `_LEAST` on; smaller ones are placed at its low end.
 
         >>> LogAxis.around([5e-324])
         LogAxis(low=0.11499999999999999, high=1.15)
@@ -228,7 +231,7 @@ class LogAxis:
         return cls(min(max(0.85 * min(known), high / 10**_DECADES), high / 10), high)
 
     def place(self, epsilon: float) -> float:
-        """The place of an epsilon: from 0 to 1 on the axis; 0 is left of it, and infinity right.
+        """The place of an epsilon, 0 to 1 on the axis; epsilon 0 is left of it, infinity right.
 
         >>> axis = LogAxis(0.1, 10.0)
         >>> [axis.place(epsilon) for epsilon in (0.0, 0.01, 1.0, 10.0, math.inf)]
@@ -242,7 +245,7 @@ class LogAxis:
         return round(min(max(share, 0.0), 1.0), 4)
 
     def ticks(self, epsilons: Iterable[float]) -> dict[float, str]:
-        """The labelled numbers by place, with 0 and infinity if they are among the values.
+        """The labels of the axis by place, with 0 and infinity if they are among `epsilons`.
 
         >>> [*LogAxis(0.3, 7.0).ticks([0.0, 2.5, math.inf]).values()]
         ['0', '0.5', '1', '2', '5', '∞']
@@ -258,7 +261,7 @@ class LogAxis:
         return {self.place(number): _tick_text(number) for number in sorted([*ends, *inner])}
 
     def show(self, axes: Axes, epsilons: Iterable[float]) -> None:
-        """Makes this the horizontal axis of some values."""
+        """Makes this the horizontal axis of `axes`, with labels for `epsilons`."""
         ticks = self.ticks(epsilons)
         axes.set_xticks([*ticks], [*ticks.values()])
         axes.set_xlim(-0.08, 1.1)
@@ -277,12 +280,12 @@ def _tick_text(number: float) -> str:
 
 @dataclass(frozen=True)
 class EpsilonBars:
-    """The bounds and estimates by attacker or setting, from top to bottom.
+    """Bars of bounds and estimates by attacker or setting, from top to bottom.
 
     Attributes:
       by: What the bars compare, in words, such as "attacker".
-      answers: The title and the numbers of each bar.
-      claimed: The claimed epsilon, if any.
+      answers: The title of each bar, and the headline with its numbers.
+      claimed: The claimed epsilon; None without a claim.
     """
 
     by: str
@@ -291,20 +294,20 @@ class EpsilonBars:
 
     @property
     def is_estimate_below(self) -> bool:
-        """Whether any estimate is below its lower bound."""
+        """Whether any bar's estimate is below the bar's lower bound."""
         return any(answer.is_estimate_below for _, answer in self.answers)
 
 
 def bars_of(
     named: Iterable[tuple[str, Headline]], by: str, claimed: float | None = None
 ) -> EpsilonBars | None:
-    """A bar per headline that has a bound or estimate; None without any."""
+    """A bar per headline with a lower bound or an estimate; None if no headline has one."""
     answers = [(title, one) for title, one in named if one.lower_bound or one.estimated]
     return EpsilonBars(by, answers, claimed) if answers else None
 
 
 def bars_by_attacker(report: Report) -> EpsilonBars | None:
-    """A bar per attacker, on the first of its statistics; None without any bound or estimate."""
+    """A bar per attacker, on the attacker's first statistic; None if there is nothing to draw."""
     claim = None if report.verdict is None else report.verdict.claim
     claimed = None if claim is None or isinstance(claim, ConfiguredClaim) else claim.epsilon
     titles = {
@@ -316,9 +319,9 @@ def bars_by_attacker(report: Report) -> EpsilonBars | None:
 
 
 def epsilon_bars(bars: EpsilonBars, *, is_wide: bool) -> Markup:
-    """Draws a bar per headline, from its lower to its upper bound, with its estimate.
+    """Draws a bar per headline, from the lower to the upper bound, with the estimate.
 
-    A narrow picture, for the screen of a telephone, has the numbers of a bar below its title.
+    A narrow picture, for the screen of a telephone, has a bar's numbers below the bar's title.
     """
     answers, claimed = bars.answers, bars.claimed
     epsilons = [value for _, answer in answers for value in _values(answer)]
@@ -369,7 +372,7 @@ def _values(answer: Headline) -> list[float]:
 def _write_numbers(
     axes: Axes, title: str, answer: Headline, ends: tuple[float, float, float], y: float
 ) -> None:
-    """Writes a bar's title, and its numbers with their right ends at `ends`, as shares of width."""
+    """Writes a bar's title and numbers; numbers end at `ends`, shares of the picture's width."""
     least, fit, most = answer.lower_bound_epsilon(), answer.estimate_within(), answer.upper_bound
     texts = (
         (0.0, INK, title),
@@ -390,7 +393,7 @@ def _write_numbers(
 
 
 def _draw_bar(axes: Axes, axis: LogAxis, answer: Headline, y: float) -> None:
-    """Draws the range between the bounds, their marks, and the estimate with its interval."""
+    """Draws the range between the bounds, a mark at each, and the estimate with its interval."""
     least, most = answer.lower_bound_epsilon(), answer.most()
     start, end = axis.place(least or 0.0), axis.place(most)
     is_broken, is_open = (least or 0.0) > most, math.isinf(most)

@@ -1,4 +1,4 @@
-"""The mechanism checks and the canary check of a run or folder, and their words."""
+"""The mechanism checks and the canary check of a run or folder, and words for both."""
 
 import dataclasses
 import math
@@ -52,7 +52,7 @@ def _norm(check: Check) -> str:
 
 
 def _at(words: str) -> Callable[[Check], str]:
-    """A function that describes the worst ratio, with its variable and round."""
+    """A function that describes a check's worst ratio, with the ratio's variable and round."""
 
     def words_of(check: Check) -> str:
         noise = check.detectable_ratio
@@ -65,7 +65,10 @@ def _at(words: str) -> Callable[[Check], str]:
 
 
 def _detectable(noise: float, checks: str) -> str:
-    """Describes the smallest detectable deficit of noise, rounded up."""
+    """Says which deficit of noise `checks` would find, rounded up to whole percent.
+
+    `noise` is the largest share of the configured noise with which they fail in 95 % of runs.
+    """
     deficit = 100 - math.floor(100 * noise)  # in percent
     if deficit == 100:
         return f"with no noise at all, {checks} would pass too"
@@ -154,7 +157,7 @@ _REPLAY = "replay_"
 
 
 def title_of_check(name: str) -> str:
-    """The title of a check for a heading; its name if it is not known."""
+    """The title of a check for a heading; for an unknown check, the name itself."""
     if name.startswith(_REPLAY):
         return f"Replay: {name.removeprefix(_REPLAY).replace('_', ' ')}"
     return _WORDS[name].title if name in _WORDS else name
@@ -188,7 +191,7 @@ def _log_checks(log: SeenLog) -> Checks:
 
 
 def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
-    """Checks' input from norms of aggregates; None without norms or under correlated noise."""
+    """Input for checks from norms of aggregates; None without norms or under correlated noise."""
     lengths = logged_lengths(log.folder, np.zeros(0)).of_aggregate[: len(stated)]
     if not np.isfinite(lengths).any() or log.folder.noise_correlation.exists():
         return None
@@ -225,7 +228,7 @@ def _left_out(
 
 
 def _clip_norm_moves(log: SeenLog) -> bool:
-    """Whether a log's clip norms, from stated norms, differ between rounds."""
+    """Whether a log's clip norm changes, as far as its stated norms show."""
     stated = read_mechanism(log.folder)
     if stated is None or not log.folder.round_lengths.exists():
         return False
@@ -254,7 +257,7 @@ def checks_of_run(run: FinishedRun) -> Checks:
 
 
 def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
-    """Checks the noisy count that moves an adaptive clip norm, if its noise is visible."""
+    """Checks the noisy count that moves an adaptive clip norm, if the clip norms reveal it."""
     table, release = run.config.mechanism, run.record.release
     if isinstance(table, RecordedTable):
         return
@@ -266,7 +269,7 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
 
 
 def _not_kept(run: FinishedRun) -> str | None:
-    """Why some aggregates of a run with a checkable mechanism are not checked; else None."""
+    """Why some aggregates of a run with a checkable mechanism are not checked; None if all are."""
     if run.aggregates is None:
         return None
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
@@ -321,7 +324,7 @@ def checks_words(checks: Checks) -> str:
 
 
 def finding_words(check: Check) -> str:
-    """A check's worst result in words, with its round and variable."""
+    """A check's worst result in words, with the round and variable if known."""
     if check.measured is not None:
         return check.measured
     if check.num_tests == 0:
@@ -344,7 +347,7 @@ def folder_canary_check(
 ) -> CanaryCheck:
     """The canary check of a log, a run, or a folder of scores alone.
 
-    `statistics` are all statistics of the folder: their scores decide if no other record does.
+    `statistics` are all statistics of the folder: scores decide where no other record does.
     """
     if folder.log is not None:
         canary_check = log_canary_check(folder.log) or dataclasses.replace(
@@ -360,7 +363,7 @@ def folder_canary_check(
 
 
 def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
-    """The canary check, inconclusive if the audit's own fault file exists."""
+    """The canary check, made inconclusive if the audit left a file of its own faults."""
     if canary_check.state != "arrived" or not path.exists():
         return canary_check
     faults = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -372,7 +375,7 @@ def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryChe
 
 
 def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> CanaryCheck:
-    """The canary check, inconclusive if participation terms changed after scoring."""
+    """The canary check, made inconclusive if a file of `terms` changed after scoring."""
     chain = folder.checked_chain()
     if canary_check.state != "arrived" or chain is None or not chain.scored_rounds:
         return canary_check
@@ -387,7 +390,7 @@ def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> Canar
 
 
 CANARY_STATES = {"arrived": "passed", "not_arrived": "FAILED", "cannot_tell": "not conclusive"}
-"""Words for the outcome of the canary check, by its JSON state."""
+"""Words for the outcome of the canary check, by the state in JSON."""
 
 
 def canary_check_words(canary_check: CanaryCheck) -> str:
@@ -441,7 +444,7 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
 
 
 def run_lengths(run: FinishedRun) -> RoundLengths:
-    """The measured norms of a run's rounds, and the largest norm of a client."""
+    """The measured norms of a run's aggregates, and the largest norm of a client, by round."""
     if isinstance(run.config.mechanism, RecordedTable):  # a plugin's denominator is not known
         measured = _measured(run)
         return RoundLengths(measured, np.full(len(measured), math.nan))
@@ -455,7 +458,7 @@ def run_lengths(run: FinishedRun) -> RoundLengths:
 
 
 def _measured(run: FinishedRun) -> FloatArray:
-    """The norms of aggregates as logged."""
+    """The norms of aggregates, as measured for the checks if possible, else as in metrics.csv."""
     if run.aggregates is None or run.record.release.correlation is not None:
         return run.rounds.aggregate_norm
     return np.asarray(np.sqrt(run.aggregates.measured[:, :, 0].sum(axis=1)))

@@ -30,7 +30,7 @@ from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The curves of a run, each float64 of shape (rounds,)."""
+    """The curves of a run, each a value by round, float64 of shape (rounds,)."""
 
     train_loss: FloatArray  # mean loss over the cohort's examples in nats; NaN if not logged
     accuracy: FloatArray  # on held-out data; NaN in rounds without evaluation
@@ -44,13 +44,13 @@ class FinishedRun:
     """A run whose training has finished.
 
     Attributes:
-      canary_rounds: Rounds in which each included canary participated, from 0; fewer than assigned
-        if the run was stopped.
+      canary_rounds: Rounds in which each included canary participated, from 0; possibly fewer than
+        assigned if the run was stopped.
       scores: Scores of all canaries by statistic.
       aggregates: Inputs of the mechanism checks; None if the mechanism is not checked.
-      compared: The compared vectors, by statistic.
+      compared: What is recorded of the vectors compared with canaries, by statistic.
       included: Whether each canary was included, bool of shape (num_canaries,).
-      rounds_of_canaries: Assigned rounds, from 0, of every canary, excluded ones too.
+      rounds_of_canaries: Rounds, from 0, assigned to each canary, included or excluded.
       arms: The arm of every canary; empty without arms.
     """
 
@@ -78,7 +78,7 @@ class FinishedRun:
 
     @property
     def facts(self) -> RunFacts:
-        """The parameters of the statistics' null distributions."""
+        """The facts of the run on which null distributions of statistics depend."""
         family = family_of(self.config.canaries)
         release = self.record.release
         shift = upload_shift(release.noise, release.canary.sampling.most_drawn)
@@ -147,9 +147,9 @@ def assembled_run(
     scores: Mapping[str, ScoreFile],
     compared: Mapping[str, ComparedVectors],
 ) -> FinishedRun:
-    """A run from its parts, with the curves and the measured aggregates in its folder.
+    """A run from its parts, and from the curves and the measured aggregates in its folder.
 
-    `pool` are the canaries with their rounds, `compared` the compared vectors by statistic.
+    `pool` has the canaries with their rounds; the other arguments are attributes of `FinishedRun`.
     """
     known = tuple(canary.rounds for canary in pool.values() if canary.rounds is not None)
     if len(known) != len(pool):
@@ -182,8 +182,8 @@ def _without_rounds(scores: Mapping[str, ScoreFile], config: Config) -> Mapping[
     """The scores of a run with secret rounds; scores that reveal rounds are rounded to a grid.
 
     Anyone who sees all aggregates can compute a canary's score for any set of rounds, so the digits
-    of a score, or of a bound derived from it, reveal the set. Rounding down increases no bound; a
-    step is a quarter to half of the standard error of the mean of all scores.
+    of a score, or of a bound derived from it, reveal the set. Rounding down increases no bound. A
+    grid step is a quarter to half of the standard error of the scores' mean.
     """
     rounded = dict(scores)
     for statistic in statistics_of(config.canaries, config.audit):

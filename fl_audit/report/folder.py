@@ -77,7 +77,7 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
 
 
 def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's folder; None for a file, a log or scores, or if no config sets it."""
+    """The delta of a run's record, else of its config; None without either, or if none is set."""
     run = RunFolder(path)
     if run.record.exists():
         return read_record(run).delta
@@ -97,7 +97,7 @@ def _nothing_scored(path: Path) -> InputError:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, with the compared vectors."""
+    """Scores by statistic, with facts on which null distributions depend; None if not known."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]
@@ -111,7 +111,7 @@ def folder_statistics(
     null: NullKind | None = None,
     family: str | None = None,
 ) -> list[ScoredStatistic]:
-    """Reads a folder's score files, or scores its log; None takes the folder's own value."""
+    """Reads a folder's score files, or scores its log; options of None take the folder's values."""
     path = folder.path
     scored = _scores_of(folder)
     for option, given, recorded in (
@@ -134,7 +134,7 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """The facts of a folder on which null distributions depend."""
+    """The facts on which null distributions depend; `dim` and `family` if the folder has none."""
     config = RunFolder(folder.path).config
     return RunFacts(
         load_recorded(config).audit if config.exists() else Audit(),
@@ -146,7 +146,7 @@ def _facts(
 
 
 def _upload_shift(folder: AuditedFolder) -> float | None:
-    """The shift of uploads by a canary, from the run's record or the log's statement."""
+    """How far a canary shifts scores of uploads, from the run's record or the log's statement."""
     run = RunFolder(folder.path)
     release = None
     if folder.log is not None:
@@ -159,7 +159,7 @@ def _upload_shift(folder: AuditedFolder) -> float | None:
 
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:
-    """The arms of a folder's canaries; None without two that can be compared."""
+    """The arms of a folder's canaries; None without two arms that can be compared."""
     path = ScoredFolder(folder.path).canaries
     pool = read_canaries(path) if path.exists() else {}
     if not any(row.arm for row in pool.values()):
@@ -182,7 +182,7 @@ def folder_unlike(folder: AuditedFolder) -> str | None:
 
 
 def check_statistic(path: Path, name: str | None) -> None:
-    """Refuses, before a log is scored, a statistic that neither files nor logs can give."""
+    """Refuses, before a log is scored, a statistic that neither its files nor its log can give."""
     if name is not None:
         is_log = LogFolder(path).pool.exists()
         of_log = statistics_of_logs() if is_log else ()
@@ -212,7 +212,7 @@ def _scored(
 
 
 def _null(name: str, facts: RunFacts, kind: NullKind | None) -> Null:
-    """The requested null distribution; else the statistic's; empirical for unknown statistics."""
+    """The requested null distribution, else the statistic's; empirical for unknown statistics."""
     statistic = STATISTICS.get(name)
     if kind == "closed_form" and (
         statistic is None or statistic.null_of(facts).kind == "empirical"
@@ -261,9 +261,9 @@ def _read_scores(path: Path) -> _Scores | None:
 def _check_agreement(
     path: Path, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
 ) -> None:
-    """Raises InputError if score files contradict the folder on inclusion.
+    """Raises InputError if score files contradict other files about the inclusion of canaries.
 
-    `stated` is the name of another file that states the inclusion design, with that design.
+    `stated` is the name of another file that states the inclusion design, and this design.
     """
     folder = ScoredFolder(path)
     first = next(iter(scores))
@@ -281,7 +281,10 @@ def _check_agreement(
 
 
 def _scores_of(folder: AuditedFolder) -> _Scores:
-    """Scores that fit the folder's log: those in its score files, or recomputed from the log."""
+    """Scores that fit the folder's log, from score files or recomputed from the log.
+
+    Scores of statistics that cannot be recomputed come from files, if no file contradicts the log.
+    """
     scored = _read_scores(folder.path)
     if scored is None:
         return _score(folder)
@@ -328,7 +331,7 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
 
 
 def _agree(this: ScoreFile, other: ScoreFile, dim: int) -> bool:
-    """Whether scores agree up to rounding, far below their standard deviation."""
+    """Whether scores agree up to rounding, at most 1 % of an excluded score's deviation."""
     if this.flags != other.flags:
         return False
     by_canary = dict(zip(this.canary_id, this.score.tolist(), strict=True))

@@ -40,11 +40,11 @@ class Numbers(Protocol):
 
     @property
     def lower(self) -> float | None:
-        """None for a point estimate."""
+        """The lower end of the interval, or a bound; None for a point estimate."""
 
     @property
     def upper(self) -> float | None:
-        """None for bounds and point estimates."""
+        """The upper end of the interval; None for bounds and point estimates."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,17 @@ class Headline:
       upper_bound: The accounted epsilon of a canary against this attacker, possibly infinite; None
         if unknown.
       to_canary: The upper bound's party and source, in words that follow the number.
-      to_client: The upper bound for a client, if it differs.
+      to_client: The upper bound for a client, in words, if it differs from the canary's.
       why_unknown: Why the upper bound is unknown.
-      lower_bound: A lower bound that is valid at its confidence.
+      lower_bound: A lower bound that is valid at its confidence; None without any.
       estimated: The estimate of the epsilon that the attack attains.
       sees: The attacker's view, in words that follow "the attacker has".
       hidden: The upper bound for a client whose rounds are secret, in words, if `upper_bound` is
         for known rounds.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
-        largest that its method allows with so many.
-      estimate_is_over: The unlike canaries over which the estimate is a mean; None if alike.
+        largest that its method allows with this number.
+      estimate_is_over: The canaries over which the estimate is a mean, in words, if they are
+        unlike; None if they are alike.
       turned_round: The lower bound of the negated scores, if included canaries score significantly
         below excluded ones.
     """
@@ -112,7 +113,7 @@ class Headline:
         return [*numbers, sentence]
 
     def answers(self) -> tuple[Answer, ...]:
-        """The upper bound from accounting, the lower bound of the audit, and its estimate."""
+        """The upper bound from accounting, and the audit's lower bound and estimate."""
         return (
             Answer("upper bound", *self._guarantee(), self.to_client),
             Answer("lower bound", *self._proof()),
@@ -120,7 +121,7 @@ class Headline:
         )
 
     def sentence(self) -> str:
-        """The audited epsilon of the attacker and the upper bound, in one sentence."""
+        """The attacker, the lower bound and the upper bound, in one sentence."""
         attacker = self.threat_model or "This attack"
         if self.sees:
             attacker = f"Threat model {attacker} (the attacker has {self.sees})"
@@ -208,11 +209,11 @@ class Headline:
         return estimate is not None and estimate < least <= self.most()
 
     def estimate_within(self) -> float | None:
-        """The estimate, capped at an upper bound that is above the lower end of its interval.
+        """The estimate, capped at the upper bound unless its whole interval exceeds that bound.
 
-        An excess over such an upper bound may be chance, with a mechanism as configured. None
-        without an estimate, and if the lower bound is above the estimate's interval: canaries'
-        shifts then differ so much that fitting one shift to all does not estimate epsilon.
+        If the interval contains the upper bound, an estimate above it may be chance. None without
+        an estimate, and if the lower bound is above the estimate's interval: canaries' shifts then
+        differ so much that fitting one shift to all does not estimate epsilon.
         """
         estimate = self.estimated
         if estimate is None or (
@@ -226,7 +227,7 @@ class Headline:
         return min(estimate.epsilon, self.upper_bound)
 
     def interval_within(self) -> tuple[float, float] | None:
-        """The estimate's interval, capped at an upper bound inside it; None if none is reported."""
+        """The interval, capped as in `estimate_within`; None without one, or if that is None."""
         fit = self.estimated
         if fit is None or fit.lower is None or fit.upper is None or self.estimate_within() is None:
             return None
@@ -242,7 +243,7 @@ class NoAudit(Headline):
 
 
 def headline(report: Report) -> Headline:
-    """The headline on the strongest attacker covered by the upper bound."""
+    """The headline on the strongest attacker; under sampling, of those who do not know cohorts."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
     name, statistic = leading(report.statistics, report.is_sampled)
@@ -268,7 +269,7 @@ def headline(report: Report) -> Headline:
 
 
 def headline_on(report: Report, name: str) -> Headline:
-    """The headline on a statistic, without words on its attacker."""
+    """The headline on a statistic; words on the statistic's attacker are left empty."""
     statistic, against = report.statistics[name], report.upper_bounds_against(name)
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     lower_bound = next((bound for bound in bounds if bound.valid_for is not None), None)
@@ -327,7 +328,7 @@ def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
 
 
 def _by_attacker(against: Guarantees, report: Report) -> str:
-    """A client's upper bound against a weaker or stronger attacker, in words, if it differs."""
+    """Words that follow a client's upper bound: its bound against another attacker, if unequal."""
     uploads = report.attackers.get(Attacker.SEES_UPLOADS)
     sums = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if against == uploads and sums is not None:
@@ -339,7 +340,7 @@ def _by_attacker(against: Guarantees, report: Report) -> str:
 
 
 def _hidden(against: Guarantees, report: Report) -> str:
-    """A client's upper bound with secret rounds, if `against` is for known rounds; else empty."""
+    """A client's upper bound for secret rounds, if `against` is for known rounds; else empty."""
     both = _against_both(report)
     if both is None or against != both[1]:
         return ""
@@ -355,7 +356,7 @@ def _relation(analytical: Accounting | None) -> str:
 
 
 def _rounds(party: Guarantee) -> str:
-    """The number of a party's rounds in words; empty if random."""
+    """The largest number of a party's rounds, in words; empty if it is secret or unknown."""
     if party.participations is None:
         return ""
     rounds = party.participations
@@ -373,8 +374,8 @@ def strongest_first(
 ) -> list[str]:
     """The first statistic of every threat model, strongest attacker first.
 
-    If sampling decides who participates (`is_sampled`), attackers who know the sampled cohort
-    bypass it, and are left out if others remain.
+    If clients are sampled (`is_sampled`), attackers who know the sampled cohort bypass the
+    sampling, and are left out if others remain.
     """
     first: dict[str, str] = {}
     for name, statistic in _hidden_from(statistics, is_sampled).items():

@@ -20,7 +20,7 @@ Outcome = Literal["passed", "failure", "skipped"]
 
 @dataclass(frozen=True)
 class Case:
-    """One JUnit test case; `skipped` if the audit is inconclusive."""
+    """One JUnit test case; `skipped` if the audit could not decide it."""
 
     name: str
     outcome: Outcome
@@ -28,10 +28,10 @@ class Case:
 
 
 def cases(report: Report, required: Collection[str] = ()) -> Iterator[Case]:
-    """The claim, the canary check, and each mechanism check.
+    """A case for the claim, for the canary check, and for each mechanism check.
 
-    `required` are the values of --require: with "consistent" a claim that is not consistent fails;
-    with "checks" a check that could not be made fails.
+    `required` has the values of --require: with "consistent", a stated claim fails unless it is
+    consistent; with "checks", a mechanism check that could not be made fails.
     """
     yield _claim(report, required)
     if report.canary_check is not None:

@@ -1,4 +1,4 @@
-"""The page report.html, a single file, and the writing of both reports."""
+"""The page report.html, a single file, and the writing of report.html and report.json."""
 
 import dataclasses
 import functools
@@ -62,7 +62,7 @@ def render_html(
     run: FinishedRun | None = None,
     command: str = "fl-audit run config.toml --out DIR",
 ) -> str:
-    """Renders the page of a report; without a run it says what is left out."""
+    """Renders the page of a report; without a run, the page says what it leaves out."""
     histograms = {
         name: _histogram(name, statistic)
         for name, statistic in zip(report.statistics, scored, strict=True)
@@ -141,9 +141,9 @@ def page_of_run(report: Report, run: FinishedRun) -> str:
 def render_estimates(
     source: AuditedFolder, estimated: Report, scored: Sequence[ScoredStatistic]
 ) -> str:
-    """The page of estimates from a folder or file; a finished run's page has all its facts.
+    """The page of estimates from a folder or file; for a finished run, with all facts of the run.
 
-    `scored` are the scores of the estimates, by statistic, in the same order.
+    `scored` has the scores of each statistic of `estimated`, in the same order.
     """
     is_reported = RunFolder(source.path).report_json.exists()
     run = source.run if is_reported else None
@@ -183,12 +183,12 @@ _FILTERS: tuple[Callable[..., object], ...] = (
     *(shown_records.refuted_statistics, shown_records.statistics_by_attacker),
     *(shown_records.upper_bound_rows, shown_records.accountant_title),
 )
-"""What templates call on records and numbers, by the functions' names."""
+"""Functions that templates apply to records and numbers, by the functions' names."""
 
 
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
-    """The template environment of a package, which caches compiled templates."""
+    """A package's environment for templates, which caches the compiled ones."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda included: _text(package, included)),
         autoescape=True,

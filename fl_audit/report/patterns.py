@@ -28,7 +28,7 @@ _ATTACKERS = (
     (Attacker.KNOWS_ROUNDS.heading, ("own_rounds",)),
     ("with the final model", ("final_minus_initial", "final")),
 )
-"""Attackers in words, each with its statistics, the best one first."""
+"""Attackers in words, each with its statistics, the best statistic first."""
 
 _SEES = {
     **dict.fromkeys(("likelihood_ratio", "max"), "sees all rounds, not who took part when"),
@@ -44,7 +44,7 @@ _AUC = (
 )
 
 BOUND = "threshold_valid"
-"""The method of the lower bounds."""
+"""The method of the lower bounds on epsilon."""
 
 _AS_OFTEN = 1.1
 """Mean participations that differ by at most this factor count as equal: by chance alone the mean
@@ -52,7 +52,7 @@ of 200 canaries with about seven rounds each moves by 3 %.
 """
 
 _EDGE = 1e-6
-"""The least distance of an AUC from 0 and 1 for its logit."""
+"""The least distance to which an AUC is moved from 0 and 1, so that its logit is finite."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ class Difference:
 def pattern_attackers(
     patterns: int, detection_of: Callable[[int, str], Detection | None]
 ) -> tuple[PatternAttacker, ...]:
-    """The attackers common to all patterns, each with the best statistic that all have.
+    """The attackers common to all patterns, each with the best statistic that all patterns have.
 
-    `detection_of` gives the detection of a pattern, from 0, by a statistic; None if the pattern
-    does not have it.
+    `detection_of` gives the detection of a pattern, by its index from 0, by a statistic; None if
+    the pattern does not have the statistic.
     """
     found = []
     for words, statistics in _ATTACKERS:
@@ -139,7 +139,7 @@ def rounds_words(number: float | None) -> str:
 
 
 def equally_often(first: float | None, second: float | None) -> bool:
-    """Whether canaries participate equally often; an unknown number equals only an unknown one."""
+    """Whether mean participations are about equal; an unknown one equals only an unknown one."""
     if first is None or second is None:
         return first is second
     return max(first, second) <= _AS_OFTEN * min(first, second)
@@ -205,8 +205,8 @@ class PatternAnswer:
     """The patterns that leak least and most to one attacker; empty if no two are distinguished.
 
     Attributes:
-      least: The patterns that are not distinguished from the one with the smallest AUC.
-      most: The patterns that are not distinguished from the one with the largest AUC.
+      least: The pattern with the smallest AUC, and those distinguished only from the largest AUC.
+      most: The pattern with the largest AUC, and those distinguished only from the smallest AUC.
       unclear: The patterns that are distinguished from neither.
     """
 
@@ -387,7 +387,7 @@ class PatternTable:
 
 
 def _wrapped(sentences: Sequence[str], width: int) -> list[str]:
-    """The lines of sentences, those of an indented one indented."""
+    """The sentences wrapped; all lines of a sentence have its indent."""
     return [
         line
         for sentence in sentences

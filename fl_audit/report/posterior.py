@@ -1,6 +1,7 @@
-"""The page of `fl-audit mcmc`, and its plots, also used by the page of an attack.
+"""The page of `fl-audit mcmc`, and plots, which the page of an attack uses too.
 
-The posterior of epsilon and strength as in Yıldırım et al. (2025), Figures 3, 4 and 6.
+They show the posterior of epsilon and of the attacks' strength s, as Yıldırım et al. (2025) do in
+Figures 3, 4 and 6.
 """
 
 from collections.abc import Callable
@@ -58,7 +59,7 @@ def render_posterior(report: PosteriorReport) -> str:
 
 
 def _densities(report: PosteriorReport) -> dict[str, Markup]:
-    """The figures of the posterior by title."""
+    """The figures of the posterior's densities and of the error rates, by title."""
     posterior, prior = report.posterior, report.prior
     summary = posterior.summary(report.confidence)
     plots: dict[str, Callable[[Axes], None]] = {
@@ -78,7 +79,7 @@ def _densities(report: PosteriorReport) -> dict[str, Markup]:
 
 
 def _chains(chains_by_name: dict[str, FloatArray]) -> dict[str, Markup]:
-    """The figures of the chains by title: traces, and the autocorrelation."""
+    """The figures of the chains by title: the autocorrelation, and each parameter's trace."""
     correlation = partial(plot_autocorrelation, chains_by_name=chains_by_name)
     traces = {
         f"Trace of {name}": draw(
@@ -105,9 +106,9 @@ _LINES = 4
 _MOST_OF_A_TRACE = 500
 _NUM_LAGS = 100
 _NEGLIGIBLE = 5e-4
-"""Posterior probability beyond each end of an axis."""
+"""Posterior probability of epsilon beyond each end of an axis."""
 _HEAT = LinearSegmentedColormap.from_list("heat", [(0.835, 0.369, 0, a) for a in (0, 1)])
-"""From transparent to orange, for any background."""
+"""Colours from transparent to orange, for any background."""
 
 
 def plot_epsilon(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
@@ -142,7 +143,7 @@ def plot_strength(axes: Axes, posterior: Posterior, prior: Prior, interval: Marg
 
 
 def plot_joint(axes: Axes, posterior: Posterior) -> None:
-    """Plots the joint density of epsilon and s; darker means larger."""
+    """Plots the joint density of epsilon and strength s; darker means larger."""
     start, end = _range_of_epsilon(posterior)
     strengths = np.linspace(0, 1, _BINS + 1)
     epsilons = np.linspace(start, end, _BINS + 1)
@@ -176,7 +177,7 @@ def plot_rates(axes: Axes, counts: ChallengeCounts, delta: float, interval: Marg
 
 
 def plot_trace(axes: Axes, name: str, chains: FloatArray) -> None:
-    """Plots the states of the first chains in order, thinned if the chains are long."""
+    """Plots one parameter in the first `_LINES` chains by iteration, thinned if they are long."""
     every = max(chains.shape[1] // _MOST_OF_A_TRACE, 1)
     iterations = np.arange(0, chains.shape[1], every)
     colours = (ORANGE, BLUE, INK, FAINT)
@@ -210,7 +211,7 @@ def plot_autocorrelation(axes: Axes, chains_by_name: dict[str, FloatArray]) -> N
 
 
 def free_chains(draws: MhaarDraws) -> dict[str, FloatArray]:
-    """The parameters that vary in the chains, by name, each float64 of shape (chains, draws)."""
+    """The draws of each parameter that varies, by name, each float64 of shape (chains, draws)."""
     named = {"ε": draws.epsilon, "s": draws.strength, "τ": draws.tau, "ρ": draws.rho}
     return {n: v for n, v in named.items() if v is not None and np.ptp(v) > 0}
 
@@ -232,7 +233,7 @@ def _range_of_epsilon(posterior: Posterior) -> tuple[float, float]:
 
 
 def _masses_of_strength(posterior: GridPosterior, edges: FloatArray) -> FloatArray:
-    """The mass of s between edges given each epsilon of the grid, of shape (grid, edges - 1)."""
+    """The mass of s between edges, given each epsilon of the grid; shape (grid, edges - 1)."""
     assert not isinstance(posterior.strength, FixedStrength)
     return np.diff(np.stack([posterior.strength.cdf(float(s)) for s in edges], axis=1), axis=1)
 

@@ -4,7 +4,7 @@ It combines the records of other packages: estimates and ROC curves of `estimato
 canary check of `checks`, upper bounds of `accounting`, the verdict of `verdict`, and the run's
 record. Infinities are floats in memory and words in JSON (`json_records`).
 
-Fields have defaults if a report of scores alone lacks them.
+`Report` has defaults for the fields that are missing in a report of scores alone.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from fl_audit.verdict import Verdict
 
 @dataclass(frozen=True)
 class NormalityTests:
-    """Anderson-Darling tests of both groups of canaries; None if a test is not defined."""
+    """Anderson-Darling tests of both groups; None for fewer than three scores, or equal ones."""
 
     included: AndersonDarling | None
     excluded: AndersonDarling | None
@@ -47,9 +47,9 @@ class NormalityTests:
 
 @dataclass(frozen=True)
 class NullCheck:
-    """Moments of the excluded scores compared with the null distribution N(0, 1/dim).
+    """Moments of the excluded scores, and those expected under the null distribution N(0, 1/dim).
 
-    Standard errors are those under the null distribution; variances have ddof=1.
+    Standard errors are under the null distribution; the variance of the scores has ddof=1.
     """
 
     num_excluded: int
@@ -76,9 +76,10 @@ class StatisticReport(AuditResult):
       null_check: None if the null distribution has no closed form, or with fewer than two excluded
         scores.
       found: True positive rates at the false positive rates of published attacks, with thresholds
-        from the null distribution; empty if the design does not determine this distribution.
-      knows: Rank of the attacker's knowledge; only for a run with plugins, which a reader may not
-        have installed.
+        from the null distribution; empty if the design does not determine this distribution, or
+        without included canaries.
+      knows: Rank of the attacker's knowledge, written for a run with plugins, as a reader of the
+        report may lack them; else None.
       turned_round: The lower bound on epsilon of the negated scores, if included canaries score
         significantly below excluded ones.
     """
@@ -111,10 +112,10 @@ class SeenByAttacker:
     Attributes:
       title: A few words for a heading.
       sees: The attacker's view, in words that follow "the attacker has".
-      first_round: First attacked round, from 1; this and the following are None if canaries' rounds
-        are unknown.
-      last_round: Last attacked round, from 1.
-      num_included_in_rounds: Included canaries that participated in any of these rounds.
+      first_round: First attacked round, from 1; None unless the report is of a run.
+      last_round: Last attacked round, from 1; None unless the report is of a run.
+      num_included_in_rounds: Number of included canaries that participated in any attacked round;
+        None unless the report is of a run.
     """
 
     title: str
@@ -206,7 +207,7 @@ class Efficiency:
 
 
 AS_THE_LOG_STATES = "as the log states"
-"""Source of the upper bounds of a log."""
+"""Words for the source of a log's upper bounds."""
 
 
 @dataclass(frozen=True)
@@ -225,22 +226,22 @@ class Report:
     Attributes:
       statistics: Estimates by statistic, in the order of display.
       threat_models: Attackers' views by name, in the order of display.
-      verdict: The verdict on the claim; None without a claim.
-      canary_check: Result of the canary check; None for a file of scores.
+      verdict: The verdict on the claim, else on the configured noise; None if nothing was tested.
+      canary_check: Result of the canary check; None for a file of scores without a claim.
       checks: Mechanism checks; None for scores alone.
       faults: Faults of the training itself.
-      analytical: Accounting at `delta`; None for scores alone.
+      analytical: Accounting at `delta`; None if the noise is unknown, or for estimates at delta 0.
       attackers: Upper bounds for client and canary by `Attacker`, SEES_UPLOADS only if clients add
-        the noise; empty for scores alone.
-      efficiency: Lower, reachable and upper bound by statistic.
+        the noise; empty without `analytical`.
+      efficiency: Lower, reachable and upper bound by statistic; empty without `analytical`.
       run: The run's record; None for scores alone.
       config: The run's config; None for scores alone.
       source: The origin of the scores; None for a run.
-      why_not_accounted: Why there is no accounting, in words.
+      why_not_accounted: Why `analytical` is None, in words.
       is_stated_by_log: Whether accounting uses noise and rounds as stated by a log.
       arms: Shifts of the arms of canaries; None without arms.
-      estimate_is_over: The canaries over which an estimate is a mean, if they are so unlike that it
-        is the epsilon of none of them; None if they are alike.
+      estimate_is_over: The canaries over which an estimate is a mean, in words, if they are so
+        unlike that the estimate is the epsilon of none of them; None if they are alike.
       fl_audit_version: Version that made the report.
     """
 
@@ -274,7 +275,7 @@ class Report:
         return self.threat_models.get(threat_model, NOT_KNOWN)
 
     def partly_absent(self) -> dict[str, SeenByAttacker]:
-        """The threat models in whose rounds some included canaries are absent."""
+        """The threat models, by name, in whose rounds some included canaries are absent."""
         return {
             name: view
             for name, view in self.threat_models.items()
@@ -325,7 +326,7 @@ class Report:
 
     @property
     def _any(self) -> StatisticReport:
-        """Any statistic: scores have at least one, and all have the same canaries."""
+        """Any statistic: a report of scores has at least one, and all are of the same canaries."""
         return next(iter(self.statistics.values()))
 
     def records(self) -> list[Record]:
@@ -351,12 +352,12 @@ _html: list[Callable[[Report], str]] = []
 
 
 def register_html(render: Callable[[Report], str]) -> None:
-    """Sets the renderer of reports in notebooks, which this module does not import."""
+    """Sets the renderer of reports in notebooks, as this module does not import it."""
     _html[:] = [render]
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
-    """The JSON object of report.json; for scores alone, of `fl-audit estimate FOLDER`."""
+    """The JSON object of report.json; without a run, the one of `fl-audit estimate FOLDER`."""
     if report.run is None or report.analytical is None:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}
@@ -387,7 +388,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
-    """The estimates as for score files, with the folder's canary check, checks and accounting."""
+    """The estimates, as for score files, with what else is known of the folder."""
     records = {
         "arrival": report.canary_check,
         "checks": report.checks,

@@ -1,8 +1,9 @@
 """A report's records as its tables show them, on the page and in the terminal.
 
 A privacy curve bounds the true positive rate of any attacker at a given false positive rate, such
-as 0.1 %. The attack's rate at the same false positive rate, from the known null distribution or
-from excluded canaries, exceeds that bound only by chance if the mechanism is correct.
+as 0.1 %. The attack's own true positive rate there, measured with a threshold from the known null
+distribution or from excluded canaries, exceeds the bound only by chance if the mechanism is
+correct.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,9 +51,9 @@ def estimate_by(statistic: StatisticReport, method: str) -> str:
 
 
 def method_notes(statistics: Mapping[str, StatisticReport], method: str) -> dict[str, str]:
-    """A method's guarantee, assumptions and source by label, and why it was left out.
+    """A method's guarantee, assumptions and source, and why it was left out, each by a label.
 
-    A label names the statistics of its text, unless these are all.
+    A label names the statistics that its text applies to, unless it applies to all.
     """
     notes: dict[str, str] = {}
     for label, key in (("Guarantee", "guarantee"), ("Assumes", "assumes"), ("Source", "source")):
@@ -75,7 +76,7 @@ def _labelled(label: str, texts: Mapping[str, str], num_statistics: int) -> dict
 
 
 def statistics_by_attacker(report: Report) -> list[tuple[SeenByAttacker, list[str]]]:
-    """The view of each threat model with the names of its statistics, in their order."""
+    """The view of each threat model, with the names of the model's statistics in order."""
     names: dict[str, list[str]] = {}
     for name, statistic in report.statistics.items():
         names.setdefault(statistic.threat_model, []).append(name)
@@ -83,7 +84,7 @@ def statistics_by_attacker(report: Report) -> list[tuple[SeenByAttacker, list[st
 
 
 def upper_bound_rows(report: Report) -> list[tuple[str, ...]]:
-    """The upper bounds against each statistic's attacker; one row if both parties have the same."""
+    """The upper bounds against each statistic's attacker by party; one row if both are equal."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -129,7 +130,7 @@ def normality_words(test: AndersonDarling) -> str:
 
 
 def accounted_parties(report: Report) -> dict[str, Guarantee]:
-    """The upper bounds of a client and a canary, and those against one attacker that differ."""
+    """The upper bounds of a client and a canary, and different ones against single attackers."""
     if report.analytical is None:
         return {}
     plain = {"Real client": report.analytical.client, "Included canary": report.analytical.canary}
@@ -147,7 +148,7 @@ def accountant_title(accountant: str) -> str:
 
 
 def at_least_words(guarantee: Guarantee, by: AccountedEpsilon) -> str:
-    """Accounting's lower bound on epsilon, next to the tightest upper bound; else empty."""
+    """Accounting's lower bound on epsilon, if `by` is the tightest upper bound; else empty."""
     if guarantee.at_least is None or by.epsilon is None or by.epsilon != guarantee.epsilon:
         return ""
     return f"at least {lower_bound_text(guarantee.at_least)}, by a lower bound against one attacker"
@@ -173,7 +174,7 @@ class AttackerRisk:
 
     @property
     def parties(self) -> dict[str, FullGuarantee]:
-        """The curve of each party; one entry if both have the same."""
+        """The curve of each party; one entry if both are equal."""
         if self.curves.client == self.curves.canary:
             return {"Client or canary": self.curves.client}
         return {"Real client": self.curves.client, "Included canary": self.curves.canary}
@@ -186,7 +187,7 @@ class AttackerRisk:
         ]
 
     def found(self, false_positive_rate: float) -> str:
-        """The attack's true positive rate, with its interval."""
+        """The attack's true positive rate with its interval, in words; or why it is not known."""
         if self.measured is None:
             return "–"
         by_null = _at(false_positive_rate, self.measured.found)
@@ -231,7 +232,7 @@ def attacker_risks(report: Report) -> list[AttackerRisk]:
 
 
 def _leading_of(report: Report, attackers: Iterable[str]) -> str | None:
-    """The first statistic of the strongest of `attackers`, chosen without the scores, if any."""
+    """The first statistic of the strongest of `attackers`, whatever the scores; None without."""
     efficiency, known = report.efficiency, set(attackers)
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in known), None)
@@ -253,7 +254,7 @@ def _at(false_positive_rate: float, points: Iterable[Point]) -> Point | None:
 
 
 def most_detected(full: FullGuarantee, false_positive_rate: float) -> str:
-    """The largest true positive rate of any attacker."""
+    """The largest true positive rate that a privacy curve allows any attacker, in words."""
     point = _at(false_positive_rate, full.found)
     return "unknown" if point is None else f"≤ {upper_bound_text(100 * point.true_positive_rate)} %"
 
@@ -271,7 +272,7 @@ def _with_ends(rate: float, lower: float, upper: float) -> str:
 
 
 def mu_words(full: FullGuarantee) -> str:
-    """The mu of an upper bound, with the smaller one that holds except with a small probability."""
+    """The mu of an upper bound, and any smaller mu that holds except with a small probability."""
     if full.mu is None:
         return "none known"
     mu = upper_bound_text(full.mu)
@@ -286,7 +287,7 @@ def rho_words(full: FullGuarantee) -> str:
 
 
 def profile_words(full: FullGuarantee) -> str:
-    """Epsilon at several deltas; the reason if none is known."""
+    """Epsilon at several deltas; if none is known, the reason."""
     points = (f"{upper_bound_text(p.epsilon)} at {delta_text(p.delta)}" for p in full.profile)
     return ", ".join(points) or str(full.unknown)
 

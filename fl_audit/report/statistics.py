@@ -1,7 +1,7 @@
 """Estimates on each statistic, checks of their assumptions, and the audit's efficiency.
 
-Efficiency compares the largest lower bound with the bound that the best threshold would reach, and
-with the upper bound from accounting.
+Efficiency compares the audit's largest lower bound with the lower bound that the best threshold
+would reach, and with the upper bound from accounting.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ _STOPPED = (
 def estimates_on(
     scored: ScoredStatistic, delta: float, confidence: float, methods: Sequence[str] | None = None
 ) -> AuditResult:
-    """The estimates on one statistic, with its null distribution."""
+    """The estimates on one statistic, with the null distribution of its scores."""
     return estimate(
         scored.scores, delta=delta, confidence=confidence, methods=methods, null=scored.null
     )
@@ -60,10 +60,11 @@ def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
 
 
 def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
-    """The estimates of a run that was stopped by its scores, with the bound valid at every round.
+    """The estimates of a run that its scores stopped; on `own_rounds`, with the live bound first.
 
-    Other bounds are for a number of rounds fixed beforehand. The stopping time depends on coins and
-    scores, so none of them holds at its confidence, and none is reported as valid.
+    The live bound is valid at every round. Other bounds are for a number of rounds fixed
+    beforehand, but the stopping time depends on coins and scores. So none of the others holds at
+    its confidence, and none is reported as valid.
     """
     others = tuple(
         dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
@@ -108,7 +109,7 @@ def with_checks(result: AuditResult, scored: ScoredStatistic, threat_model: str)
 
 
 def _turned_round(result: AuditResult, scored: ScoredStatistic) -> float | None:
-    """The lower bound of the negated scores, if the scores have the wrong sign."""
+    """The lower bound from negated scores, if the scores seem to have the wrong sign; else None."""
     if result.roc is None or result.roc.auc >= 0.5 or separation([scored]).state != "not_arrived":
         return None
     scores = scored.scores
@@ -124,7 +125,7 @@ def _turned_round(result: AuditResult, scored: ScoredStatistic) -> float | None:
 
 
 def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[DetectionRate, ...]:
-    """True positive rates at known false positive rates; empty if no null is known by design."""
+    """True positive rates at known false positive rates; empty if the design gives no null."""
     null, included = scored.null.known_tail(), scored.scores.included
     if null is None or scored.null.source != "design" or not len(included):
         return ()
@@ -139,7 +140,7 @@ def _normality(scores: FloatArray) -> AndersonDarling | None:
 
 
 def _null_check(null: Null, scores: CanaryScores) -> NullCheck | None:
-    """Moments of the excluded scores compared with the null distribution N(0, 1/dim).
+    """Moments of the excluded scores, and those expected under the null distribution N(0, 1/dim).
 
     None if the null has no closed form or there are fewer than 2 excluded scores.
     """
@@ -163,7 +164,7 @@ def efficiency_of(
     delta: float,
     confidence: float,
 ) -> dict[str, Efficiency]:
-    """Lower, reachable and upper bound of each statistic, for a canary."""
+    """Lower, reachable and upper bound for a canary, by statistic."""
     return {
         name: _efficiency(bounds, statistic, delta, confidence)
         for name, statistic in statistics.items()
@@ -206,7 +207,7 @@ def _efficiency(
 def _largest_lower_bound(
     statistic: StatisticReport, valid_for: Collection[str]
 ) -> tuple[float | None, str | None]:
-    """The largest lower bound with one of these `valid_for`, and its method."""
+    """The largest lower bound with a `valid_for` among the given, and its method; None without."""
     lower_bound = [
         (estimate.epsilon, estimate.method)
         for estimate in statistic.estimates

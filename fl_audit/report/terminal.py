@@ -35,7 +35,7 @@ def answer_lines(headline: Headline, width: int = 100) -> list[str]:
 def _wrapped(
     texts: Iterable[str], width: int | None = None, *, first: str = "", then: str = ""
 ) -> list[str]:
-    """Texts wrapped to a width, by default the terminal's, with indents."""
+    """Texts wrapped to a width, by default the terminal's, but at most 100; with indents."""
     if width is None:
         width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     return [
@@ -53,13 +53,13 @@ def _wrapped(
 
 
 def leading_lines(report: Report, width: int = 100) -> list[str]:
-    """The comparison of arms with equal rounds, if there are any; then the answer."""
+    """The comparison of arms with about equal numbers of rounds, if any; then the answer."""
     patterns = arms_as_patterns(report.arms, report.faults).lines(max(width, 40))
     return [*patterns, *([""] if patterns else []), *answer_lines(headline(report), width)]
 
 
 def brief_lines(report: Report) -> list[str]:
-    """The run or scores, the checks and the canary check, in a few lines."""
+    """The run or scores, the mechanism checks and the canary check, in a few lines."""
     if report.run is None:
         refuted = [f"{name}: {reason}" for name, reason in refuted_statistics(report.statistics)]
         return [_scores_head(report), *_wrapped(refuted), *_checks_of_scores(report)]
@@ -121,7 +121,7 @@ def _scores_head(report: Report) -> str:
 
 
 def _checks_of_scores(report: Report) -> list[str]:
-    """The canary check and mechanism checks of a folder or log; empty for a score file."""
+    """The canary check and the mechanism checks of scores, as far as they were made."""
     lines: list[str] = []
     canary_check = report.canary_check
     if canary_check is not None:
@@ -148,7 +148,7 @@ def verdict_lines(verdict: Verdict | None) -> list[str]:
 
 
 def _notes(name: str, statistic: StatisticReport) -> list[str]:
-    """The separation of canaries by a statistic, and why a null or a method is not used."""
+    """How well a statistic separates canaries, its null, and why a null or method is not used."""
     bounds = (estimate for estimate in statistic.estimates if estimate.valid_for is not None)
     known = dict.fromkeys(str(e.details["null_law"]) for e in bounds if "null_law" in e.details)
     texts = [
@@ -161,7 +161,7 @@ def _notes(name: str, statistic: StatisticReport) -> list[str]:
 
 
 def _separation(roc: RocSummary) -> list[str]:
-    """The quality of membership inference with the scores, in two lines."""
+    """How well scores tell included from excluded canaries, in two sentences."""
     interval = roc.auc_interval
     return [
         f"AUC {roc.auc:.4g} ({interval.lower:.4g} to {interval.upper:.4g}), balanced accuracy of "
@@ -175,7 +175,7 @@ def _separation(roc: RocSummary) -> list[str]:
 
 
 def _checks(report: Report, indent: int) -> list[str]:
-    """The checks and the canary check, after labels of width `indent`."""
+    """The mechanism checks and the canary check, after labels of width `indent`."""
     labelled = {} if report.checks is None else {"checks": checks_words(report.checks)}
     if report.canary_check is not None:
         labelled["canary check"] = canary_check_words(report.canary_check)
@@ -227,7 +227,7 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
 
 
 def report_html(report: Report) -> str:
-    """The last lines of `fl-audit run`, in HTML."""
+    """The answer and the brief lines, as at the end of `fl-audit run`, in HTML."""
     lines = [*leading_lines(report), *brief_lines(report)]
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 

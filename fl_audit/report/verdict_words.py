@@ -47,12 +47,12 @@ def reason_sentences(verdict: Verdict) -> list[str]:
 
 
 def unstated(verdict: Verdict) -> str:
-    """What was tested if no claim was stated, in a sentence; else empty."""
+    """What was tested instead of a stated claim, in a sentence; empty if a claim was stated."""
     return whole(tested_unstated(verdict.claim, verdict.confidence) or "")
 
 
 def reasons(verdict: Verdict) -> list[str]:
-    """Why the outcome was reached, in sentences, without `unstated` and the next steps."""
+    """Why the outcome was reached, in sentences; without those of `unstated` and `next_steps`."""
     lines = (line for line in reason_sentences(verdict) if not line.startswith(NEXT))
     return [line for line in lines if line != unstated(verdict)]
 

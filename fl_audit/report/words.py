@@ -1,4 +1,4 @@
-"""Sentences that describe a run: task, participation, canaries, mechanism, clients and server."""
+"""Sentences on a run (task, participation, canaries, mechanism, ...), and on a source of scores."""
 
 import numpy as np
 
@@ -81,7 +81,7 @@ def _schedule_words(run: FinishedRun) -> str:
 
 
 def canary_cost(run: FinishedRun) -> dict[str, str]:
-    """The vector canaries' share of participations, a cost in accuracy; empty without any."""
+    """Vector canaries' share of participations, as it costs accuracy; empty without any."""
     participations = int(run.rounds.participants.sum())
     canaries = sum(map(len, run.canary_rounds))
     if not isinstance(run.config.canaries, Canaries) or not canaries or not participations:
@@ -156,7 +156,7 @@ def scores_facts(report: Report) -> dict[str, str]:
 
 
 def _not_known(report: Report, *, is_checked: bool) -> str:
-    """The facts missing in a log or in scores."""
+    """A sentence on the facts that a log or scores lack."""
     if not report.is_stated_by_log:
         return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
     checks = "" if is_checked else ", no checks of the mechanism"
