@@ -138,11 +138,11 @@ def simulated_audits(
     }
     facts = run.null_facts(compared)
     random = np.random.default_rng((_SEED, *statistic.name.encode()))
-    expected, num_excluded = np.ones(exposure.num_included), int((~run.included).sum())
+    at, num_excluded = exposure.at(1.0, np.ones(exposure.num_included)), int((~run.included).sum())
     for _ in range(trials):
         chance = exposure.draw(num_excluded, random)
         scores = CanaryScores(
-            *exposure.scores(chance, 1.0, expected),
+            *exposure.scores(chance, at),
             run.pool.inclusion,
             coin_probability(run.pool),
         )

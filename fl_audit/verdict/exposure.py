@@ -96,16 +96,19 @@ class VectorExposure:
             np.clip(random.standard_normal(num_excluded) / math.sqrt(self.dim), -1.0, 1.0),
         )
 
-    def scores(
-        self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """The cosines of included and of excluded canaries.
+    def at(self, factor: float, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The mean and the standard deviation of each included canary's cosine.
 
-        `chance` is from `draw`; `lengths` are included canaries' norms over the expected ones.
+        `lengths` are included canaries' norms over the expected ones.
         """
         cosines = self._cosines(factor, lengths)
-        spread = np.sqrt((1 - cosines**2) / self.dim)
-        return np.clip(cosines + spread * chance[0], -1.0, 1.0), chance[1]
+        return cosines, np.sqrt((1 - cosines**2) / self.dim)
+
+    def scores(
+        self, chance: tuple[FloatArray, ...], at: tuple[FloatArray, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """The cosines of included and of excluded canaries, from `draw` and from `at`."""
+        return np.clip(at[0] + at[1] * chance[0], -1.0, 1.0), chance[1]
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
         """For included canaries of about equal cosine: number, mean and standard deviation.
@@ -185,11 +188,15 @@ class LargestExposure:
         own = common[self.canary] + apart * random.standard_normal(len(self.canary))
         return own, largest[: self.num_included], largest[self.num_included :]
 
+    def at(self, factor: float, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The mean and the standard deviation of each participation's cosine."""
+        return self.own.at(factor, lengths[self.canary])
+
     def scores(
-        self, chance: tuple[FloatArray, ...], factor: float, lengths: FloatArray
+        self, chance: tuple[FloatArray, ...], at: tuple[FloatArray, FloatArray]
     ) -> tuple[FloatArray, FloatArray]:
         own, largest = chance[:1], chance[1].copy()
-        cosines, _ = self.own.scores((*own, chance[2]), factor, lengths[self.canary])
+        cosines, _ = self.own.scores((*own, chance[2]), at)
         np.maximum.at(largest, self.canary, cosines)
         return largest, chance[2]
 

@@ -27,7 +27,7 @@ from fl_audit.estimators import (
 from fl_audit.estimators.anytime import deviates
 from fl_audit.estimators.curve_tests import SumTest, sum_test
 from fl_audit.estimators.methods import Rejection
-from fl_audit.estimators.null import unit_of
+from fl_audit.estimators.null import Null, unit_of
 from fl_audit.verdict.claim_tests import ScoredStatistic
 from fl_audit.verdict.claims import Claim, CurveClaim
 from fl_audit.verdict.curve_claim_tests import CurveTest
@@ -427,21 +427,24 @@ class _Samples:
         is_open = (self.silent[test, samples] > factor) & (factor > self.loud[samples])
         open_ = samples[is_open]
         at_once = max(_AT_ONCE // max(self.audit.num_canaries, 1), 1)
+        at = self.audit.exposure.at(factor, self.lengths)
+        null = dataclasses.replace(self.audit.like.null, tail=self.audit.null[1])
         for part in (open_[start : start + at_once] for start in range(0, len(open_), at_once)):
-            scored = [self._scored(int(number), factor) for number in part]
+            scored = [self._scored(int(number), at, null) for number in part]
             contradict = self.audit.tests.contradict_by(test, scored)
             self.loud[part[contradict]] = factor
             self.silent[test, part[~contradict]] = factor
 
-    def _scored(self, number: int, factor: float) -> ScoredStatistic:
-        audit = self.audit
-        included, excluded = audit.exposure.scores(self.chance(number), factor, self.lengths)
-        unit, null = audit.null
-        was = audit.like.scores
+    def _scored(
+        self, number: int, at: tuple[FloatArray, FloatArray], null: Null
+    ) -> ScoredStatistic:
+        audit, was = self.audit, self.audit.like.scores
+        included, excluded = audit.exposure.scores(self.chance(number), at)
+        unit = audit.null[0]
         scores = CanaryScores(
             unit * included, unit * excluded, was.inclusion, was.inclusion_probability
         )
-        return ScoredStatistic(None, scores, dataclasses.replace(audit.like.null, tail=null))
+        return ScoredStatistic(None, scores, null)
 
 
 _FAR_OUT = 5.0

@@ -64,7 +64,7 @@ def test_with_less_noise_scores_are_as_predicted_of_those_with_all_of_it(name):
 def test_cosines_never_exceed_1(length, factor):
     exposure = VectorExposure(np.ones(50), np.ones(50), np.full(50, 3.0), np.zeros(50), 20)
     chance = exposure.draw(40, np.random.default_rng(1))
-    included, excluded = exposure.scores(chance, factor, np.full(50, length))
+    included, excluded = exposure.scores(chance, exposure.at(factor, np.full(50, length)))
     assert len(excluded) == 40
     assert np.abs(included).max() <= 1
     assert exposure.resized(70, np.random.default_rng(1)).num_included == 70
