@@ -1,4 +1,4 @@
-"""Statistics of canaries that hold examples; their attackers are in `fl_audit.run`.
+"""Statistics of canaries that hold examples; the attackers are in `fl_audit.run`.
 
 The loss is minus the log-odds of the labels, which ranks single examples as cross-entropy does.
 """

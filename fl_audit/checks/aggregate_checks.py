@@ -38,14 +38,14 @@ _EXPLAINED = 0.4
 class RunAggregates:
     """The input of the checks, for rounds in order.
 
-    Under correlated noise all of it is about whitened aggregates (`checks.whitening`).
+    Under correlated noise, aggregates are meant after whitening (`checks.whitening`).
 
     Attributes:
       sizes: The number of parameters in each variable of the model.
       stddev: The configured standard deviation of the noise on a coordinate of the aggregate, of
         shape (rounds,); 0 without noise, NaN if not known.
-      norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): unless it is
-        whitened, participants times clip norm over the denominator. NaN if not known.
+      norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): without
+        whitening, participants times clip norm over the denominator. NaN if not known.
       measured: Each variable's squared norm and its inner product with the previous row's round,
         of shape (rounds, variables, 2) (`measured_rounds.measure`). NaN is not tested.
       noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if not kept.
@@ -86,7 +86,7 @@ def _checks(run: RunAggregates) -> Iterator[Check]:
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """The measurements, with one more variable, the last: the model without frozen variables."""
+    """The measurements, with one more variable at the end: the model without frozen variables."""
 
     sizes: FloatArray  # the sizes, of shape (variables + 1,)
     # squared norms, of shape (rounds, variables + 1); NaN in frozen variables
@@ -233,7 +233,7 @@ def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
 def _noise_distribution(noise: _Noise) -> Check:
     """Tests whether coordinates exceed thresholds at least as often as noise alone.
 
-    Tests each round, and all together.
+    Each round is tested, and all rounds together.
     """
     counts = noise.measured.exceeding
     trials = np.full(len(counts), noise.measured.dim)
@@ -282,10 +282,10 @@ def _noise_everywhere(noise: _Noise) -> Check:
 def _bounded_length(rounds: _Rounds) -> Check:
     """Tests whether a variable is longer than clipped updates with noise may be, up to chance.
 
-    Tests each round, and all rounds with noise together, which show a small excess in each. Given
-    earlier rounds, each squared norm is stochastically smaller than noncentral chi-square, and so
-    is the sum over rounds. The test is deterministic without noise, or with so little that the
-    squared ratio of bound to noise overflows.
+    Each round is tested, and all rounds with noise together, which shows an excess that is small in
+    each. Given earlier rounds, each squared norm is stochastically smaller than noncentral
+    chi-square, and so is the sum over rounds. The test is deterministic without noise, or with so
+    little that the squared ratio of bound to noise overflows.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + OFF) * rounds.noise
@@ -350,7 +350,8 @@ def _worst(
 ) -> Check:
     """The check with the smallest p-value of all tests, corrected for their number.
 
-    Rows of the arrays are rounds, and one more is for all rounds together; columns are variables.
+    Rows of the arrays are rounds, and one more may be for all rounds together; columns are
+    variables, and the last one is the whole model.
     Among equal p-values, mostly of 1, the test with the largest `badness` is chosen.
     """
     tested = ~np.isnan(log_p)

@@ -27,7 +27,7 @@ from fl_audit.checks.canary_projections import (
 from fl_audit.json_records import UNWRITTEN
 
 CANARY_CHECK_FALSE_ALARM = 1e-6
-"""The largest probability that a correct mechanism fails the check, or that a fault is named."""
+"""The largest probability that a correct mechanism fails the check or has a fault named."""
 
 ARRIVED_LEVEL = 1e-4
 """The largest probability that lost canaries pass for present if expected norms are unknown, and
@@ -40,7 +40,7 @@ later rounds; present in the next round. Excluded canaries: present with either 
 """
 
 ALARM = math.log(_ALARMS / CANARY_CHECK_FALSE_ALARM)
-"""Nats of evidence for one of the alarms."""
+"""Nats of evidence that raise one of the alarms."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
 """Nats that correspond to `ARRIVED_LEVEL` for a Gaussian."""
@@ -60,17 +60,18 @@ class CanaryCheck:
     Attributes:
       state: Whether canaries are in the aggregates with the expected norm, if that can be decided.
       ratio: The canaries' norm in the aggregates, over the largest norm of a client (clip norm over
-        denominator); None if a client's is not known.
+        denominator); None if the latter is not known.
       reason: The reason for the state, as a clause.
       lacks: The missing information for deciding whether a part of the canaries is lost, in words;
-        None if that is decided, or cannot be.
+        None if that is decided, or if more information would not decide it.
       fault: A significant fault with its likely causes, as a clause; None without one. The first
         line of a verdict names it.
-      signal: The average signal of scored included canaries as a share of a client's, at the lower
-        end of its one-sided 99.9 % confidence interval; None if not known.
-      length: The canaries' norm over a client's, for simulating a verdict's power; None if unknown.
+      signal: The lower end of the one-sided 99.9 % confidence interval for the average signal of
+        scored included canaries, as a share of a client's; None if not known.
+      length: The canaries' norm over a client's with which a verdict's power is simulated; None if
+        not known.
       missing: How a shortfall arises, if that is clear.
-      is_longer: Whether the fault is canaries longer than the largest norm of a client.
+      is_longer: Whether the fault is that canaries are longer than a client may be.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
       num_included: The number of included canaries; None if rounds are not known.
@@ -102,7 +103,7 @@ one would be valid too, as a verdict uses the measured share, but then most cana
 
 REACTION = 0.5
 """A shortfall in later rounds up to this is never a fault: the model has learnt the canaries by
-then, and clients undo a part (at most 6 % in measured runs, docs/canary_check.md).
+then, and clients undo a part of them (at most 6 % in measured runs, docs/canary_check.md).
 """
 
 LEFT_OVER = 0.25
@@ -118,14 +119,15 @@ measurement error; with it, 79 %.
 
 _AS_EXPECTED = 0.5
 """Canaries that are measured shorter by up to this many standard errors are simulated with the
-expected norm. Most have it and none is longer, so without this rule a stated power of 80 % would be
-88 % for them. With it, that is 86 %, and 77 % for a true norm one standard error below.
+expected norm. Most canaries have it and none is longer, so without this rule a stated power of 80 %
+would in truth be 88 % for canaries of the expected norm. With the rule it is 86 % for these, and
+77 % for canaries that are one standard error shorter.
 """
 
 _SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
 _WIDE = 0.5
-"""If chance alone can exceed this deviation, excluded canaries show nothing."""
+"""Excluded canaries show nothing if chance alone can make them deviate by more than this."""
 
 _LEANING = 3.0
 """An explanation is named alone if it is likelier than the other by this many nats."""
@@ -137,7 +139,7 @@ _SHORTER = (
 _GONE = "zeroed, dropped, of weight 0, or scored by another seed, order or round"
 
 _WANTED_ERROR = 0.11
-"""The standard error with which the check mostly passes if canaries are in the aggregates."""
+"""The standard error at which the check mostly passes if canaries are in the aggregates."""
 
 
 def check_canaries(
@@ -146,7 +148,10 @@ def check_canaries(
     shifted: Mapping[int, CanaryParticipations],
     false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
-    """Decides by canaries' scores in their rounds whether included ones reached the aggregates."""
+    """Decides by canaries' scores in their rounds whether included ones reached the aggregates.
+
+    `shifted` has included canaries in rounds that come this number of rounds after their own.
+    """
     alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise
     of_included = coefficient(scored, 1)
@@ -211,7 +216,7 @@ def _signal(measured: Coefficient, mixture: Mixture | None) -> float:
 
 
 def _length(ratio: float, mixture: Mixture | None) -> float:
-    """A norm over a client's, at most 1: a larger one means that the expected norm is wrong."""
+    """A norm over a client's, in [0, 1]: a ratio above 1 means that the expected norm is wrong."""
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
     return float(np.clip(ratio / longer, 0, 1))
 
@@ -230,7 +235,7 @@ class _FirstRounds:
     def from_participations(
         cls, participations: CanaryParticipations, alarm: float
     ) -> "_FirstRounds | None":
-        """None without participations."""
+        """The measured first rounds; None without participations."""
         measured = coefficient(participations, 1)
         if measured is None:
             return None
@@ -332,7 +337,7 @@ def _excluded_cause(
 ) -> str | None:
     """A clause on excluded canaries that were sent; None without evidence of that.
 
-    If not sent, they are independent of every aggregate, so anything beyond chance is a fault.
+    Canaries that are not sent are independent of all aggregates: anything beyond chance is a fault.
     """
     participations = excluded.with_promise
     absent = coefficient(participations, 0)
