@@ -106,7 +106,7 @@ class AttackContext:
 
     @functools.cached_property
     def cosines_and_directions(self) -> RoundCosines:
-        """As `round_cosines`, but a run in training then logs the aggregates' directions too."""
+        """As `round_cosines`, for which a run in training also logs the aggregates' directions."""
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
             path, kept = self.run_folder.round_directions, self.run_folder.kept_directions

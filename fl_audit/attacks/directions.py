@@ -6,10 +6,10 @@ one cosine, times |U|, even if the v_t are similar. U takes the memory of one mo
 float64, and is saved with each checkpoint (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
-over its own rounds. Given the directions, that is |U| times one cosine, so the null distribution of
-the sum is known once |U| is. The rounds differ by canary, so every direction is kept until the last
-round: whole if all of them fit into `_MOST_BYTES`, else as its image under one random linear map to
-`width` numbers. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
+over the canary's own rounds. Given the directions, this sum is |U| times one cosine, so its null
+distribution is known once |U| is. The rounds differ by canary, so every direction is kept until the
+last round: whole if all of them fit into `_MOST_BYTES`, else as its image under one random linear
+map to `width` values. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
 Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves norms and flattens every
 vector. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton
 2002). `own_sums` bounds |U| by the norm of the image of U.
@@ -116,7 +116,7 @@ def read_sum(path: Path, dim: int) -> FloatArray:
     return total
 
 
-# Directions kept short.
+# Directions kept in little space.
 
 
 _MOST_BYTES = 1 << 29
@@ -201,7 +201,7 @@ class RoundDirections:
         *,
         kept: Path | None = None,
     ) -> Self:
-        """The directions in a file."""
+        """Opens or creates the directions in a file."""
         log = DirectionLog.opened(mode, path, num_rounds, 1 + width_of(dim, num_rounds))
         return cls(log, seed, dim, kept)
 
@@ -216,7 +216,7 @@ class RoundDirections:
         self._added = round_index
 
     def forget(self, round_index: int) -> None:
-        """Makes a round's direction unknown, before its cosines are replaced."""
+        """Makes a round's direction unknown, before the round's cosines are replaced."""
         self._log.forget(round_index)
         self._added = None
 
@@ -250,7 +250,7 @@ class RoundDirections:
         return None if known is None else known.weighted_sums(weights, at)
 
     def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:
-        """The two sets whose sums, scaled to norm 1, have the largest cubes and fourth powers."""
+        """The sets whose sums, at norm 1, have the largest sum of cubes, and of fourth powers."""
         squares, cubes, fourth_powers = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):
             sums = np.abs(weights @ columns)

@@ -9,7 +9,7 @@ FINAL_LOSS = Statistic(
     name="final_loss",
     title="Final loss",
     meaning=(
-        "Minus the final model’s loss on the canary’s data (minus the log-odds of the labels): the "
+        "Minus the final model’s loss (minus the log-odds of the labels) on the canary’s data: the "
         "attacker may query that model, and nothing else."
     ),
     threat_model="final",

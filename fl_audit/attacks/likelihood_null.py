@@ -4,7 +4,7 @@ The attacker knows the pattern but not a canary's rounds. The standardized score
 round t is N(m, 1) in a round of an included canary and N(0, 1) otherwise, independently over
 rounds. With w_t = m z_t - m^2 / 2 the likelihood ratio of inclusion is the mean of exp(sum of w_t
 over S) over the pattern's distribution of the canary's rounds S. By Neyman and Pearson no score is
-better. Its log is `Sampling.log_ratio`.
+better. The log of this ratio is `Sampling.log_ratio`.
 
 The null distribution is simulated, with a bound on the error. Let L be the log ratio of
 `Sampling.log_ratio` at z. If z is N(0, I) (an excluded canary, distribution Q) then E e^L = 1, and
@@ -22,10 +22,10 @@ beyond the last threshold, Q(L >= x) <= e^-x by Markov's inequality.
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
 if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2). Its
 ratio to the density of N(0, I) is largest where |z|^2 = T + 2. The largest ratio, `sphere_factor`,
-multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If it is large, another factor holds for
-x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is N(0, I). L
-is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and P(L(z) >=
-x) P(R^2 >= d) <= Q(L >= x). P(R^2 >= d) is above 1 / 3.178.
+multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If this is large, another factor is used
+for x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is
+N(0, I). L is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and
+P(L(z) >= x) P(R^2 >= d) <= Q(L >= x). P(R^2 >= d) is above 1 / 3.178.
 """
 
 import math

@@ -51,7 +51,7 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
 
 
 def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
-    """The correlated noise that a log states; None if it is independent, or no round is scored."""
+    """The correlated noise that a log states; None if there is none, or no round is scored."""
     if not folder.noise_correlation.exists():
         return None
     numbers = [index + 1 for index, _ in cosines.numbered_rows()]
@@ -140,8 +140,8 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
 def _noise_range(log: SeenLog) -> tuple[float, float]:
     """The smallest and the largest noise multiplier of the scored rounds.
 
-    0 and infinity if the noise of a round is not stated. For a round without a client's norm, the
-    largest and the smallest norm stated for other rounds are assumed.
+    0 and infinity if the noise of a round is not stated. For a round without a client's norm, they
+    assume the largest, and the smallest, norm that other rounds state.
     """
     indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
     clients, stddevs = _lengths_and_stddevs(log, indices)

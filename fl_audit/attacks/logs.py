@@ -296,7 +296,7 @@ def _same_rounds(
 
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
-    """The rounds of a log of cosines, with the folder's measurements of their aggregates."""
+    """The rounds of a log of cosines, with the folder's measurements of the aggregates."""
     scored = set(np.flatnonzero(log.written()).tolist())
     logged = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
     total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None

@@ -7,7 +7,7 @@ noise. In a run with noise at the client (`mechanisms.client_gaussian`) uploads 
 receives; excluded canaries upload nothing, and are scored by a random vector instead.
 
 Neighbouring relation: the lower bound compares a participant who sends the canary with one who
-sends the substitute. With noise on zeros that is zero-out: the uploads' means are one clip norm
+sends the substitute. With noise on zeros this is zero-out: the uploads' means are one clip norm
 apart, and under Gaussian noise of z clip norms on a coordinate the pair is N(1 / z, 1) and N(0, 1).
 With an ordinary update it is replacement, with sensitivity two clip norms. The scores of excluded
 canaries have the same distribution in both cases, so the bound holds for both relations; it is

@@ -1,9 +1,9 @@
-"""Sums of directions over each canary's own rounds: their norms, and the file that keeps them.
+"""Sums of directions over each canary's own rounds: norms, and the file from which they follow.
 
 A bound on N = |U|, for U a sum of unit directions, from y, the squared norm of U's image
-(`directions` defines the map). Let u be the coordinates of the rotated U, w_b the sum of u_i^2 over
-bucket b, and x_b the signed sum of u_i there, so that y is the sum of x_b^2 and E x_b^2 = w_b,
-E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
+(`directions` defines the map, with buckets h). Let u be the coordinates of the rotated U, w_b the
+sum of u_i^2 over bucket b, and x_b the signed sum of u_i there, so that y is the sum of x_b^2 and
+E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
 
 1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
    as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and exp(-v x_b^2 / w_b) falls with v. The buckets are
@@ -72,10 +72,9 @@ def largest_lengths(
 
     Args:
       squares: The squared norms of the sums' images, float64 of shape (sums,).
-      fourth_norms: The sums of the rotated directions' 4-norms, times their absolute weights,
-        float64 of shape (sums,).
-      counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
-        (sums,).
+      fourth_norms: The sums of the rotated directions' 4-norms times the absolute weights, float64
+        of shape (sums,).
+      counts: The sums of the absolute weights, float64 of shape (sums,).
       width: The number of entries of an image.
       size: The number of entries of a rotated direction.
     """
@@ -130,7 +129,7 @@ class KeptSums:
     width: int
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
-        """This object; `RoundDirections` has this method too. The arguments must be its own."""
+        """This object, like `RoundDirections.kept_sums`, for the same weights and rows."""
         return self
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:

@@ -240,7 +240,7 @@ class RoundScorer:
 
     @functools.cached_property
     def _chain(self) -> ChainWriter:
-        """The folder's chain of rounds (round_chain.py), in which an interrupted round is entered.
+        """The folder's chain of rounds (round_chain.py); an interrupted round is entered as it is.
 
         The chain is opened at the first write, with the folder's lock: a process that only reads
         cannot tell a round in progress from one that a kill interrupted. Raises InputError if

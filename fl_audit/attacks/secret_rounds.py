@@ -8,8 +8,8 @@ Aggregates have a common part, the training signal, so that a canary's cosines a
 rounds. The attacker knows the aggregates' directions, whose inner products are the covariance G of
 an excluded canary's standardized cosines z. With G = L L^T, L^-1 z are standardized cosines with
 orthonormal directions; for `gaussian` canaries the null distribution of the score is then known
-(`likelihood_null`). For canaries of signs only Markov's inequality holds, P(score >= x) <= e^-x, so
-the null is empirical for them, and also if the inner products are not known.
+(`likelihood_null`). For canaries of random signs only Markov's inequality holds, P(score >= x) <=
+e^-x, so the null is empirical for them, and also if the inner products are not known.
 
 The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
 power but not validity: the null distribution is that of the score as computed.

@@ -44,7 +44,7 @@ class ThreatModel:
       name: The name in config and report.
       title: A few words for a heading.
       sees: A function from the table [audit] to words that continue "an attacker who sees".
-      attackers: The classes of its attackers; they compute its statistics.
+      attackers: The classes of attackers, who compute the threat model's statistics.
       knows: How much the attacker knows, by which threat models are ordered.
       keys: The keys of [audit] that this threat model requires. They are refused if no chosen
         threat model lists them.

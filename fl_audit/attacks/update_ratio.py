@@ -4,7 +4,8 @@ An attacker who can compute the update g that a canary would send in a round tes
 round's noised sum y contains g. The other participants' updates, which have much in common, are in
 y too. The attacker models them by stand-ins with similar data: if r_j is the clipped update of a
 stand-in for c_j participants, the sum of the other updates is taken as Gaussian with mean
-m = sum_j c_j r_j and covariance a sum_j c_j r_j r_jᵀ, the noise as isotropic with variance v, and
+m = sum_j c_j r_j and covariance a sum_j c_j r_j r_jᵀ (a is below), and the noise as isotropic with
+variance v. From these follow
 
     K = v I + a sum_j c_j r_j r_jᵀ,   s = gᵀ K⁻¹ (y - m),   e = gᵀ K⁻¹ g.
 
@@ -35,7 +36,9 @@ from fl_audit.formats.round_logs import CosineLog, Mode
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
-"""The largest number of directions in which others' variance is modelled, those with most of it."""
+"""The largest number of directions in which others may vary; the rest, of least variance, is left
+out.
+"""
 
 
 def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
@@ -66,7 +69,7 @@ class RoundFilter:
       weights: K⁻¹ (y - m), float32 of shape (dim,).
       directions: Orthonormal directions in which other participants vary, float32 of shape (k,
         dim).
-      removed: The share of each direction that K⁻¹ v removes, in [0, 1), float64 of shape (k,).
+      removed: The share of each direction that v K⁻¹ removes, in [0, 1), float64 of shape (k,).
       noise_variance: The variance v of the noise on a coordinate of the sum.
     """
 

@@ -38,7 +38,7 @@ _EXPLAINED = 0.4
 class RunAggregates:
     """The input of the checks, for rounds in order.
 
-    Under correlated noise, aggregates are meant after whitening (`checks.whitening`).
+    Under correlated noise, all of this is about whitened aggregates (`checks.whitening`).
 
     Attributes:
       sizes: The number of parameters in each variable of the model.
@@ -351,8 +351,8 @@ def _worst(
     """The check with the smallest p-value of all tests, corrected for their number.
 
     Rows of the arrays are rounds, and one more may be for all rounds together; columns are
-    variables, and the last one is the whole model.
-    Among equal p-values, mostly of 1, the test with the largest `badness` is chosen.
+    variables and then the whole model, or thresholds. Among equal p-values, mostly of 1, the test
+    with the largest `badness` is chosen.
     """
     tested = ~np.isnan(log_p)
     num_tests = int(tested.sum())

@@ -70,7 +70,7 @@ class CanaryCheck:
         scored included canaries, as a share of a client's; None if not known.
       length: The canaries' norm over a client's with which a verdict's power is simulated; None if
         not known.
-      missing: How a shortfall arises, if that is clear.
+      missing: How a shortfall arises; None if that is not clear.
       is_longer: Whether the fault is that canaries are longer than a client may be.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
@@ -98,7 +98,7 @@ SIGNAL_LEVEL = 1e-3
 
 LEAST_SIGNAL = 0.5
 """The least share of a client's signal, at `SIGNAL_LEVEL`, with which the check passes. A smaller
-one would be valid too, as a verdict uses the measured share, but then most canaries may be lost.
+share would be valid too, as a verdict uses the measured share, but then most canaries may be lost.
 """
 
 REACTION = 0.5
@@ -150,7 +150,7 @@ def check_canaries(
 ) -> CanaryCheck:
     """Decides by canaries' scores in their rounds whether included ones reached the aggregates.
 
-    `shifted` has included canaries in rounds that come this number of rounds after their own.
+    `shifted` has, by a number of rounds, included canaries that many rounds after their own.
     """
     alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise

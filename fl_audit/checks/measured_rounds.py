@@ -31,7 +31,7 @@ from fl_audit.mechanisms.kind import NoiseStream
 
 
 def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
-    """Measures each variable's squared norm, and its inner product with that in `last`.
+    """Measures each variable's squared norm, and its inner product with this variable in `last`.
 
     Returns:
       Float64 of shape (variables, 2); products are NaN if `last`, the previous aggregate, is None.

@@ -146,7 +146,7 @@ EVERY_ROUND = 1 << 20
 class Autocorrelation:
     """The strongest autocorrelation of an aggregate."""
 
-    correlation: float  # the mean product of its pairs over the noise's variance
+    correlation: float  # the mean product of the correlated pairs over the noise's variance
     # the logarithm of a bound on the probability of a mean product this large, of either sign, at
     # any lag or under any reversal
     log_p: float
@@ -163,8 +163,8 @@ def strongest_autocorrelation(
     dim = len(aggregate)
     if not 1 < dim <= MOST_COORDINATES:
         return None
-    # In units of the noise, so that float32's range suffices for any clip norm. It overflows only
-    # after a broken clip, which another check finds, or with negligible noise.
+    # In units of the noise, so that float32's range suffices for any clip norm. Products overflow
+    # only after a broken clip, which another check finds, or with negligible noise.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         products = _products(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
@@ -198,7 +198,7 @@ def _least_likely(products: Float32Array, norm_bound: float) -> int:
 
 
 def _least_root(most: Float32Array, linear: Float32Array) -> Float32Array:
-    """The solution r of 2 r^2 + l r = a, for a / l and l."""
+    """The solution r of 2 r^2 + l r = a, from `most` = a / l and `linear` = l."""
     return np.asarray(2 * most / (1 + np.sqrt(1 + 8 * (most / linear))), np.float32)
 
 
@@ -215,7 +215,7 @@ def _num_pairs(dim: int) -> Float32Array:
 def _products(vector: Float32Array) -> Float32Array:
     """Sums of products of coordinates: at every lag from 1, then around every middle.
 
-    Around a middle each pair counts once, and the coordinate in it not at all.
+    Around a middle each pair counts once, and a coordinate in the middle does not count.
     """
     from scipy import fft  # imported here because it takes a fifth of a second
 

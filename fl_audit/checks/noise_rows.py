@@ -10,13 +10,13 @@ Two tests look at single coordinates.
 rounds, in units of the noise. Given these rounds, |y| is stochastically at least |g| for g ~ N(0,
 1), for any updates (Anderson 1955). The likelihood ratio L of less noise, N(0, r^2) with r < 1,
 decreases in |y|, so L is stochastically at most the ratio at g, whose mean is 1. The
-Shiryaev-Roberts statistic M, which each round becomes (M + 1) L, therefore exceeds t / q after t
-rounds with probability at most q (M - t is a supermartingale), and the number of coordinates that
-do so is stochastically at most binomial, as if all g were independent. M is large if a coordinate
-has had little noise for a while, whenever that began: a tenth of the coordinates without noise from
-round 11 on are found. If values are rounded to a grid of step r, L keeps mean 1 up to 1e-8
-(Poisson's summation formula). On a coarser grid, half a step is added to |y|, so that L is no more
-than before rounding.
+Shiryaev-Roberts statistic M, which becomes (M + 1) L in each round, therefore exceeds t / q after t
+rounds with probability at most q (M - t is a supermartingale). The number of coordinates with such
+an M is stochastically at most binomial, as if all g were independent. M is large if a coordinate
+has had little noise for a while, whenever that began: if a tenth of the coordinates has no noise
+from round 11 on, this is found. If values are rounded to a grid of step r, L keeps mean 1 up to
+1e-8 (Poisson's summation formula). On a coarser grid, half a step is added to |y|, so that L is no
+more than before rounding.
 
 **Spread.** Likewise |u + g| exceeds a threshold at least as often as |g|, for any update u chosen
 before g. Uniform noise and random signs of the right variance never exceed two standard deviations.
@@ -297,7 +297,8 @@ EXPECTED = 2 * special.ndtr(-(THRESHOLDS + _ROUNDED) / (1 - OFF))
 def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
     """The divergence D in Chernoff's bound on binomial tails: P(X >= n q) <= e^(-n D).
 
-    It is the Kullback-Leibler divergence D(q || p) of a coin with chance p from one with share q.
+    It is the Kullback-Leibler divergence D(q || p) of two coins with chances q (`share`) and p
+    (`chance`).
     """
     return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))
 

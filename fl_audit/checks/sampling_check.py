@@ -76,7 +76,7 @@ def _once(cohorts: Sequence[IndexArray]) -> Check:
     twice = sum(len(cohort) - len(np.unique(cohort)) for cohort in cohorts)
     if twice:
         return failed("once_a_round", expected, f"{twice} times a client came again")
-    return compared("once_a_round", expected, "so")
+    return compared("once_a_round", expected, "none does")
 
 
 def _varies(name: str, what: str, values: FloatArray, trials: int, probability: float) -> Check:

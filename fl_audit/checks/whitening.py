@@ -72,8 +72,8 @@ class ExpectedRounds:
         """The noise and norm bound of a round's whitened aggregate; NaN if not known.
 
         Rounds count from 0. Rounds skipped since the previous call count as unseen; if this round
-        was seen before, all earlier ones do. `stddev` is the standard deviation of a coordinate of
-        z, or of a tree's nodes.
+        was seen before, so do all earlier rounds. `stddev` is the standard deviation of a
+        coordinate of z, or of a tree's nodes.
         """
         if self._correlation is None or not stddev > 0:
             return Expected(stddev, norm_bound)
@@ -122,7 +122,7 @@ def new_in_round(correlation: Correlation | None, index: int) -> float:
 
 
 def _own_weight(height: int) -> float:
-    """The weight of a node's own noise in its estimate."""
+    """The weight of a node's own noise in the node's estimate."""
     return float(1 / (2 - 2.0**-height))
 
 
@@ -169,9 +169,9 @@ class Whitening(ABC):
     def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
         """The whitened aggregate of a round, float32 of shape (dim,), in the aggregate's unit.
 
-        Rounds count from 0. Skipped rounds are left out; if this round was seen before, all earlier
-        ones are. `stddev` is the standard deviation of the independent noise in this round; it may
-        differ between rounds, as their denominators may.
+        Rounds count from 0. Skipped rounds are left out; if this round was seen before, so are all
+        earlier rounds. `stddev` is the standard deviation of the independent noise in this round;
+        it may differ between rounds, as denominators may.
         """
 
 

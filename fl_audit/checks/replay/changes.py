@@ -29,7 +29,7 @@ class Change:
 
     trial: Trial
     vector: FloatArray  # the release with the client less the one without, of shape (dim,)
-    magnitude: float  # the larger norm of the two releases, of which the difference is rounded
+    magnitude: float  # the larger norm of the two releases; sets the difference's rounding error
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Ruler:
         return is_short and across <= spread * (math.sqrt(len(own) / 2) + 4)
 
     def explained(self, change: Change, most: float) -> str:
-        """A clause with clients' weights in a change; empty if not a sum of distinct updates."""
+        """A clause on the weights in a change; empty unless this is a sum of distinct updates."""
         cohort = change.trial.cohort
         if len({id(client) for client in cohort}) < len(cohort):
             return ""  # equal updates cannot be distinguished

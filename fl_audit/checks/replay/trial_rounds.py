@@ -261,7 +261,7 @@ class Trials:
             yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
     def opposed(self) -> Iterator[Trial]:
-        """A few clients with equal updates, and more than the denominator, each against one."""
+        """Equal clients against an opposite one: a few of them, and more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
             update = self._scaled(0, 3.0)
