@@ -25,15 +25,16 @@ _FORMAT_VERSION = 1
 _GROUPS_PER_OCTAVE = 4
 """The number of groups of vectors for each doubling of the sum of cubes.
 
-Every vector counts with its group's largest sum, which adds up to 19 % to a remainder term that is
-itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
+Every vector counts with its group's largest sum, which adds up to 19 % to the Berry-Esseen term of
+the bound on the tail, itself a few percent of the tail; with groups, bounds are fast for thousands
+of rounds."""
 
 
 class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`count` vectors with the same null distribution.
 
-    `concentration` bounds the sums of cubes and of fourth powers of each vector; None if these sums
-    are not known, or if the canaries' null distribution does not depend on them.
+    `concentration` bounds the sums of cubes and of fourth powers of each vector at norm 1; None if
+    these sums are not known, or if the canaries' null distribution does not depend on them.
     """
 
     count: int
@@ -83,7 +84,7 @@ def depends_on_vectors(family: str | None) -> bool:
 
 
 def concentration_row(vector: Float32Array) -> FloatArray:
-    """A vector's sums of cubes and of fourth powers, a row of `ConcentrationLog`."""
+    """A row of `ConcentrationLog`: the vector's sums of cubes and of fourth powers at norm 1."""
     sums = concentration_of(vector)
     return np.zeros(2) if sums is None else np.array([sums.cubes, sums.fourth_powers])
 

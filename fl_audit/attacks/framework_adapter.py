@@ -58,7 +58,7 @@ class AdapterAudit:
                 file.write(f"{line}\n")
 
     def audited_arrays(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
-        """The names of floating-point arrays in the first model passed, used in all rounds.
+        """The names of the floating-point arrays in the first model passed, which all rounds use.
 
         Other arrays, such as a normalisation's count of batches, are not trained.
         """

@@ -70,7 +70,7 @@ def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
     try:
         return np.array([row.aggregate_norm for row in read_metrics(metrics)])[rounds]
     except IndexError as error:
-        raise InputError(f"{metrics}: lacks the length of an aggregate") from error
+        raise InputError(f"{metrics}: lacks the norm of an aggregate") from error
 
 
 class KnownRoundsAttacker(AggregateAttacker):

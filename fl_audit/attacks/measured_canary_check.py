@@ -223,6 +223,7 @@ class CanaryWatch:
 
         Args:
           num_rounds: The largest number of rounds.
+          choice: What a failure causes: "warn" a call of `warn`, "error" a CanariesLostError.
           key: The name of the choice in the config or call, such as "audit.lost_canaries".
         """
         check_choice(choice)

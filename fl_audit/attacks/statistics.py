@@ -64,7 +64,7 @@ ONE_VECTOR = Null("closed_form")
 
 
 def empirical_null(facts: RunFacts) -> Null:
-    """Empirical null: no closed form."""
+    """The empirical null, for scores without a closed form."""
     return EMPIRICAL
 
 

@@ -152,7 +152,7 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
-    """Tests whether the part that earlier aggregates do not explain is at least as long as noise.
+    """Tests whether the part of aggregates that earlier ones do not explain is as long as noise.
 
     Variables are compared with the previous round; sketches (noise_rows.py) of the whole model are
     compared with all earlier rounds.
@@ -192,7 +192,7 @@ def _with_earlier_round(worst: Check, noise: _Noise, nearest: NearestRounds) -> 
 
 
 def _worse(*checks: Check) -> Check:
-    """The worst of several checks, with its p-value corrected for their number."""
+    """The worst of several checks, with the p-value corrected for the number of checks."""
     made = [check for check in checks if check.num_tests]
     if not made:
         return checks[0]
@@ -219,7 +219,7 @@ def _beyond_past(noise: _Noise) -> Check:
 
 
 def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
-    """Tests each sketch against those of every earlier aggregate, as it is and reversed."""
+    """Tests each sketch against those of every earlier aggregate and of its reversal."""
     sketches = noise.measured.sketches
     dof = max(sketches.shape[1] - 1, 1)
     log_p = log_p_shorter(nearest.lengths / (1 - OFF) ** 2, np.full(len(sketches), dof))
@@ -246,7 +246,7 @@ def _noise_distribution(noise: _Noise) -> Check:
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
-    """Tests whether lengths are below those of noise, in each round and in all rounds together.
+    """Tests whether norms are below those of noise, in each round and in all rounds together.
 
     Given earlier rounds, each round's squared norm is stochastically larger than chi-square; so is
     the sum over rounds, even if clients adapt to earlier rounds.

@@ -30,8 +30,8 @@ CANARY_CHECK_FALSE_ALARM = 1e-6
 """The largest probability that a correct mechanism fails the check or has a fault named."""
 
 ARRIVED_LEVEL = 1e-4
-"""The largest probability that lost canaries pass for present if expected norms are unknown, and
-that excluded canaries, which sent nothing, raise a doubt.
+"""The largest probability of two errors: that lost canaries pass for present if expected norms are
+unknown, and that excluded canaries, which sent nothing, raise a doubt.
 """
 
 _ALARMS = 8
@@ -43,7 +43,7 @@ ALARM = math.log(_ALARMS / CANARY_CHECK_FALSE_ALARM)
 """Nats of evidence that raise one of the alarms."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
-"""Nats that correspond to `ARRIVED_LEVEL` for a Gaussian."""
+"""Nats of evidence: half the square of the normal quantile at `ARRIVED_LEVEL`."""
 
 LOST = "dropped, zeroed, late, or out of memory"
 """Likely causes if a part of the canaries is lost."""
@@ -55,15 +55,15 @@ Missing = Literal["lost", "shorter"]
 
 @dataclass(frozen=True)
 class CanaryCheck:
-    """Result of the canary check: does the training signal reach the aggregate?
+    """Result of the canary check: did included canaries reach the aggregates?
 
     Attributes:
       state: Whether canaries are in the aggregates with the expected norm, if that can be decided.
       ratio: The canaries' norm in the aggregates, over the largest norm of a client (clip norm over
         denominator); None if the latter is not known.
       reason: The reason for the state, as a clause.
-      lacks: The missing information for deciding whether a part of the canaries is lost, in words;
-        None if that is decided, or if more information would not decide it.
+      lacks: If canaries arrived, the information that is missing to tell whether a part of them is
+        lost, in words; None if nothing is missing, or in another state.
       fault: A significant fault with its likely causes, as a clause; None without one. The first
         line of a verdict names it.
       signal: The lower end of the one-sided 99.9 % confidence interval for the average signal of
@@ -108,7 +108,7 @@ then, and clients undo a part of them (at most 6 % in measured runs, docs/canary
 
 LEFT_OVER = 0.25
 """Up to this value, canaries' share in the next round is no sign of momentum, and the excess of
-some canaries over a client's norm no sign of another scale.
+some canaries over a client's norm is no sign that they are scaled otherwise.
 """
 
 LESS = 0.3
@@ -130,7 +130,7 @@ _WIDE = 0.5
 """Excluded canaries show nothing if chance alone can make them deviate by more than this."""
 
 _LEANING = 3.0
-"""An explanation is named alone if it is likelier than the other by this many nats."""
+"""One of the two explanations `Missing` is named alone if it is likelier by this many nats."""
 
 _SHORTER = (
     "sent below the clip norm, clipped twice, weighted, compressed, frozen in part, or another "
@@ -210,13 +210,16 @@ def _later_fault(included: CanaryParticipations) -> str | None:
 
 
 def _signal(measured: Coefficient, mixture: Mixture | None) -> float:
-    """The lower end of the interval for the signal of canaries, as a share of a client's."""
+    """The lower end of the `SIGNAL_LEVEL` confidence interval for canaries' norm over a client's."""
     lower = measured.ratio - measured.skew * -math.log(SIGNAL_LEVEL)
     return _length(lower - _SIGNAL_ERRORS * measured.standard_error, mixture)
 
 
 def _length(ratio: float, mixture: Mixture | None) -> float:
-    """A norm over a client's, in [0, 1]: a ratio above 1 means that the expected norm is wrong."""
+    """A norm over a client's, in [0, 1]: a ratio above 1 means that the expected norm is wrong.
+
+    If the canaries that arrive are longer than a client, their norm takes the place of a client's.
+    """
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
     return float(np.clip(ratio / longer, 0, 1))
 
@@ -278,7 +281,7 @@ class _FirstRounds:
         return "lost" if leaning > 0 else "shorter"
 
     def cause(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
-        """The likely cause of a deviation, as a clause; None if there is none."""
+        """The likely cause of a deviation, as a clause; None without a deviation."""
         if not self.is_faulty:
             return None
         measured, mixture = self.measured, self.mixture_beyond(self.alarm)

@@ -38,8 +38,8 @@ class CanaryParticipations:
       client_lengths: The largest norm of a client in that aggregate, float64 of shape (n,); NaN if
         not known.
       others: The number of other included canaries in the round, float64 of shape (n,).
-      is_first: Whether the round is the canary's first, so that the model cannot depend on it yet,
-        bool of shape (n,).
+      is_first: Whether the round is the canary's first, in which the model cannot depend on the
+        canary yet, bool of shape (n,).
       dim: The length of the vectors.
       knows_tails: Whether a canary's inner product with any vector is sub-Gaussian, as for canaries
         of random signs or of uniform direction, but not of one coordinate.
@@ -231,7 +231,7 @@ def _log_e_value(included: CanaryParticipations, null: float) -> float:
 
 
 def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
-    """The most likely fraction of canaries that are kept, and their norm over a client's, by EM."""
+    """The most likely fraction of kept canaries, and their norm over a client's (EM algorithm)."""
     weights = 1 / included.rest(null)
     lost = _log_ratios(included, null, 0.0)
     fits = []

@@ -34,8 +34,8 @@ class Check:
       meaning: What a correct mechanism does, in words; empty if the report adds these words.
       measured: The finding in words, of replays and cohorts; None for other checks.
       is_conclusive: Whether the check has an answer; without one it has not failed.
-      detectable_ratio: The ratio, closest to 1, of measured to configured noise with which the
-        check fails with probability 95 % (`detectable_noise`); None for a check of something else.
+      detectable_ratio: The largest ratio of actual to configured noise, below 1, at which the check
+        fails with probability 95 %; None for a check of something else.
     """
 
     name: str

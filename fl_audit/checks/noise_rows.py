@@ -103,7 +103,7 @@ class BeyondPast:
 def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
     """The components of sketches orthogonal to recent sketches and the sum of older ones.
 
-    For n sketches of s entries it takes time n w s, for windows of w <= 128 rounds.
+    This takes time n w s for n sketches of s entries and windows of w <= 128 rounds.
     """
     rounds, size = sketches.shape
     window = max(min(_WINDOW, size // 8), 1)
@@ -139,7 +139,7 @@ class NearestRounds:
 def nearest_rounds(sketches: FloatArray) -> NearestRounds:
     """The nearest earlier round of each round.
 
-    For n sketches of s entries it takes time n^2 s, and memory for 256 n values.
+    This takes time n^2 s for n sketches of s entries, and memory for 256 n values.
     """
     rounds, size = sketches.shape
     norms = np.linalg.norm(sketches, axis=1, keepdims=True)
@@ -170,8 +170,8 @@ THRESHOLDS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
 """Absolute values, over the noise, above which coordinates are counted."""
 
 _ROUNDED = 0.125
-"""The largest rounding error of a coordinate, over the noise, that the thresholds tolerate: half a
-grid step of a quarter of the noise.
+"""The largest rounding error of a coordinate, over the noise, that the thresholds tolerate: half
+the step of a grid whose step is a quarter of the noise.
 """
 
 _SAMPLE = 4096

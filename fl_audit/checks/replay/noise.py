@@ -405,7 +405,7 @@ class NoiseQuestions:
         return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
 
     def _longest_after(self, state: Any) -> float:
-        """The largest effect of a client on the round from `state`; None is the replay's state."""
+        """The largest effect of a client on a round from `state`; None for the replayed round."""
         start = self.rounds.state if state is None else state
         lengths = [0.0]
         for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms

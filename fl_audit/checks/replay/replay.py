@@ -1,4 +1,4 @@
-"""Record and replay of a round: repeats it with one thing changed and the noise held fixed.
+"""Replay of a recorded round, with one thing changed and the noise held fixed.
 
 A mechanism promises that one client changes a release by at most a known amount (`Promise`). With
 the same randomness the noise of two rounds cancels, so the effect of a client is measured directly,
@@ -100,9 +100,9 @@ def replay_round(
         the model.
       seed: The seed of the round's generator, at least 0.
       promise: The mechanism's promise.
-      begun: Two states before the first round with different randomness, for a server whose state,
-        not its generator, determines future noise; questions that need different noise from one
-        state are then left out.
+      begun: Two states from before the first round, with different randomness, for a server whose
+        state, not its generator, determines future noise; questions that need different noise from
+        one state are then left out.
       clip_norm_of: A function from a state to the clip norm of the next round; required if the
         promise has an `adaptive_clip`.
       zeroing_norm_of: A function from a state to the zeroing norm of the next round; required if
@@ -249,7 +249,7 @@ class _Replayed:
         return [*findings, self._not_finite()], [change for _, some in answers for change in some]
 
     def _beyond_denominator(self, finding: Check) -> Check:
-        """The finding on the denominator; inconclusive if no cohort larger than it was possible."""
+        """The finding on the denominator; inconclusive if no larger cohort was possible."""
         if finding.failed:
             return finding
         if self._trials.many is None:
