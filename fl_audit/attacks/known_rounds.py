@@ -106,8 +106,8 @@ class KnownRoundsAttacker(AggregateAttacker):
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
         """The cosine with the aggregate of a canary's round, or with the sum of several directions.
 
-        If the norms of these sums are not known, summed cosines are divided by the root of the
-        number of rounds, which is the norm if the directions are orthogonal.
+        If the norms of sums are not known, summed cosines are divided by the root of the number of
+        rounds, which is the norm of a sum of orthogonal directions.
 
         Under noise that is correlated over rounds, the score is the cosine with a weighted sum of
         the aggregates of all rounds. The weights depend on what was released and on the canary's

@@ -122,8 +122,7 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
     """A canary's norm over the noise's standard deviation, for each scored round with canaries.
 
     None if such a round lacks noise or a norm, if no such round exists, or if the canaries' rounds
-    are not stated. Under correlated noise, the standard deviation is of the noise before it is
-    correlated.
+    are not stated. Correlated noise counts as it is before it is correlated.
     """
     own = log.listed.own_rounds
     if own is None:
@@ -140,8 +139,8 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
 def _noise_range(log: SeenLog) -> tuple[float, float]:
     """The smallest and the largest noise multiplier of the scored rounds.
 
-    0 and infinity if the noise of a round is not stated. For a round without a client's norm, they
-    assume the largest, and the smallest, norm that other rounds state.
+    0 and infinity if the noise of a round is not stated. A round without a client's norm is assumed
+    to have the largest, or the smallest, that other rounds state.
     """
     indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
     clients, stddevs = _lengths_and_stddevs(log, indices)

@@ -60,7 +60,7 @@ class PoolOfUploads:
     own: OwnRounds | None
 
     def slots(self) -> Mapping[tuple[int, int], int]:
-        """The row of each upload's direction, by round and canary; empty if none has several."""
+        """The row of a direction by round and canary; empty if no canary has several rounds."""
         if self.own is None or self.own.most <= 1:
             return {}
         pairs = (
@@ -204,7 +204,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """`totals` over the norms of summed directions, or over `counts` if these are not known."""
+        """`totals` over the norms of summed directions or, if not known, over `counts`."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:

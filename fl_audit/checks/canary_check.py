@@ -210,7 +210,7 @@ def _later_fault(included: CanaryParticipations) -> str | None:
 
 
 def _signal(measured: Coefficient, mixture: Mixture | None) -> float:
-    """The lower end of the `SIGNAL_LEVEL` confidence interval for canaries' norm over a client's."""
+    """The lower end of the confidence interval for canaries' norm over a client's."""
     lower = measured.ratio - measured.skew * -math.log(SIGNAL_LEVEL)
     return _length(lower - _SIGNAL_ERRORS * measured.standard_error, mixture)
 
