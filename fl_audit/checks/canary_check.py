@@ -108,7 +108,7 @@ then, and clients undo a part of them (at most 6 % in measured runs, docs/canary
 
 LEFT_OVER = 0.25
 """Up to this value, canaries' share in the next round is no sign of momentum, and the excess of
-some canaries over a client's norm is no sign that they are scaled otherwise.
+some canaries over a client's norm is no sign that they are scaled wrongly.
 """
 
 LESS = 0.3
@@ -150,7 +150,7 @@ def check_canaries(
 ) -> CanaryCheck:
     """Decides by canaries' scores in their rounds whether included ones reached the aggregates.
 
-    `shifted` has, by a number of rounds, included canaries that many rounds after their own.
+    `shifted` has, by offset, the included canaries in rounds at this offset from their own.
     """
     alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise

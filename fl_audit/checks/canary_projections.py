@@ -172,9 +172,7 @@ client's.
 """
 
 _ERRORS, _POINTS = 6.0, 25
-"""Null hypotheses: the distance from the mean share up to which they reach, in standard errors, and
-their number.
-"""
+"""Null hypotheses: the largest distance from the mean share, in standard errors, and the number."""
 
 _STEPS = 50
 

@@ -21,7 +21,7 @@ height j + 1, contains no noise of earlier rounds. The noise in it has the varia
 (1 - w_h)^2 v_(h-1), v_0 = 1.
 
 Whitening is the inverse of the mechanism's own recursion for noise, so it takes as much memory: b -
-1 vectors for b bands, the buffers of a BLT, or log2 of a tree's rounds in vectors.
+1 vectors for b bands, one for each buffer of a BLT, or log2(T) for trees of T rounds.
 
 >>> noise = np.float32([[2.0], [-1.0]])
 >>> whitening = Whitening.from_correlation(Toeplitz((1.0, 0.5), num_rounds=2))

@@ -29,7 +29,8 @@ ClipNormOf = Callable[[Any], float]
 
 _CHAINS = 48
 """The number of seeds, with two rounds each. Noise of half the promised deviation is then found
-almost surely: with correct noise, 96 counts have less than 0.65 of it with probability 1e-7.
+almost surely: with correct noise, 96 counts have less than 0.65 of this deviation with probability
+1e-7.
 """
 
 _MOST_NUMBERS = 1 << 30

@@ -107,7 +107,7 @@ def _releases(
 
 
 def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -> FloatArray:
-    """Rows of independent standard normal values, from differences in units of z - z'.
+    """Independent standard normal rows, from differences in standard deviations of z - z'.
 
     A Toeplitz matrix is the same from any round on. A tree is whitened from its first round; the
     differences in rounds before the replayed one are zero.
