@@ -1,6 +1,6 @@
 """Attackers who see the noised aggregates of all rounds (`all_iterates`) or of some (`window`).
 
-Neither knows the distribution of a client's rounds; the stronger attacker of `secret_rounds` does.
+Neither attacker knows the distribution of a client's rounds; that of `secret_rounds` knows it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def over_rounds(cosines: Iterable[npt.ArrayLike], num_canaries: int) -> OverRoun
 
 
 class AggregateAttacker(Attacker):
-    """Logs each canary's cosine with the aggregates of `rounds` (from 0; None for all)."""
+    """Logs each canary's cosines with the aggregates of `rounds` (from 0; None for all)."""
 
     def __init__(
         self, cosines: RoundCosines, num_canaries: int, rounds: range | None = None
@@ -67,9 +67,8 @@ class AggregateAttacker(Attacker):
 class LargestAndSumAttacker(AggregateAttacker):
     """Scores by the maximum and the sum of a canary's cosines with aggregates.
 
-    A subclass has two statistics: the maximum, then the sum. In a run that trains, the attacker
-    keeps the sum of the aggregates' directions, which gives the null distribution of the sum of
-    cosines.
+    A subclass has two statistics: the maximum, then the sum. While a run trains, the attacker keeps
+    the sum of the aggregates' directions, which gives the null distribution of the sum of cosines.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class LargestAndSumAttacker(AggregateAttacker):
         completed: int,
         rounds: range | None = None,
     ) -> None:
-        """The logs already hold `completed` of the attacker's vectors."""
+        """`completed` is the number of compared vectors that are in the logs already."""
         super().__init__(cosines, context.num_canaries, rounds)
         self._family = context.family
         self._sum: DirectionSum | None = None

@@ -14,18 +14,18 @@ Arrays = npt.NDArray[Any] | Sequence[npt.NDArray[Any]]
 
 
 def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
-    """Flattens one array or a list of them to one vector, in the list's order, each in C order.
+    """Flattens one array, or several in their order, to one vector; each array in C order.
 
     Args:
-      arrays: The arrays, float32 or float64, which hold `dim` numbers together.
+      arrays: The arrays, float32 or float64, with `dim` entries in total.
       dim: The length of the vector.
       name: A name for the arrays in error messages.
 
     Returns:
-      The vector, float32 of shape (dim,); not a copy if the array has that form already.
+      The vector, float32 of shape (dim,); not a copy of a single array that is contiguous float32.
 
     Raises:
-      InputError: The arrays hold more or fewer numbers, have another dtype, or are not finite.
+      InputError: The arrays have another number of entries or dtype, or are not finite in float32.
     """
     parts = [np.asarray(part) for part in ([arrays] if isinstance(arrays, np.ndarray) else arrays)]
     for part in parts:
@@ -45,10 +45,10 @@ def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:
 
 
 def unflatten(vector: npt.NDArray[Any], like: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Splits a vector of shape (dim,) into arrays shaped like `like`; the inverse of `flatten`.
+    """The inverse of `flatten`: splits a vector into arrays of the shapes and dtypes of `like`.
 
     Raises:
-      InputError: `like` holds more or fewer numbers than the vector.
+      InputError: The arrays in `like` do not have as many entries as the vector.
 
     >>> [part.tolist() for part in unflatten(np.arange(5.0), [np.zeros((2, 2)), np.zeros(1)])]
     [[[0.0, 1.0], [2.0, 3.0]], [4.0]]

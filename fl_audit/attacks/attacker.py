@@ -1,4 +1,4 @@
-"""Attackers: their view of each round, and their scores at the end."""
+"""Attackers: what they see of each round, and how they score canaries after the last."""
 
 import abc
 import functools
@@ -25,7 +25,7 @@ from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, Mode, mode_
 
 @dataclass(frozen=True, eq=False)
 class SeenRound:
-    """Everything visible of one round; an attacker uses the part that its threat model allows.
+    """Everything visible in one round; an attacker uses the part that its threat model allows.
 
     Attributes:
       index: The round, counted from 0.
@@ -52,25 +52,25 @@ class AttackContext:
     """The run or log under attack.
 
     Attributes:
-      canaries: The canaries that are vectors; empty if canaries hold examples.
+      canaries: The canaries, if they are vectors; empty if they hold examples.
       num_canaries: The size of the pool, included and excluded together.
       num_rounds: The number of rounds of the run or of the log.
       audit: The table [audit] of the config.
       initial: The model before the first round, float32 of shape (dim,); None if not known.
-      folder: The folder of a run that trains, for the attackers' state; otherwise None.
+      folder: The folder of a run in training, for the attackers' state; otherwise None.
       completed: The number of rounds that the state in the folder includes.
-      given_cosines: Logged cosines; None for a run that trains, which logs its own.
-      family: The canaries' family, as in `canaries.family`; None if they belong to none, so that
-        their null distribution is unknown.
+      given_cosines: Logged cosines; None for a run in training, which logs cosines itself.
+      family: The canaries' family, as in `canaries.family`; None if canaries are of no family, so
+        that their null distribution is unknown.
       canary_rounds: The rounds of every canary; None if not known.
       seed: The seed of the run or of the pool.
-      correlation: The correlation of the noise over rounds; None if noise is independent, or its
-        correlation not known.
+      correlation: The correlation of the noise over rounds; None if rounds have independent noise,
+        or if the correlation is not known.
       aggregate_lengths: A function from rounds (from 0) to the norms of their aggregates, NaN where
-        not known; called after all rounds were read, and needed with `correlation` if there is no
+        not known; called after all rounds were read, and needed if there is a `correlation` but no
         `folder`.
-      given_uploads: Logged uploads, if any; None for a run that trains, which logs its own.
-      release: The release of the run or log, as far as known.
+      given_uploads: Logged uploads, if any; None for a run in training, which logs uploads itself.
+      release: The release of the run or log; None if not known.
     """
 
     canaries: ScoredCanaries
@@ -106,7 +106,7 @@ class AttackContext:
 
     @functools.cached_property
     def cosines_and_directions(self) -> RoundCosines:
-        """As `round_cosines`; a run also logs the directions of aggregates, in one shared file."""
+        """As `round_cosines`, for which a run in training also logs the aggregates' directions."""
         cosines = self.round_cosines
         if isinstance(cosines, RoundLog) and self.family is not None:
             path, kept = self.run_folder.round_directions, self.run_folder.kept_directions
@@ -174,7 +174,8 @@ class Attacker(abc.ABC):
     def flush(self) -> None:  # noqa: B027 - some have no state
         """Writes the attacker's state to the disk, right before each checkpoint is saved.
 
-        A crash in between leaves the previous checkpoint, so the state for that must be kept too.
+        After a crash in between, the run continues from the previous checkpoint, so the state at
+        that checkpoint must be kept too.
         """
 
     @abc.abstractmethod
@@ -182,15 +183,15 @@ class Attacker(abc.ABC):
         """Scores by statistic, each float64 of shape (num_canaries,), after the last round.
 
         Args:
-          final: The trained model, float32 of shape (dim,); None for a log without one, of
+          final: The trained model, float32 of shape (dim,); None for a log without one, for
             which only statistics that need no model are computed.
         """
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The compared vectors, as null distributions need them, by statistic.
+        """The vectors compared with canaries, by statistic, as null distributions need them.
 
-        Called after `scores`, with the same `final`. A statistic that is left out has a closed-form
-        null only if its `null_of` says so.
+        Called after `scores`, with the same `final`. A statistic that is left out here has a
+        closed-form null only if its `null_of` returns one.
         """
         return {}
 

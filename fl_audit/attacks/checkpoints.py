@@ -42,13 +42,13 @@ CHECKPOINTS_SUM = Statistic(
 
 
 class CheckpointAttacker(LargestAndSumAttacker):
-    """An attacker who sees the models after rounds 0, n, 2n and so on, and the final one.
+    """An attacker who sees the models after 0, n, 2n and so on rounds, and the final model.
 
-    It scores canaries by the differences of consecutive models; the last difference may span fewer
-    than n rounds. Memory is one model, and a second one while two are compared.
+    Canaries are scored by the differences of consecutive models; the last difference may span fewer
+    than n (`release_every`) rounds. Memory is one model, and a second one while two are compared.
 
-    The state on disk is the base class's, with differences instead of aggregates; if the run's
-    checkpoint is between two released models, the state includes the earlier of these models.
+    The state on disk is that of the base class, with differences instead of aggregates; if the
+    run's checkpoint is between two released models, the earlier of these models is kept too.
     """
 
     statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)

@@ -23,17 +23,18 @@ from fl_audit.formats.text_files import read_json, write_text
 _FORMAT_VERSION = 1
 
 _GROUPS_PER_OCTAVE = 4
-"""The number of groups that vectors form per factor of two in their sums of cubes.
+"""The number of groups of vectors for each doubling of the sum of cubes.
 
-All vectors of a group count with its largest sum, which adds up to 19 % to a remainder term that is
-itself a few percent of the tail; groups keep bounds fast with thousands of rounds."""
+Every vector counts with its group's largest sum, which adds up to 19 % to the Berry-Esseen term of
+the bound on the tail, itself a few percent of the tail; with groups, bounds are fast for thousands
+of rounds."""
 
 
 class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`count` vectors with the same null distribution.
 
-    `concentration` bounds each one's sums of cubes and of fourth powers; None if these are unknown,
-    or the canaries' null distribution does not depend on them.
+    `concentration` bounds the sums of cubes and of fourth powers of each vector at norm 1; None if
+    these sums are not known, or if the canaries' null distribution does not depend on them.
     """
 
     count: int
@@ -41,11 +42,11 @@ class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vectors of a score that is `scale` times the largest cosine with any of them.
+    """The vectors of a score that is `scale` times a canary's largest cosine with any of them.
 
-    With `is_limit` that product is only an upper bound on the size of the score. A log likelihood
-    ratio is no such product: it has no vectors, and one null for each arm, or one named ""
-    without arms.
+    With `is_limit` the score is that product times an unknown factor from 0 to 1. A log likelihood
+    ratio is no such product: `vectors` is then empty, and `likelihood` has the null of each arm, or
+    one null named "" without arms.
     """
 
     vectors: tuple[Vectors, ...]
@@ -60,7 +61,7 @@ class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self, likelihood={arm: self.likelihood[arm]})
 
     def null_tail(self, family: str, dim: int) -> NullTail:
-        """The tail of an excluded canary's score; raises ValueError for impossible vectors."""
+        """The tail of an excluded canary's score; ValueError for vectors that `dim` rules out."""
         if self.likelihood is not msgspec.UNSET:
             return largest_tail(tuple(self.likelihood.values()))
         tails: tuple[NullTail, ...] = tuple(
@@ -83,7 +84,7 @@ def depends_on_vectors(family: str | None) -> bool:
 
 
 def concentration_row(vector: Float32Array) -> FloatArray:
-    """A vector's sums of cubes and of fourth powers, a row of `ConcentrationLog`."""
+    """A row of `ConcentrationLog`: the vector's sums of cubes and of fourth powers at norm 1."""
     sums = concentration_of(vector)
     return np.zeros(2) if sums is None else np.array([sums.cubes, sums.fourth_powers])
 
@@ -102,9 +103,9 @@ def one_vector(family: str | None, vector: FloatArray | Float32Array) -> Compare
 
 
 def any_one_of(rows: FloatArray) -> ComparedVectors | None:
-    """A vector at least as concentrated as each row (`ConcentrationLog`).
+    """One vector at least as concentrated as that of each row of a `ConcentrationLog`.
 
-    None without rows, or if one is of a zero vector.
+    None without rows, or if a row is of a zero vector.
     """
     if len(rows) == 0 or (rows[:, 1] == 0).any():
         return None
@@ -117,8 +118,9 @@ def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
     """The vectors of a maximum of cosines, from rows of `ConcentrationLog`; None if all are 0.
 
     A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
-    rounds add up to at least 1 already, as each of these distributions is symmetric about 0. So a
-    zero vector is left out if there are two others, and otherwise counts as unknown.
+    vectors add up to at least 1 already, as the distribution of each cosine is symmetric about 0.
+    So zero vectors are left out if at least two vectors are not zero; otherwise they count as
+    vectors of unknown concentration.
     """
     is_zero = rows[:, 1] == 0
     others = rows[~is_zero]

@@ -1,4 +1,4 @@
-"""Directions of rounds, and their sums, which are compared with canaries, in little memory.
+"""Directions of aggregates, and sums of these directions, in little memory.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
 of v_t / |v_t|; this is |U| times the cosine of c with U. So the sum's null distribution is that of
@@ -6,10 +6,10 @@ one cosine, times |U|, even if the v_t are similar. U takes the memory of one mo
 float64, and is saved with each checkpoint (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
-over its own rounds. Given the directions, that is |U| times one cosine, so the null distribution of
-the sum is known once |U| is. The rounds differ by canary, so every direction is kept until the last
-round: whole if all of them fit into `_MOST_BYTES`, else as its image under one random linear map to
-`width` numbers. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
+over the canary's own rounds. Given the directions, this sum is |U| times one cosine, so its null
+distribution is known once |U| is. The rounds differ by canary, so every direction is kept until the
+last round: whole if all of them fit into `_MOST_BYTES`, else as its image under one random linear
+map to `width` values. The map first rotates: random signs on n = 2^p >= dim coordinates, then the
 Sylvester matrix over sqrt(n) (Ailon & Chazelle 2009), which preserves norms and flattens every
 vector. Then coordinate i is added to bucket h(i) with sign s_i (Charikar, Chen & Farach-Colton
 2002). `own_sums` bounds |U| by the norm of the image of U.
@@ -68,7 +68,7 @@ def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | N
 class DirectionSum:
     """The sum of directions during training, after `count` vectors.
 
-    The disk holds the sum at the last checkpoint and, while the next one is saved, both sums.
+    The disk holds the sums at the last two checkpoints, as a crash may lose the newer checkpoint.
     """
 
     def __init__(self, folder: RunFolder, name: str, dim: int, count: int) -> None:
@@ -97,7 +97,7 @@ class DirectionSum:
     def compared(self, family: str | None) -> ComparedVectors | None:
         """The vector of the sum of cosines, after the last round; None if directions cancel.
 
-        The last sum's file is kept, so that this can be repeated.
+        Removes the files of earlier sums, but not the last, so that this can be repeated.
         """
         for path in self._folder.direction_sums(self._name):
             if path != self._path(self._count):
@@ -116,7 +116,7 @@ def read_sum(path: Path, dim: int) -> FloatArray:
     return total
 
 
-# Directions kept short.
+# Directions kept in little space.
 
 
 _MOST_BYTES = 1 << 29
@@ -141,7 +141,7 @@ class Sketch:
         if width < dim:
             random = generator(seed, Stream.SKETCH)
             self._are_negative = random.integers(2, size=dim, dtype=np.bool_)
-            # The first half of these buckets is added, the second subtracted.
+            # Numbers below `width` are buckets to add to, the others buckets to subtract from.
             size = rotated_size(dim)
             self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 
@@ -172,7 +172,7 @@ class RoundDirections:
     """The directions of a run's or a log's rounds, whole or sketched."""
 
     def __init__(self, log: DirectionLog, seed: int, dim: int, kept: Path | None = None) -> None:
-        """`kept_sums` writes its result to the file `kept`, if there is one."""
+        """`kept` is the file to which `kept_sums` writes its result; None to write nothing."""
         self._log = log
         self._kept = kept
         self._is_exact = log.width == dim
@@ -201,7 +201,7 @@ class RoundDirections:
         *,
         kept: Path | None = None,
     ) -> Self:
-        """The directions in a file."""
+        """Opens or creates the directions in a file."""
         log = DirectionLog.opened(mode, path, num_rounds, 1 + width_of(dim, num_rounds))
         return cls(log, seed, dim, kept)
 
@@ -216,7 +216,7 @@ class RoundDirections:
         self._added = round_index
 
     def forget(self, round_index: int) -> None:
-        """Makes a round's direction unknown, before its cosines are replaced."""
+        """Makes a round's direction unknown, before the round's cosines are replaced."""
         self._log.forget(round_index)
         self._added = None
 
@@ -224,7 +224,7 @@ class RoundDirections:
         self._log.flush()
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
-        """What is kept of the directions in rows `at`; None if one is unknown or undefined."""
+        """What is kept of the directions in rows `at`; None if one is unknown or zero."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
             return None
@@ -243,14 +243,14 @@ class RoundDirections:
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, from rows `at` of the log.
 
-        None if the direction of a round is unknown or undefined, or the directions of a canary's
-        rounds cancel.
+        None if the direction of a round is unknown or of a zero vector, or if the directions of a
+        canary's rounds cancel.
         """
         known = self.kept_sums(weights, at)
         return None if known is None else known.weighted_sums(weights, at)
 
     def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:
-        """The sets whose sums, at norm 1, have the largest sums of cubes and of fourth powers."""
+        """The sets whose sums, at norm 1, have the largest sum of cubes, and of fourth powers."""
         squares, cubes, fourth_powers = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):
             sums = np.abs(weights @ columns)

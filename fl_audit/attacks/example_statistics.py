@@ -1,4 +1,4 @@
-"""Statistics of canaries that hold examples; their attackers are in `fl_audit.run`.
+"""Statistics of canaries that hold examples; the attackers are in `fl_audit.run`.
 
 The loss is minus the log-odds of the labels, which ranks single examples as cross-entropy does.
 """
@@ -9,7 +9,7 @@ FINAL_LOSS = Statistic(
     name="final_loss",
     title="Final loss",
     meaning=(
-        "Minus the final model’s loss on the canary’s data (minus the log-odds of the labels): the "
+        "Minus the final model’s loss (minus the log-odds of the labels) on the canary’s data: the "
         "attacker may query that model, and nothing else."
     ),
     threat_model="final",

@@ -33,7 +33,7 @@ FINAL_MINUS_INITIAL = Statistic(
 
 
 class FinalModelAttacker(ModelAttacker):
-    """Scores by the cosine with the final model, or with its difference from the initial one."""
+    """Scores by the cosine with the final model or, in a subclass, with what `_seen` returns."""
 
     statistics: ClassVar[tuple[Statistic, ...]] = (FINAL,)
 

@@ -58,7 +58,7 @@ class AdapterAudit:
                 file.write(f"{line}\n")
 
     def audited_arrays(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
-        """The names of the first seen model's floating-point arrays, which all rounds use.
+        """The names of the floating-point arrays in the first model passed, which all rounds use.
 
         Other arrays, such as a normalisation's count of batches, are not trained.
         """
@@ -87,9 +87,9 @@ def widened(array: Any) -> Any:
 def moved_along(
     vector: Float32Array, arrays: Mapping[str, Any], names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The named arrays plus a vector of shape (dim,), in their own dtypes.
+    """The named arrays plus a vector of shape (dim,), each in its own dtype.
 
-    Raises InputError if their number of values is not dim, or a sum overflows its dtype.
+    Raises InputError if the arrays do not have dim values in total, or a sum overflows its dtype.
     """
     wide = [widened(arrays[name]) for name in names]
     moved_arrays = {}
@@ -109,7 +109,7 @@ def moved_along(
 class CanaryRounds:
     """The rounds of canaries that an adapter adds to the training.
 
-    Excluded canaries have the rounds in which they would participate.
+    An excluded canary has the rounds in which it would participate if included.
     """
 
     participations: ParticipationTable
@@ -121,9 +121,9 @@ class CanaryRounds:
     ) -> "CanaryRounds":
         """Draws the rounds of `count` canaries, as a function of the seed.
 
-        With a `sample_rate` canaries are Poisson sampled like clients, and a claim assumes
-        sampling. Otherwise each has `repeats` known rounds, one in each of `repeats` equal parts of
-        the training.
+        With a `sample_rate`, canaries are Poisson sampled like clients, and a claim relies on
+        sampling. Otherwise each canary has `repeats` known rounds, one in each of `repeats` equal
+        parts of the training.
         """
         if num_rounds < 1:
             raise InputError(f"number of rounds: must be at least 1, got {num_rounds!r}")
@@ -146,7 +146,7 @@ def open_audit(
     participation: Participation | None = None,
     lost_canaries: LostCanaries = "warn",
 ) -> RoundScorer:
-    """The scorer of a new audit, or of the same audit before a restart.
+    """The scorer of a new audit, or of this audit as it was before a restart.
 
     Canaries' rounds count from 1. Raises InputError if the folder holds something else.
     """
@@ -175,7 +175,7 @@ def keep_initial(scorer: RoundScorer, model: Float32Array) -> None:
 
 
 def finish_audit(scorer: RoundScorer, model: Float32Array) -> None:
-    """Writes the score files; scores that compare models need the kept first one."""
+    """Writes the score files; `final_minus_initial` only if `keep_initial` kept a model."""
     path = scorer.folder.initial
     initial = read_vector(path, scorer.pool.dim) if path.exists() else None
     scorer.finish(initial=initial, final=model)
@@ -190,6 +190,6 @@ def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> Non
 
 
 def write_points(points: Iterable[tuple[float, float]], path: Path | str) -> None:
-    """Writes the finite points of a privacy profile, epsilon and delta."""
+    """Writes the points (epsilon, delta) of a privacy profile whose epsilon is finite."""
     rows = [f"{float(e)!r},{float(delta)!r}" for e, delta in points if 0 <= e < np.inf]
     write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")

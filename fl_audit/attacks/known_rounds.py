@@ -1,12 +1,13 @@
 """Threat model `known_rounds`: the attacker sees every round and knows the participation schedule.
 
-Accounting without amplification bounds this attacker, whose lower bound may exceed an epsilon that
-relies on secret sampling.
+Against this attacker an epsilon holds without amplification by sampling; the lower bound may exceed
+an epsilon that relies on secret sampling.
 
-Equal weights are optimal. In each of its rounds an included canary adds S_t / n of its vector to an
-aggregate u_t of norm z S_t sqrt(d) / n under noise z. So sqrt(d) cos(c, u_t) is N(1 / z, 1)
-whatever the clip norm S_t, and N(0, 1) if the canary is excluded. By Neyman and Pearson their sum
-is the best statistic: R rounds are equivalent to one with noise z / sqrt(R).
+Equal weights are optimal. In each of its rounds an included canary with unit vector c adds
+(S_t / n) c to the aggregate u_t, with clip norm S_t and denominator n. Under noise multiplier z the
+norm of u_t is about z S_t sqrt(d) / n. So sqrt(d) cos(c, u_t) is N(1 / z, 1) whatever S_t is, and
+N(0, 1) if the canary is excluded. By Neyman and Pearson the sum of cosines is the best statistic: R
+rounds are equivalent to one with noise multiplier z / sqrt(R).
 """
 
 import functools
@@ -69,7 +70,7 @@ def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
     try:
         return np.array([row.aggregate_norm for row in read_metrics(metrics)])[rounds]
     except IndexError as error:
-        raise InputError(f"{metrics}: lacks the length of an aggregate") from error
+        raise InputError(f"{metrics}: lacks the norm of an aggregate") from error
 
 
 class KnownRoundsAttacker(AggregateAttacker):
@@ -103,10 +104,10 @@ class KnownRoundsAttacker(AggregateAttacker):
         return cls(cosines, own, correlated)
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The cosine with the canary's own round, or with the sum of its rounds' directions.
+        """The cosine with the aggregate of a canary's round, or with the sum of several directions.
 
-        If the norms of these sums are not known, summed cosines are divided by the root of the
-        number of rounds, which is the norm if the directions are orthogonal.
+        If the norms of sums are not known, summed cosines are divided by the root of the number of
+        rounds, which is the norm of a sum of orthogonal directions.
 
         Under noise that is correlated over rounds, the score is the cosine with a weighted sum of
         the aggregates of all rounds. The weights depend on what was released and on the canary's
@@ -127,7 +128,7 @@ class KnownRoundsAttacker(AggregateAttacker):
         return {OWN_ROUNDS.name: np.clip(cosines, -1, 1)}
 
     def _whitened(self, correlated: CorrelatedRounds) -> FloatArray | None:
-        """The cosines with weighted sums; None without rounds, norms or sums of directions."""
+        """The cosines with weighted sums; None without rounds, or if norms or sums are unknown."""
         rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
         if len(rounds) == 0:
             return None

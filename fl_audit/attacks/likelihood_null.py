@@ -4,7 +4,7 @@ The attacker knows the pattern but not a canary's rounds. The standardized score
 round t is N(m, 1) in a round of an included canary and N(0, 1) otherwise, independently over
 rounds. With w_t = m z_t - m^2 / 2 the likelihood ratio of inclusion is the mean of exp(sum of w_t
 over S) over the pattern's distribution of the canary's rounds S. By Neyman and Pearson no score is
-better. Its log is `Sampling.log_ratio`.
+better. The log of this ratio is `Sampling.log_ratio`.
 
 The null distribution is simulated, with a bound on the error. Let L be the log ratio of
 `Sampling.log_ratio` at z. If z is N(0, I) (an excluded canary, distribution Q) then E e^L = 1, and
@@ -13,19 +13,19 @@ the even mixture of Q and P, whose density against Q is (1 + e^L) / 2,
 
     Q(L >= x) = E [2 / (1 + e^L); L >= x],
 
-a mean of terms in [0, 2 / (1 + e^x)]. These are of the tail's own scale, so that some ten
-thousand samples give a tail of 1e-30 to a few percent. Each threshold has the upper bound of the
-empirical Bernstein inequality (Maurer & Pontil 2009, theorem 4); all hold at once except with
-probability `FAILURE`. Thresholds are quantiles of other samples. At every x, also
+a mean of terms in [0, 2 / (1 + e^x)]. These terms are about as small as the tail, so that some ten
+thousand samples give even a tail of 1e-30 to a few percent. At each threshold the tail has the
+upper bound of the empirical Bernstein inequality (Maurer & Pontil 2009, theorem 4); all these
+bounds hold, except with probability `FAILURE`. Thresholds are from other samples. At every x, also
 beyond the last threshold, Q(L >= x) <= e^-x by Markov's inequality.
 
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
 if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2). Its
 ratio to the density of N(0, I) is largest where |z|^2 = T + 2. The largest ratio, `sphere_factor`,
-multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If it is large, another factor holds for
-x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is N(0, I). L
-is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and P(L(z) >=
-x) P(R^2 >= d) <= Q(L >= x). The second probability is above 1 / 3.178.
+multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If this is large, another factor is used
+for x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is
+N(0, I). L is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and
+P(L(z) >= x) P(R^2 >= d) <= Q(L >= x). P(R^2 >= d) is above 1 / 3.178.
 """
 
 import math
@@ -45,11 +45,11 @@ FAILURE = 1e-6
 """The largest probability that the bound on the tail fails anywhere."""
 
 _OF_POSITIVE = math.log(3.178)
-"""The log of a factor that holds for thresholds from 0 on in any dimension."""
+"""The log of the factor for thresholds from 0 on, which holds in any dimension."""
 
 _SAMPLES = 1_000_000
 _MOST_STEPS = 150_000_000
-"""The most samples times steps of `log_ratio`; there are never fewer than 10,000 samples."""
+"""The largest product of samples and steps of `log_ratio`, unless 10,000 samples need more."""
 
 _CHUNK = 4_000_000
 """The number of scores that are simulated at once: 32 MB."""
@@ -77,7 +77,7 @@ class KnownPattern:
 
         Args:
           scores: Standardized scores z, float64 of shape (n, canaries).
-          seen: The rounds of the rows, from 0, int64 of shape (n,); others carry no information.
+          seen: The rounds of the rows, from 0, int64 of shape (n,); other rounds tell nothing.
         """
         logs = np.zeros((self.rounds, scores.shape[1]))
         logs[seen] = self.shift * scores - self.shift**2 / 2
@@ -98,7 +98,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
       thresholds: The scores at which the tail was simulated, ascending.
       log_tails: The log of an upper bound on the tail at each threshold, never rising.
-      log_factor: The log of a factor for that tail and for the tail by Markov's inequality.
+      log_factor: The log of the factor by which these bounds and Markov's e^-x are multiplied.
     """
 
     thresholds: tuple[float, ...]
@@ -120,7 +120,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def makes_sense(self) -> bool:
-        """Whether numbers are finite, thresholds ascend, and tails never rise."""
+        """Whether values are finite, thresholds ascend, tails never rise and `log_factor` >= 0."""
         at, tails = np.array(self.thresholds), np.array(self.log_tails)
         return (
             len(at) == len(tails) > 0
@@ -145,9 +145,9 @@ def largest_tail(nulls: Sequence[LikelihoodNull]) -> LikelihoodNull:
 
 
 def sphere_factor(rounds: int, dim: int) -> float:
-    """The log of the largest density of `rounds` scores of a random direction against N(0, I).
+    """The log of the largest density of `rounds` scores of a random direction, against N(0, I).
 
-    Infinite if directions have about as many coordinates as there are rounds.
+    Infinite if `dim` is at most `rounds` + 2.
 
     >>> round(math.exp(sphere_factor(100, 167_178)), 4)
     1.0003

@@ -1,4 +1,4 @@
-"""The test of a run while it trains: the lower bound from own-round scores after every round."""
+"""The test of a run in training: the lower bound from own-round scores after every round."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -63,9 +63,9 @@ def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
 class LiveTest:
     """The anytime-valid test of own-round scores (docs/live_verdict.md).
 
-    No canary of a round has participated before. `AnytimeBound` bets on the p-values of included
-    canaries under the null distribution of their round. The p-values of excluded canaries in all
-    rounds so far test that distribution; if they reject it, the lower bound is 0.
+    Each canary has at most one round. `AnytimeBound` bets on the p-values of included canaries
+    under the null distribution of their round. The p-values of excluded canaries in all rounds so
+    far test whether that distribution is right; if they reject it, the lower bound is 0.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The release that a log describes: the sampling of clients, the noise, and the canaries' sampling.
+"""The release that a log describes: the sampling of clients and of canaries, and the noise.
 
-If a log states its noise, and its participation.json states how clients are sampled, the same
-accountants as for a run give upper bounds for its canaries, against an attacker who knows the
-rounds and against one who does not.
+If a log states the noise, and in participation.json how clients are sampled, the same accountants
+as for a run give upper bounds for the canaries, against an attacker who knows canaries' rounds and
+against one who does not.
 
 Canaries assigned to rounds by hand get no amplification by sampling. Unless the log says how
 canaries are sampled, their rounds are tested against the sampling of clients.
@@ -42,7 +42,7 @@ _FALSE_DEPARTURE = 1e-6
 
 
 def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
-    """The stated sampling of clients, for accounting; None without sampling or a key it needs."""
+    """The stated sampling of clients, for accounting; None without sampling or one of its keys."""
     kind = SAMPLING_OF_LOG.get(participation.sampling)
     if kind is None:
         return None
@@ -51,7 +51,7 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
 
 
 def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
-    """The correlated noise that a log states; None if it states none, or no round is scored."""
+    """The correlated noise that a log states; None if there is none, or no round is scored."""
     if not folder.noise_correlation.exists():
         return None
     numbers = [index + 1 for index, _ in cosines.numbered_rows()]
@@ -66,7 +66,11 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
 def rounds_of_training(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> int:
-    """The number of rounds among which clients are sampled; rounds in arguments count from 0."""
+    """The number of rounds among which clients are sampled.
+
+    It is the stated number, or the last round that was released or has a canary, whichever is
+    larger. `rounds`, of canaries, and `released`, in order, count from 0.
+    """
     planned = [int(own.max()) + 1 for own in rounds if len(own)]
     seen = max([1, *planned, *(index + 1 for index in released[-1:])])
     return seen if participation.rounds is None else max(participation.rounds, seen)
@@ -75,12 +79,12 @@ def rounds_of_training(
 def are_sampled_alike(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> bool:
-    """Whether canaries are sampled like clients, as stated or else as their rounds show.
+    """Whether canaries are sampled like clients, as stated or else by a test of their rounds.
 
-    True if the sampling of neither canaries nor clients is stated. Rounds that are sampled like
-    clients are rejected with probability at most 1e-6, by Chernoff's bound on the shares of
-    canaries in each round and with each number of rounds; the bound also holds if canaries' rounds
-    are negatively associated.
+    True if the sampling of neither canaries nor clients is stated. The test rejects canaries that
+    are sampled like clients with probability at most 1e-6, by Chernoff's bound on the share of
+    canaries in each round and on the share with each number of rounds; the bound also holds if
+    canaries' rounds are negatively associated.
     """
     if participation.canaries is not None:
         return participation.canaries == "like_clients"
@@ -118,7 +122,7 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
     """A canary's norm over the noise's standard deviation, for each scored round with canaries.
 
     None if such a round lacks noise or a norm, if no such round exists, or if the canaries' rounds
-    are not stated. Under correlated noise, the standard deviation is of the independent noise.
+    are not stated. Correlated noise counts as it is before it is correlated.
     """
     own = log.listed.own_rounds
     if own is None:
@@ -135,8 +139,8 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
 def _noise_range(log: SeenLog) -> tuple[float, float]:
     """The smallest and the largest noise multiplier of the scored rounds.
 
-    0 and infinity if a round does not state its noise. For a round without a client's norm, the
-    largest and the smallest norm stated for other rounds are assumed.
+    0 and infinity if the noise of a round is not stated. A round without a client's norm is assumed
+    to have the largest, or the smallest, that other rounds state.
     """
     indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
     clients, stddevs = _lengths_and_stddevs(log, indices)
@@ -167,12 +171,12 @@ class StatedRounds:
     Attributes:
       release: The release for canaries; also for clients if the log states how often they
         participate, states no weight above a canary's, and states the noise of every scored round.
-        The noise multiplier is the smallest of all scored rounds or, if some do not state their
-        noise, of those with canaries.
-      most_noise: The largest noise multiplier of the scored rounds; infinite if one does not state
-        its noise.
-      says_all_rounds: Whether the log says how rounds act together, by sampling of clients or by
-        correlated noise; otherwise it states only the noise of each single round.
+        The noise multiplier is the smallest of all scored rounds or, if the noise of some is not
+        stated, of those with canaries.
+      most_noise: The largest noise multiplier of the scored rounds; infinite if the noise of one is
+        not stated.
+      says_all_rounds: Whether the log states the sampling of clients or correlated noise, so that
+        the release is of all rounds together; otherwise only single rounds' noise is stated.
     """
 
     release: Release
@@ -183,8 +187,8 @@ class StatedRounds:
 def stated_rounds(log: SeenLog) -> StatedRounds | None:
     """The release that a log states; None if it states too little (`why_nothing_stated`).
 
-    It must state the canaries' rounds and, for every scored round with canaries, of which there
-    must be one, the noise and the canaries' norm.
+    The log must have a scored round with canaries. It must state the canaries' rounds and, for
+    every scored round with canaries, the noise and the canaries' norm.
     """
     own, shifts = log.listed.own_rounds, stated_shifts(log)
     if own is None or own.most == 0 or shifts is None:
@@ -221,7 +225,7 @@ def why_nothing_stated(log: SeenLog) -> str:
 
 
 def stated_uploads(log: SeenLog) -> Release | None:
-    """The release of a log's uploads; None if it has no uploads, or does not state their noise."""
+    """The release of a log's uploads; None without uploads, or if their noise is not stated."""
     participation = read_participation(log.folder.participation)
     if (
         log.uploads is None
@@ -250,7 +254,7 @@ def _release(
 
 
 def _client_of(participation: Participation | None) -> Party:
-    """An unsampled client, with its logged number of rounds; unknown if heavier than a canary."""
+    """A client in `client_rounds` rounds; unknown without that key or if heavier than a canary."""
     if (
         participation is None
         or participation.client_rounds is None
@@ -263,9 +267,9 @@ def _client_of(participation: Participation | None) -> Party:
 def _client_under(
     correlation: Correlation, logged: int, participation: Participation | None
 ) -> Party:
-    """A client under correlated noise.
+    """A client under correlated noise; `logged` is the number of rounds in the log.
 
-    Without sampling it may participate in any `client_rounds` rounds at least `separation` apart.
+    Without sampling, a client may be in any `client_rounds` rounds at least `separation` apart.
     """
     if participation is None or not _weigh_as_canaries(participation):
         return _UNKNOWN
@@ -292,7 +296,7 @@ def _weigh_as_canaries(participation: Participation | None) -> bool:
 def release_of(
     participation: Participation, own: OwnRounds, released: Sequence[int], noise_multiplier: float
 ) -> Release | None:
-    """The release under independent noise and sampling; None if sampling is not stated."""
+    """The release under independent noise and sampled clients; None if no sampling is stated."""
     num_rounds = rounds_of_training(participation, own.of_canary, released)
     sampling = sampling_of(participation, num_rounds)
     if sampling is None:
@@ -305,7 +309,7 @@ def release_of(
 def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: float) -> Release:
     """The release under correlated noise, for an attacker who knows the canaries' rounds.
 
-    `noise_multiplier` is of the independent noise, before it is correlated.
+    `noise_multiplier` is that of the independent noise, before it is correlated.
     """
     num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
     over_all = correlation.until(num_rounds)

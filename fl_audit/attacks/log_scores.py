@@ -1,4 +1,4 @@
-"""The scores of a log by the attackers of runs, and their files."""
+"""The scores of a log by the attackers of runs, and the files of scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,8 @@ class ScoredLog:
 def score_log(log: SeenLog) -> ScoredLog:
     """Scores every canary of a log, by every statistic that the log allows; writes nothing.
 
-    Memory grows neither with the number of rounds nor with the number of canaries times dim.
+    Memory grows neither with the number of rounds times dim nor with the number of canaries times
+    dim.
     """
     folder = log.folder
     initial, final = (
@@ -58,7 +59,7 @@ def score_log(log: SeenLog) -> ScoredLog:
 
 
 def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array | None) -> ScoredLog:
-    """Scores every canary of a log under the threat models that need no keys.
+    """Scores every canary of a log by every statistic that the log and the models allow.
 
     Models are float32 of shape (dim,), None if not seen. Score files name canaries by number.
     """
@@ -104,13 +105,13 @@ def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array |
 
 
 def statistics_of_logs() -> tuple[Statistic, ...]:
-    """The statistics that a log may have: those of threat models without required keys."""
+    """The statistics that a log may have: those of threat models without keys in [audit]."""
     models = (*Audit().threat_models, ONE_UPLOAD_MODEL.name, SECRET_ROUNDS.name)
     return statistics_for("vectors", Audit(threat_models=models))
 
 
 def _pattern_stated(log: SeenLog) -> Release | None:
-    """A log's release if it has `gaussian` canaries and states pattern and noise."""
+    """A log's release; None unless the log has `gaussian` canaries and states pattern and noise."""
     own = log.listed.own_rounds
     arms = () if own is None else own.arms
     if not log.num_rounds or not (arms or log.folder.participation.exists()):
@@ -122,7 +123,7 @@ def _pattern_stated(log: SeenLog) -> Release | None:
 
 
 def write_scores(folder: LogFolder, scored: ScoredLog, chain: ChainWriter) -> None:
-    """Replaces the scores of a folder; their digests are added to the chain of the folder last."""
+    """Replaces a folder's score files and, at the end, adds their digests to the folder's chain."""
     chain.add(Scored(rounds=0, files={}))
     for name in STATISTICS:
         folder.scores(name).unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Reads log folders (docs/logs.md).
 
-`read_log` reads a folder once. `log_scores` scores its canaries by the attackers of runs,
-`measured_canary_check` checks that they reached the aggregates, and `read_listed` reads which of
-them were included.
+`read_log` reads a folder once, and `read_listed` reads which canaries were included. The module
+`log_scores` scores a log's canaries by the attackers of runs, and `measured_canary_check` tests
+whether canaries reached the aggregates.
 """
 
 import functools
@@ -90,10 +90,10 @@ def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
 def _check_independent_of_coins(
     path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
 ) -> None:
-    """Refuses rounds that depend on the coins, as if only included canaries had any.
+    """Refuses rounds that depend on the coins, such as rounds of included canaries alone.
 
-    If only included canaries had rounds, scores would differ without any leak. If all canaries'
-    rounds were drawn alike, whether a canary has any is independent of its coin.
+    If only included canaries had rounds, scores would differ without any leak. If the rounds of all
+    canaries were drawn alike, whether a canary has a round is independent of its coin.
     """
     has_rounds = np.array([len(own) > 0 for own in rounds])
     among_included = np.sum(included & has_rounds)
@@ -108,7 +108,7 @@ def _check_independent_of_coins(
 
 
 def hypergeometric_p_value(total: int, included: int, sampled: int, observed: int) -> float:
-    """The two-sided p-value of `observed` included canaries among `sampled` of `total` ones.
+    """The two-sided p-value of `observed` included canaries among `sampled` of `total` canaries.
 
     The distribution is hypergeometric; scipy.stats has it too, and takes half a second to import.
 
@@ -185,7 +185,7 @@ class SeenLog:
 
     @property
     def missing_rounds(self) -> list[int]:
-        """The rounds, from 1, without scores in the log of cosines."""
+        """The rounds, from 1, without scores in the log of cosines; none without that log."""
         path = self.folder.round_cosines
         if not path.exists():
             return []
@@ -214,7 +214,7 @@ def read_log(folder: LogFolder, progress: Progress) -> SeenLog:
 
 
 def pool_of_uploads(pool: CanaryPool, own: OwnRounds | None) -> PoolOfUploads:
-    """The pool of a log, for logs of uploads."""
+    """A log's pool, in the form that `CanaryUploads` takes."""
     return PoolOfUploads(pool, pool.family, pool.seed, pool.dim, own)
 
 
@@ -231,7 +231,7 @@ def read_uploads(
 def _rounds(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
-    """The cosines with logged aggregates, else logged cosines, and the number of rounds."""
+    """The cosines, from files of aggregates or else from the log; and the number of rounds."""
     log = None
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
@@ -272,9 +272,10 @@ def check_pool(folder: LogFolder) -> None:
 def _same_rounds(
     folder: LogFolder, pool: CanaryPool, log: CosineLog, paths: Collection[int]
 ) -> Callable[[int, FloatArray], None]:
-    """Refuses logged cosines of other rounds or aggregates than those in the folder.
+    """Refuses logged cosines of other rounds than those whose aggregates are in the folder.
 
-    Returns a function that checks a round, from 1, and the cosines with its aggregate.
+    Returns a function that refuses a round, from 1, if the cosines with its aggregate are not those
+    logged.
     """
     contradiction = f"{folder.round_cosines}: covers other rounds than {folder.aggregates.name}/"
     advice = "delete the older one of the two"
@@ -295,7 +296,7 @@ def _same_rounds(
 
 
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
-    """The rounds of a log of cosines, with the folder's measurements of their aggregates."""
+    """The rounds of a log of cosines, with the folder's measurements of the aggregates."""
     scored = set(np.flatnonzero(log.written()).tolist())
     logged = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
     total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None
@@ -311,7 +312,7 @@ def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> Logged
 
 
 def _aggregates(folder: LogFolder) -> dict[int, Path]:
-    """The files of aggregates by number, without hidden files, which are still being written."""
+    """The files of aggregates by round, without hidden files, which are still being written."""
     if not folder.aggregates.exists():
         return {}
     paths: dict[int, Path] = {}

@@ -1,12 +1,12 @@
 """Input of the canary check: canaries' cosines with the aggregates of their own rounds.
 
-`canary_check_in_rounds` gathers them from a run, `log_canary_check` from a log, and
+`canary_check_in_rounds` gathers these cosines from a run, `log_canary_check` from a log, and
 `checks.canary_check` decides. docs/canary_check.md describes the check.
 
 During training `CanaryWatch` repeats the check after 1, 2, 4, 8, 16 … scored rounds, so that a run
-with lost canaries, which would show nothing, ends early. Together these cost as much as two checks
-after the last round. Each repetition has an equal share of `CANARY_CHECK_FALSE_ALARM`, so that a
-correct system is stopped with at most that probability.
+with lost canaries, which would show nothing, can end early. All repetitions cost as much as two
+checks after the last round. Each repetition has an equal share of `CANARY_CHECK_FALSE_ALARM`, so
+that the probability of stopping a correct system is at most `CANARY_CHECK_FALSE_ALARM`.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """The norms of rounds' aggregates and of a client in them, by round from 0; NaN if not known.
+    """By round, from 0: the norm of the aggregate, and of a client in it; NaN if not known.
 
     A client's norm is the largest that the mechanism allows: clip norm over denominator.
     """
@@ -57,7 +57,7 @@ class RoundLengths:
 
 
 _Participations = list[tuple[int, IndexArray, FloatArray]]
-"""Rounds from 0, each with its canaries and their cosines with its aggregate."""
+"""Rounds, from 0, each with canaries and these canaries' cosines with the round's aggregate."""
 
 
 def canary_check_in_rounds(
@@ -73,7 +73,7 @@ def canary_check_in_rounds(
     """Checks a pool's included canaries by their cosines with the aggregates of their rounds.
 
     `lengths` is called after the rows are read. A correct mechanism fails with probability at most
-    `false_alarm`. For a family without a known null the test allows any tails.
+    `false_alarm`. For a family without a known null, nothing is assumed about tails.
     """
     collected, scored = _collect(rows, own, included)
     norms = lengths()
@@ -81,7 +81,7 @@ def canary_check_in_rounds(
     crowd = {index: int(included[members].sum()) for index, members in own.members().items()}
 
     def participations(is_included: bool, shift: int) -> CanaryParticipations:
-        """The collected participations, in rounds `shift` after the canaries' own."""
+        """The participations collected in rounds that come `shift` after the canaries' own."""
         parts = collected[is_included, shift]
         counts, indices = [len(part[1]) for part in parts], [part[0] for part in parts]
         rounds = np.repeat(np.array(indices, np.int64), counts)
@@ -112,9 +112,9 @@ def canary_check_in_rounds(
 def _with_unscored_rounds(
     canary_check: CanaryCheck, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
 ) -> CanaryCheck:
-    """The check, with its signal reduced for unscored rounds.
+    """The check, with a signal that is reduced for unscored rounds.
 
-    A sum over a share of a canary's rounds has the full signal times the root of that share.
+    The signal of a sum over a share of a canary's rounds is the full one times that share's root.
     """
     canaries = np.flatnonzero(included)
     rounds = [own.of_canary[canary] for canary in canaries]
@@ -142,7 +142,7 @@ def _with_unscored_rounds(
 def _collect(
     rows: Iterable[NumberedRow], own: OwnRounds, included: npt.NDArray[np.bool_]
 ) -> tuple[Mapping[tuple[bool, int], _Participations], IndexArray]:
-    """The participations by inclusion and by the shift from a canary's own round; scored rounds."""
+    """Participations by inclusion and by shift from a canary's own round; and the scored rounds."""
     collected: dict[tuple[bool, int], _Participations] = {
         key: [] for key in ((False, 0), *((True, shift) for shift in (0, *_SHIFTS)))
     }
@@ -176,7 +176,7 @@ def log_canary_check(log: SeenLog) -> CanaryCheck | None:
 
 
 def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
-    """The norms that a folder states; those of aggregates as `measured`, where that is known."""
+    """The norms that a folder states; an aggregate's norm is the `measured` one, if known."""
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
     stated = LengthLog.opened("r", folder.round_lengths, "rounds").values()
@@ -193,7 +193,7 @@ class CanariesLostError(InputError):
 
 
 def check_choice(lost_canaries: str) -> None:
-    """Raises InputError unless it is a value of `LostCanaries`."""
+    """Raises InputError if the argument is not a value of `LostCanaries`."""
     if lost_canaries not in typing.get_args(LostCanaries):
         raise InputError(f"lost_canaries: must be 'error' or 'warn', got {lost_canaries!r}")
 
@@ -223,6 +223,7 @@ class CanaryWatch:
 
         Args:
           num_rounds: The largest number of rounds.
+          choice: What a failure causes: "warn" a call of `warn`, "error" a CanariesLostError.
           key: The name of the choice in the config or call, such as "audit.lost_canaries".
         """
         check_choice(choice)
@@ -236,7 +237,7 @@ class CanaryWatch:
     def see(
         self, num_scored: int, round_number: int, check: Callable[[float], CanaryCheck | None]
     ) -> None:
-        """Checks all rounds so far if a look is due."""
+        """Checks all rounds so far if a look is due; warns of a failure, or raises, by choice."""
         if num_scored not in self._looks:
             return
         self._looks.discard(num_scored)
@@ -249,7 +250,7 @@ class CanaryWatch:
             f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. No "
             "verdict on this training will be consistent: fix that and start anew, or train on"
         )
-        # Canaries that are too long may well contradict a claim.
+        # Canaries that are too long are no error: they may well contradict a claim.
         if self._choice == "error" and not canary_check.is_longer:
             raise CanariesLostError(f"{line} with {self._key} = 'warn'")
         self._warn(line)

@@ -1,7 +1,7 @@
 """One-shot audit of the Gaussian mechanism from a single release.
 
 Andrew et al. (2023), arXiv:2302.03098, section 3: the mechanism is run once as a black box on
-many random canaries, and its noise is estimated from their cosines with the release.
+many random canaries, and the noise is estimated from the canaries' cosines with the release.
 """
 
 import os
@@ -21,8 +21,8 @@ from fl_audit.estimators.gaussian.mechanism import (
 from fl_audit.progress import bar
 from fl_audit.seeds import Stream, generator
 
-# The number of shares in which canaries are summed. It does not depend on the number of cores, so
-# neither does rounding.
+# The number of parts of the canaries that are summed in parallel. It does not depend on the number
+# of cores, so that rounding does not either.
 _SHARES = 8
 
 _MOST_DIM = 10**9

@@ -1,4 +1,4 @@
-"""The rounds of canaries, and their scores in these rounds."""
+"""The rounds of canaries, and the sums of each canary's scores in its own rounds."""
 
 import functools
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary, from 0; of an excluded one, where it would have participated.
+    """The rounds of every canary, from 0; an excluded one has those in which it would participate.
 
     `arms` has the name of each canary's arm; it is empty without arms.
     """
@@ -37,9 +37,9 @@ class OwnRounds:
         return canaries, np.concatenate([np.zeros(0, np.int64), *self.of_canary])
 
     def among(self, rounds: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """The canary of each participation in some ascending rounds, and the round's index there.
+        """The canary of each participation in one of `rounds`, and that round's index in `rounds`.
 
-        Sorted by canary, and then as in `of_canary`.
+        `rounds` ascend. Participations are sorted by canary, and then as in `of_canary`.
         """
         canaries, own = self.participations
         at = np.searchsorted(rounds, own)
@@ -47,7 +47,7 @@ class OwnRounds:
         return canaries[is_among], at[is_among]
 
     def members(self) -> dict[int, IndexArray]:
-        """The canaries of each round with any, by round from 0."""
+        """The canaries of each round, by round from 0; rounds without canaries are left out."""
         canaries, rounds = self.participations
         order = np.argsort(rounds, kind="stable")
         present, starts = np.unique(rounds[order], return_index=True)
@@ -70,7 +70,7 @@ class RoundWeights:
 
     @classmethod
     def from_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
-        """Weight 1 in each of a canary's scored rounds; without any, in the first scored round."""
+        """Weight 1 in a canary's scored rounds or, if it has none, in the first scored round."""
         participates = np.zeros((len(own.of_canary), len(rounds)), bool)
         participates[own.among(rounds)] = True
         participates[~participates.any(axis=1), 0] = True
@@ -82,10 +82,10 @@ class RoundWeights:
     ) -> "RoundWeights":
         """The weights of aggregates' directions under noise that is correlated over rounds.
 
-        The presences are those of `self`, and `lengths` the aggregates' norms. Generalised least
-        squares weighs the aggregates by the inverse of their noise's covariance over rounds, times
-        the presences. A direction is an aggregate over its norm, so its weight is multiplied by
-        that norm, which is positive. Norms affect power but not validity.
+        `self` has the presences, as weights 1 and 0; `lengths` are the aggregates' norms, above 0.
+        Generalised least squares weighs the aggregates by the inverse of the noise's covariance
+        over rounds, times the presences. A direction is an aggregate over its norm, so the weight
+        of a direction is that of the aggregate times the norm. Norms affect power, not validity.
         """
         until = int(rounds[-1]) + 1
         presences = np.zeros((len(self.of_set), until))
@@ -105,13 +105,13 @@ class RoundWeights:
 class SumsInOwnRounds:
     """Every canary's scores in its own rounds, added up.
 
-    If none of a canary's rounds was scored, its score in the first scored round is taken. Any round
-    would do: an excluded canary's vector is independent of the aggregate, so the score has the null
-    distribution.
+    If none of a canary's rounds was scored, the canary's score in the first scored round is taken.
+    Any round would do: an excluded canary's vector is independent of the aggregate, so the score
+    has the null distribution.
 
     Attributes:
       totals: The sums, float64 of shape (num_canaries,); zeros if no round was scored.
-      counts: The number of scores in each, at least 1.
+      counts: The number of scores in each sum, at least 1, float64 of shape (num_canaries,).
       rounds: The scored rounds, counted from 0, in order.
     """
 

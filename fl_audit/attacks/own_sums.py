@@ -1,8 +1,9 @@
-"""Sums of directions over each canary's own rounds: their norms, and the file that keeps them.
+"""Sums of directions over each canary's own rounds: norms, and the file from which they follow.
 
-A bound on N = |U| from y, the squared norm of U's image (`directions` defines the map). Let u be
-the coordinates of the rotated U, w_b the sum of u_i^2 over bucket b, and x_b the signed sum there,
-so that y is the sum of x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
+A bound on N = |U|, for U a sum of unit directions, from y, the squared norm of U's image
+(`directions` defines the map, with buckets h). Let u be the coordinates of the rotated U, w_b the
+sum of u_i^2 over bucket b, and x_b the signed sum of u_i there, so that y is the sum of x_b^2 and
+E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For any a >= 0:
 
 1. Given h, E exp(-a x_b^2) <= f(a w_b) with f(v) = 1 - v + 3 v^2 / 2 up to v = 1/3 and 5/6 beyond,
    as exp(-v) <= 1 - v + v^2 / 2 for v >= 0, and exp(-v x_b^2 / w_b) falls with v. The buckets are
@@ -16,18 +17,20 @@ so that y is the sum of x_b^2 and E x_b^2 = w_b, E x_b^4 <= 3 w_b^2 given h. For
    fourth power of the sum of the rotated directions' 4-norms, by the triangle inequality of that
    norm. So, except with probability p / 2, N^2 is at most the larger root x of
    (x - y)^2 = 6 log(2 / p) (A + x^2 / width).
-5. That is far above N if directions cancel, as under correlated noise. But a coordinate of the
-   rotated U is a sum of signs times U_j / sqrt(n), so that it exceeds N sqrt(2 L / n) with
-   probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no coordinate does, except
-   with probability p / 2, and then A <= N^2 max u_i^2 <= 2 L N^4 / n. So, except with probability p
-   altogether, N^2 <= y / (1 - r) with r^2 = 6 log(2 / p) (2 L / n + 1 / width), if r < 1.
+5. This bound on A is far too large if directions cancel, as under correlated noise. But a
+   coordinate of the rotated U is a sum of signs times U_j / sqrt(n), so that its size exceeds
+   N sqrt(2 L / n) with probability at most 2 exp(-L) (Hoeffding 1963). With L = log(4 n / p) no
+   coordinate's does, except with probability p / 2, and then A <= N^2 max u_i^2 <= 2 L N^4 / n. So,
+   except with probability p altogether, N^2 <= y / (1 - r) with r^2 = 6 log(2 / p) (2 L / n +
+   1 / width), if r < 1.
 
 N is also at most the number of rounds. The map is drawn from the audit's seed alone, which training
 does not see, so it is independent of U.
 
-After training only two things are kept of the directions: their inner products, from which the norm
-of any weighted sum follows, and the most concentrated sums. From these, own-round scores and their
-null distribution can be recomputed (`KeptSums`).
+After training only three things are kept of the directions: the inner products of directions or
+images and the 4-norms of rotated directions, from which the norm of any weighted sum follows or is
+bounded, and the most concentrated sums. From these, own-round scores and the scores' null
+distribution can be recomputed (`KeptSums`).
 """
 
 import math
@@ -47,7 +50,7 @@ CANCELLED = 0.1
 """Below this norm a sum of directions that cancel is mostly rounding error."""
 
 FAILURE = 1e-9
-"""The probability that any canary's norm exceeds its bound; negligible next to 1 - confidence."""
+"""The largest probability that some canary's norm exceeds its bound; far below 1 - confidence."""
 
 MOST_KEPT = 1 << 12
 """The largest number of rounds whose inner products are kept: 128 MB."""
@@ -65,14 +68,13 @@ def rotated_size(dim: int) -> int:
 def largest_lengths(
     squares: FloatArray, fourth_norms: FloatArray, counts: FloatArray, width: int, size: int
 ) -> FloatArray:
-    """Upper bounds on the norms of sums of directions; any fails with probability at most 1e-9.
+    """Upper bounds on the norms of sums of directions; all hold, except with probability 1e-9.
 
     Args:
       squares: The squared norms of the sums' images, float64 of shape (sums,).
-      fourth_norms: The sums of the rotated directions' 4-norms, times their absolute weights,
-        float64 of shape (sums,).
-      counts: The numbers of directions, or the sums of their absolute weights, float64 of shape
-        (sums,).
+      fourth_norms: The sums of the rotated directions' 4-norms times the absolute weights, float64
+        of shape (sums,).
+      counts: The sums of the absolute weights, float64 of shape (sums,).
       width: The number of entries of an image.
       size: The number of entries of a rotated direction.
     """
@@ -98,8 +100,8 @@ class OwnSums:
       lengths: The norms of the sums, or upper bounds that all hold except with probability 1e-9,
         float64 of shape (num_canaries,).
       are_exact: Whether `lengths` are exact, up to rounding.
-      concentration: An upper bound on the sums of cubes and of fourth powers of each; None if not
-        exact.
+      concentration: Upper bounds on the sums of cubes and of fourth powers of every sum at norm 1;
+        None if `lengths` are not exact.
     """
 
     lengths: FloatArray
@@ -114,8 +116,8 @@ class KeptSums:
     Attributes:
       products: The inner products of the directions or of their images, float64 of shape (n, n).
       fourth_norms: The 4-norms of the rotated directions, float64 of shape (n,).
-      worst: The canaries' sums with the largest sums of cubes and of fourth powers, float64 of
-        shape (2, dim); of shape (0, dim) if images have fewer entries than directions.
+      worst: The canaries' sums that, at norm 1, have the largest sums of cubes and of fourth
+        powers, float64 of shape (2, dim); of shape (0, dim) if `width` is below `dim`.
       dim: The number of entries of a direction.
       width: The number of entries of an image.
     """
@@ -127,7 +129,7 @@ class KeptSums:
     width: int
 
     def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
-        """Itself, as `RoundDirections` has this method; for the weights and rows it was made of."""
+        """This object, like `RoundDirections.kept_sums`, for the same weights and rows."""
         return self
 
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:

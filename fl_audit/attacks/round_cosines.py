@@ -48,7 +48,7 @@ class RoundCosines(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, rounds: range | None = None) -> Rows:
-        """The rows of the scored rounds, float32 of shape (num_canaries,) each, in order."""
+        """The rows of the scored rounds (of those in `rounds`, if given), in order, in float32."""
 
     @abc.abstractmethod
     def numbered_rows(self) -> Iterator[NumberedRow]: ...
@@ -59,25 +59,25 @@ class RoundCosines(abc.ABC):
 
     @abc.abstractmethod
     def total(self) -> ComparedVectors | None:
-        """The compared vector of the sum over all rounds; None if it is not known."""
+        """The compared vector of the sum of cosines over all rounds; None if it is not known."""
 
     @abc.abstractmethod
     def _concentrations_of(self, rounds: range | None) -> FloatArray:
-        """The rows of `ConcentrationLog` for those of the given rounds that are scored."""
+        """The rows of `ConcentrationLog` for the scored rounds in `rounds` (None for all)."""
 
     @abc.abstractmethod
     def _scored(self) -> IndexArray:
         """The indices of the scored rounds in the log of directions."""
 
     def any_one(self) -> ComparedVectors | None:
-        """The compared vector of a cosine with any scored aggregate.
+        """A compared vector that covers a cosine with any single scored aggregate.
 
         None without scored rounds, or if an aggregate is zero.
         """
         return any_one_of(self._concentrations_of(None))
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:
-        """The compared vectors of a largest cosine, after training; None if all are zero."""
+        """The compared vectors of the largest cosine in `rounds`; None if every aggregate is 0."""
         return largest_cosine(self._concentrations_of(rounds))
 
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
@@ -86,16 +86,16 @@ class RoundCosines(abc.ABC):
         return None if known is None else known.weighted_sums(weights, self._scored())
 
     def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
-        """The inner products of the scored rounds' directions; None if they are not known."""
+        """What is kept of the scored rounds' directions; None if a direction is not known."""
         known = self._directions
         return None if known is None else known.kept_sums(weights, self._scored())
 
     def measured_lengths(self) -> FloatArray:
-        """The norm of each aggregate, by round from 0; NaN for one that was not read."""
+        """The norms of aggregates that were read, by round from 0; NaN in rounds without one."""
         return np.zeros(0)
 
     def measured_aggregates(self) -> RunAggregates | None:
-        """The input of mechanism checks, complete after `rows`; None if no noise is known."""
+        """The input of mechanism checks, complete after `rows`; None if the noise is not known."""
         return None
 
 
@@ -147,7 +147,7 @@ class LoggedRounds(RoundCosines):
 
 
 class RoundLog(LoggedRounds):
-    """The cosines while rounds are scored, and the directions of aggregates if they are needed."""
+    """Logs cosines while rounds are scored, and the directions of aggregates if needed."""
 
     def __init__(
         self, cosines: Cosines, log: CosineLog, concentrations: ConcentrationLog | None
@@ -157,7 +157,7 @@ class RoundLog(LoggedRounds):
         self._seen: int | None = None
 
     def keep_directions(self, directions: RoundDirections) -> None:
-        """Starts keeping directions, before the first round."""
+        """Keeps the directions of rounds scored from now on."""
         self._directions = directions
 
     def see_aggregate(self, index: int, aggregate: Float32Array) -> None:
@@ -199,15 +199,15 @@ def numbered_rows(log: CosineLog) -> Iterator[NumberedRow]:
 
 
 _MOST_ROUNDS = 10_000_000
-"""The last round whose aggregate's norm is kept, in an array over rounds."""
+"""The highest round, from 1, whose aggregate's norm is kept; norms are in an array over rounds."""
 
 
 class AggregateFiles(RoundCosines):
     """Scores canaries against the files of aggregates while it reads them, once.
 
-    The first `rows` reads all files and completes the measurements; the cosines are cached in an
-    anonymous file. For any number of files, memory is one model and the sum of directions, and as
-    much again for the checks of the mechanism.
+    The first iteration over `rows` reads all files and completes the measurements; the cosines are
+    cached in an anonymous file. For any number of files, memory is one model and the sum of
+    directions, and as much again for the checks of the mechanism.
     """
 
     def __init__(
@@ -221,10 +221,10 @@ class AggregateFiles(RoundCosines):
         check: Callable[[int, FloatArray], None] | None = None,
         measure: Callable[[], StatedRounds] | None = None,
     ) -> None:
-        """Stores the arguments; files, by round from 1, are read later.
+        """Stores the arguments; `paths` are by round, from 1, and are read later.
 
-        `check` is called with each round, from 1, and its cosines; `measure` starts the checks of
-        the mechanism, and is None if the noise is not known.
+        `check` is called with each round, from 1, and the round's cosines; `measure` starts the
+        checks of the mechanism, and is None if the noise is not known.
         """
         self._pool = pool
         self._paths = paths

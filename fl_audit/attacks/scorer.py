@@ -83,9 +83,9 @@ class StatedRound:
 
 
 class RoundScorer:
-    """The server's side of an audit, which scores each round's aggregate into a folder.
+    """The server's side of an audit: scores each round's aggregate, and keeps scores in a folder.
 
-    Scored rounds survive kill -9, and `open` continues the audit. `fl-audit estimate` reads the
+    Scored rounds survive kill -9, and `open` continues the audit. `fl-audit estimate` can read the
     folder at any time after the first round.
 
     Attributes:
@@ -153,25 +153,25 @@ class RoundScorer:
           pool: The canaries.
           num_rounds: The largest number of rounds; fewer may be scored.
           canary_rounds: The rounds of each canary, included or not, from 1, such as
-            `CanaryClients.rounds`; required for `own_rounds`. An excluded canary's rounds are drawn
-            in the same way, as those in which it would participate if it were included.
+            `CanaryClients.rounds`; required for the statistic `own_rounds`. An excluded canary's
+            rounds, drawn in the same way, are those in which it would participate if included.
           variable_sizes: The number of parameters in each variable of the model, in the order of
             the aggregate, for the checks of the mechanism; by default the sizes of the arrays in
             the first checked aggregate.
-          frozen: The variables, from 1, that are not trained and have no noise.
-          participation: How clients may participate, and whether a claim relies on it. By default
-            the claim may rely on sampling, and a verdict does not use `own_rounds`.
+          frozen: The numbers, from 1, of variables that are not trained and have no noise.
+          participation: How clients may participate, and whether a claim relies on their sampling.
+            By default a claim may rely on it, so that a verdict does not use `own_rounds`.
           canary_arms: The name of the arm to which each canary was assigned at random, if there are
-            several ways to participate; with `canary_rounds` the report compares them.
+            several ways to participate; with `canary_rounds` the report compares the arms.
           noise_correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
             (`accounting.tree_nodes.Trees`) that correlate noise over rounds, for the checks of the
             mechanism and the weights of `own_rounds`; by default noise is independent.
           adaptive_clip: The update rule of the clip norm (`fl_audit.checks.AdaptiveClip`), to check
-            the noise of the count that moves it. By default no count is checked.
-          lost_canaries: The action of `score_round`, once, if canaries do not reach the aggregates
-            as they should: "warn" logs a warning (logger `fl_audit`), "error" raises
-            CanariesLostError, an InputError. To notice that, it needs `canary_rounds`, and the
-            expected norm in each round (`canary_length`).
+            the noise on the counts that move this norm. By default no count is checked.
+          lost_canaries: What `score_round` does, once, if canaries do not reach the aggregates as
+            they should: "warn" logs a warning (logger `fl_audit`), "error" raises
+            CanariesLostError, an InputError. Lost canaries are noticed only with `canary_rounds`
+            and with the expected norm in each round (`canary_length`).
 
         Raises:
           InputError: The folder is not empty, all coins are the same, or an argument is out of
@@ -228,7 +228,7 @@ class RoundScorer:
           lost_canaries: As in `create`.
 
         Raises:
-          InputError: The folder holds no audit, or a file in it is damaged.
+          InputError: The folder holds no audit, a file in it is damaged, or its canaries changed.
         """
         at = LogFolder(Path(folder))
         pool = read_pool(at.pool)
@@ -240,11 +240,11 @@ class RoundScorer:
 
     @functools.cached_property
     def _chain(self) -> ChainWriter:
-        """The chain of the folder; a round that a kill interrupted is chained as it is.
+        """The folder's chain of rounds (round_chain.py); an interrupted round is entered as it is.
 
-        It is opened at the first write, with the folder's lock, because to a reader a round in
-        progress looks interrupted. Raises InputError if another process writes, or has written
-        since the folder was opened here.
+        The chain is opened at the first write, with the folder's lock: a process that only reads
+        cannot tell a round in progress from one that a kill interrupted. Raises InputError if
+        another process writes, or has written since the folder was opened here.
         """
         path = self.folder.chain
         lock = WriteLock.of(self.folder.path)
@@ -275,8 +275,8 @@ class RoundScorer:
         """Scores every canary against a round's aggregate, and writes the cosines to the disk.
 
         A round that is scored again, after the server went back to its last checkpoint, is
-        replaced; if its aggregate differs, the null distribution of `sum` then comes from excluded
-        canaries alone. Do not score a round that releases nothing.
+        replaced; if the new aggregate differs, the null distribution of the statistic `sum` then
+        comes from excluded canaries alone. Do not score a round that releases nothing.
 
         Args:
           round_number: The round, counted from 1.
@@ -293,7 +293,7 @@ class RoundScorer:
             With it the mechanism is checked as in a run (docs/checks.md); otherwise the verdict
             *consistent* says that the mechanism was not checked. None if not known.
           norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
-            over the denominator. None if not known; it is then not checked.
+            over the denominator. None if not known; the norm is then not checked.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
@@ -329,7 +329,7 @@ class RoundScorer:
 
     @functools.cached_property
     def _listed(self) -> ListedCanaries:
-        """Included canaries and canaries' rounds, which must not change while rounds are scored."""
+        """The canaries' inclusion and rounds, which must not change while rounds are scored."""
         return read_listed(self.folder, self.pool)
 
     def _canary_check(self, false_alarm: float) -> CanaryCheck | None:
@@ -350,7 +350,7 @@ class RoundScorer:
     def _write(
         self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: StatedRound
     ) -> list[int]:
-        """Writes a round in such an order that no crash pairs its cosines with another vector.
+        """Writes a round in such an order that no crash leaves it with facts of two aggregates.
 
         Returns the later rounds, from 0, whose rows changed too.
         """
@@ -372,17 +372,17 @@ class RoundScorer:
         return changed
 
     def score_uploads(self, round_number: int, uploads: Mapping[int, Arrays]) -> None:
-        """Scores canaries against the noised uploads of their own clients, for `one_upload`.
+        """Scores canaries against the noised uploads of their own clients (docs/threat_models.md).
 
         Args:
           round_number: The round, counted from 1.
-          uploads: What left the device, with its noise and with the sign of the model's movement,
-            by canary; for excluded canaries what their clients sent instead (noise alone, or an
-            update with noise), or no entry. An upload that is passed again is replaced.
+          uploads: By canary, what left the client's device, with noise and with the sign of the
+            model's movement; for an excluded canary what its client sent instead (noise alone, or
+            an update with noise), or no entry. An upload that is passed again is replaced.
 
         Raises:
           InputError: The round is out of range; an upload has another size or dtype or is not
-            finite; or a canary has no upload in that round. No upload is written then.
+            finite; or a canary may have no upload in that round. No upload is written then.
         """
         self._check_number(round_number)
         vectors, chain = {}, self._chain
@@ -411,7 +411,7 @@ class RoundScorer:
     def scored_rounds(self) -> list[int]:
         """The scored rounds, from 1, in order.
 
-        After `open` a round that a kill interrupted is missing: score it again, if you can.
+        After `open`, a round that a kill interrupted is left out: score it again, if you can.
         """
         written = [int(index) + 1 for index in np.flatnonzero(self._log.written())]
         return [number for number in written if number != self._cut]
@@ -421,21 +421,21 @@ class RoundScorer:
         return self._rounds.scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
-        """The lower bound on epsilon from own-round scores so far, valid at any number of looks.
+        """The lower bound on epsilon from own-round scores so far, valid however often it is read.
 
         It needs `canary_rounds` with at most one round for each canary (docs/live_verdict.md).
 
         Args:
           delta: The delta of differential privacy, in [0, 1).
-          confidence: The confidence for all rounds together, in (0, 1).
+          confidence: The confidence that the bounds after all rounds hold together, in (0, 1).
 
         Returns:
           The lower bound against an attacker who knows the participation schedule; 0 if scores show
           nothing.
 
         Raises:
-          InputError: A number is out of range, the canaries' rounds are unknown, missing or
-            several, or their family has no known null distribution.
+          InputError: An argument is out of range; the canaries' rounds are not known; no canary has
+            a round, or one has several; or their family has no known null distribution.
         """
         check_delta(delta)
         check_confidence(confidence)
@@ -459,13 +459,13 @@ class RoundScorer:
           final: The model after the last round; with it, the statistic `final` is scored.
 
         Returns:
-          The path of `scores_STATISTIC.csv` by statistic, for all that the folder and the models
-          allow. The concentrations of the compared vectors, which null distributions need, are in
-          `concentrations.json`.
+          The path of `scores_STATISTIC.csv` by statistic, for all statistics that the folder and
+          the models allow. The concentrations of the compared vectors, which null distributions
+          need, are written to `concentrations.json`.
 
         Raises:
-          InputError: A model has another size or dtype or is not finite, there is only an initial
-            one, or there is nothing to score.
+          InputError: A model has another size or dtype or is not finite, the initial model is given
+            without the final one, or there is nothing to score.
         """
         if initial is not None and final is None:
             raise InputError("final: is required with initial")

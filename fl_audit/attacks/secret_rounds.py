@@ -1,14 +1,15 @@
-"""Threat model `secret_rounds`: the attacker sees every aggregate and knows only the pattern.
+"""Threat model `secret_rounds`: the attacker sees every aggregate, and knows how rounds are drawn.
 
-Sampling protects against this attacker. A score is the log of the likelihood ratio of inclusion,
-averaged over the rounds that the pattern allows (`likelihood_null`), from every round's cosines.
+The pattern, which is the distribution of a canary's rounds, is known, but not the rounds; sampling
+protects against this attacker. A score is the log of the likelihood ratio of inclusion, averaged
+over the rounds that the pattern allows (`likelihood_null`), from the cosines of every round.
 
 Aggregates have a common part, the training signal, so that a canary's cosines are dependent over
-rounds. The attacker knows the directions of the aggregates. Their inner products are the covariance
-G of an excluded canary's standardized scores z. With G = L L^T the scores L^-1 z are those with
-orthonormal directions, for which the null distribution is known (`likelihood_null`) for `gaussian`
-canaries. For canaries of signs only Markov's inequality holds, P(score >= x) <= e^-x, so the
-empirical null is used for them, and also if the inner products are not known.
+rounds. The attacker knows the aggregates' directions, whose inner products are the covariance G of
+an excluded canary's standardized cosines z. With G = L L^T, L^-1 z are standardized cosines with
+orthonormal directions; for `gaussian` canaries the null distribution of the score is then known
+(`likelihood_null`). For canaries of random signs only Markov's inequality holds, P(score >= x) <=
+e^-x, so the null is empirical for them, and also if the inner products are not known.
 
 The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
 power but not validity: the null distribution is that of the score as computed.
@@ -49,22 +50,23 @@ LIKELIHOOD_RATIO = Statistic(
 )
 
 _WITH_NULL = "gaussian"
-"""The family of canaries whose null distribution is known."""
+"""The family of canaries for which the score's null distribution is known."""
 
 _LARGEST_SHIFT = 25.0
-"""The largest shift of a canary's own round that is used, also without noise."""
+"""The largest shift that is used for a canary's own round, also if there is no noise."""
 
 _LEAST_EIGENVALUE = 1e-3
-"""The directions of rounds count as dependent if their inner products have a smaller eigenvalue."""
+"""Rounds' directions count as dependent if the matrix of their inner products has a smaller
+eigenvalue."""
 
 _CHUNK = 4_000_000
 """The number of scores that are standardized at once: 32 MB."""
 
 
 def known_patterns(release: Release | None, arms: Collection[str] = ()) -> dict[str, KnownPattern]:
-    """The pattern of a release's canaries by arm, "" without arms.
+    """The pattern of a release's canaries by arm; by the name "" without arms.
 
-    Raises InputError if rounds have no likelihood, or noise is correlated.
+    Raises InputError if there is no release, rounds have no likelihood, or noise is correlated.
     """
     if release is None:
         raise InputError(_NEEDS_DISTRIBUTION)
@@ -97,7 +99,7 @@ def _samplings(release: Release, arms: Collection[str]) -> dict[str, Sampling]:
 
 
 def _drawn(sampling: Sampling, rounds: int) -> Sampling:
-    """An equivalent sampling with a likelihood."""
+    """An equivalent sampling with a likelihood; raises InputError if none is known."""
     match sampling:
         case OneGroup(separation=groups):
             return BallsInBinsSampling(groups, rounds)
@@ -141,7 +143,7 @@ class SecretRoundsAttacker(AggregateAttacker):
         return cls(context, known_patterns(context.release, context.own_rounds.arms))
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        """The log likelihood ratios; cosines are whitened if directions are known."""
+        """The log likelihood ratios; cosines are whitened if the inner products are known."""
         rows = list(self._cosines.numbered_rows())
         rounds = np.array([index for index, _ in rows], np.int64)
         num_canaries = len(self._own.of_canary)

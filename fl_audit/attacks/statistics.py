@@ -1,10 +1,10 @@
 """Statistics: ways to score canaries, each with the null distribution of its scores.
 
-Most scores are a multiple of the largest cosine of a canary with one or several vectors: a
-model, every round's aggregate, or the sum of their directions. Excluded canaries are independent of
-all of these, so the null distribution follows from the canaries' family and, for canaries of signs,
-from how much of a vector is on few coordinates. `compared_vectors` describes the vectors;
-`Statistic.null` is the resulting distribution.
+Most scores are a multiple of the largest cosine of a canary with one vector or several: a model,
+every round's aggregate, or the sum of the aggregates' directions. Excluded canaries are independent
+of these vectors, so the null distribution follows from the canaries' family and, for canaries of
+random signs, from how much of each vector is on few coordinates. `compared_vectors` describes the
+vectors; `Statistic.null` is the resulting distribution.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ def named(compared: Mapping["Statistic", ComparedVectors | None]) -> dict[str, C
 Sight = Literal[
     "initial_model", "final_model", "round_cosines", "canary_rounds", "rounds", "uploads"
 ]
-"""An input of a score: a model, every canary's cosine with the aggregates of rounds, the rounds of
-every canary, canaries' own uploads, or everything visible of each round while the system trains
-(`SeenRound`), which no log keeps."""
+"""An input of a score: the initial or the final model; every canary's cosines with aggregates; the
+rounds of every canary; everything visible in each round during training (`SeenRound`), which no log
+keeps; or canaries' own uploads."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class RunFacts:
       family: The canaries' family, as in `canaries.family`; None if not known, or if canaries are
         not vectors.
       compared: The vectors compared with canaries, by statistic, if known.
-      upload_shift: The shift of all of a canary's uploads together, in standard deviations of the
-        noise in them, as configured or stated; None if not known.
+      upload_shift: The shift by a canary's uploads, all taken together, in standard deviations of
+        their noise, as configured or stated; None if not known.
     """
 
     audit: Audit
@@ -64,12 +64,12 @@ ONE_VECTOR = Null("closed_form")
 
 
 def empirical_null(facts: RunFacts) -> Null:
-    """Empirical null: no closed form."""
+    """The empirical null, for scores without a closed form."""
     return EMPIRICAL
 
 
 def null_of_one_vector(facts: RunFacts) -> Null:
-    """Null of a cosine with one vector that is independent of excluded canaries, in any run."""
+    """The closed form of a cosine with one vector, which excluded canaries are independent of."""
     return ONE_VECTOR
 
 
@@ -90,7 +90,7 @@ class Statistic:
       threat_model: The name of the threat model.
       canaries: The kind of canaries that have this score, as in `canaries.kind`.
       needs: The inputs of the score.
-      null_of: A function from the facts of a run to the null without its tail, for `null` to add.
+      null_of: A function from the facts of a run to the null without its tail, which `null` adds.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Statistic:
         return bool(self.needs & {"canary_rounds", "uploads"})
 
     def null(self, facts: RunFacts) -> Null:
-        """The null in a run or log; "empirical" without a dim, or for a family of unknown null."""
+        """The null in a run or log; empirical if the dim, or the family's null, is not known."""
         null_of = self.null_of(facts)
         kind = null_of.kind
         if facts.dim is None or facts.family not in (None, *WITH_KNOWN_NULL):

@@ -1,8 +1,8 @@
-"""Threat models: what attackers see of a run, their registries, and the attackers of a run.
+"""Threat models, which say what attackers see of a run; registries; and the attackers of a run.
 
-docs/threat_models.md defines the package's own. A new threat model, here or in another package, is
-one module and one `register_threat_model`; a new statistic of an existing threat model is one
-module and one `register_attacker`.
+docs/threat_models.md defines this package's threat models. A new one, here or in another package,
+is a module that calls `register_threat_model`; a new statistic of an existing threat model is a
+module that calls `register_attacker`.
 """
 
 import enum
@@ -20,10 +20,10 @@ from fl_audit.registry import Registry
 
 
 class Knowledge(enum.IntEnum):
-    """What attackers know of a run, the weakest first.
+    """What attackers know of a run, from least to most.
 
-    The headline uses the attacker who knows most, fixed before scores are seen: if the scores
-    determined the attacker, the bound would not be valid.
+    The headline uses the attacker who knows most. This attacker is fixed before scores are seen: if
+    the scores determined the choice, the bound would not be valid.
     """
 
     FINAL_MODEL = 1
@@ -44,16 +44,16 @@ class ThreatModel:
       name: The name in config and report.
       title: A few words for a heading.
       sees: A function from the table [audit] to words that continue "an attacker who sees".
-      attackers: The classes that attack under it; their statistics are the threat model's.
-      knows: How much the attacker knows; threat models are ordered by it.
-      keys: The keys of [audit] that this threat model requires. A key is allowed only with a threat
-        model that lists it.
-      rounds: A function from the table [audit] and the number of rounds to the rounds in which a
-        participant may be detected.
-      is_about_sampling: Whether an analytical epsilon with amplification holds against the
-        attacker; not if the attacker knows who was sampled.
-      sees_uploads: Whether the attacker sees single uploads; a guarantee about sums does not
-        protect against it.
+      attackers: The classes of attackers, who compute the threat model's statistics.
+      knows: How much the attacker knows, by which threat models are ordered.
+      keys: The keys of [audit] that this threat model requires. They are refused if no chosen
+        threat model lists them.
+      rounds: A function from the table [audit] and the number of rounds to the rounds, from 0, in
+        which a participant may be detected.
+      is_about_sampling: Whether an analytical epsilon with amplification by sampling holds against
+        the attacker; False if the attacker knows who was sampled.
+      sees_uploads: Whether the attacker sees single uploads, against which a guarantee about sums
+        does not protect.
       check: A function that raises a `ValueError` if the keys in [audit] contradict each other.
       check_rounds: A function that raises an `InputError` if [audit] does not fit the number of
         rounds.
@@ -135,7 +135,7 @@ def threat_models_of(audit: Audit) -> tuple[ThreatModel, ...]:
 
 
 def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
-    """Refuses threat models that do not fit the number of rounds, such as a late window."""
+    """Refuses threat models that do not fit the number of rounds, such as a window beyond it."""
     for model in threat_models_of(audit):
         try:
             model.check_rounds(audit, num_rounds)
@@ -179,14 +179,14 @@ def _check_keys(audit: Audit, model: ThreatModel) -> None:
 
 
 def statistics_of(canaries: Table, audit: Audit) -> tuple[Statistic, ...]:
-    """The statistics that a run logs, by threat model; none without canaries."""
+    """The statistics that a run logs, in the order of threat models; none without canaries."""
     if getattr(canaries, "count", None) == 0:
         return ()
     return statistics_for(_kind(canaries), audit)
 
 
 def statistics_for(kind: str, audit: Audit) -> tuple[Statistic, ...]:
-    """The statistics of canaries of a kind, by threat model as registered."""
+    """The statistics of canaries of one kind, in the order of registered threat models."""
     return tuple(
         statistic
         for model in threat_models_of(audit)
@@ -238,7 +238,7 @@ def meaning_of(name: str) -> str:
 def make_attackers(
     context: AttackContext, statistics: Collection[Statistic]
 ) -> tuple[Attacker, ...]:
-    """Makes the attackers who compute some statistics; refuses a statistic without exactly one."""
+    """Makes the attackers who compute `statistics`; refuses a statistic with none or several."""
     names = {statistic.name for statistic in statistics}
     kinds = [kind for kind in attackers() if names & {s.name for s in kind.statistics}]
     for statistic in statistics:
@@ -268,7 +268,7 @@ def scores_of(
 def compared_by(
     attackers: Sequence[Attacker], final: Float32Array | None
 ) -> Mapping[str, ComparedVectors]:
-    """The compared vectors by statistic, if known; called after `scores_of`."""
+    """The compared vectors by statistic, if known; to be called after `scores_of`."""
     return {
         name: compared
         for attacker in attackers

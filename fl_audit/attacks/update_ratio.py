@@ -1,10 +1,11 @@
 """The likelihood ratio of a canary's participation in a round, from the update it would send.
 
 An attacker who can compute the update g that a canary would send in a round tests whether the
-round's noised sum y contains g. The other participants are in y too, and their updates have much in
-common. The attacker models them by stand-ins with similar data: with r_j the clipped update of a
-stand-in for c_j participants, the others are taken as Gaussian with mean m = sum_j c_j r_j and
-covariance a sum_j c_j r_j r_jᵀ, the noise as isotropic with variance v, and
+round's noised sum y contains g. The other participants' updates, which have much in common, are in
+y too. The attacker models them by stand-ins with similar data: if r_j is the clipped update of a
+stand-in for c_j participants, the sum of the other updates is taken as Gaussian with mean
+m = sum_j c_j r_j and covariance a sum_j c_j r_j r_jᵀ (a is below), and the noise as isotropic with
+variance v. From these follow
 
     K = v I + a sum_j c_j r_j r_jᵀ,   s = gᵀ K⁻¹ (y - m),   e = gᵀ K⁻¹ g.
 
@@ -12,8 +13,8 @@ By Neyman and Pearson s is the best statistic of one round: N(0, e) without g, N
 log likelihood ratio of participation with probability q is log(1 - q + q exp(s - e / 2)), as for
 the dominating pair of the subsampled Gaussian mechanism.
 
-Rounds are not independent, as the same clients and canaries participate repeatedly: the correlation
-of two participants adds up over their R rounds, while noise averages out. So a = R.
+Rounds are not independent, as the same clients and canaries participate repeatedly: what correlates
+two participants adds up over the R rounds of a participant, while noise averages out. So a = R.
 
 All of this affects the power of a score, not the validity of a bound: a score is a function of the
 release and of the canary's data, and does not depend on the coin.
@@ -35,7 +36,9 @@ from fl_audit.formats.round_logs import CosineLog, Mode
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
-"""The largest number of directions, those of most variance, in which other participants vary."""
+"""The largest number of directions in which others may vary; the rest, of least variance, is left
+out.
+"""
 
 
 def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
@@ -51,7 +54,7 @@ class Signals:
 
     Attributes:
       signal: s of each canary.
-      energy: e of each canary, the variance of s and its shift by participation.
+      energy: e of each canary: both the variance of s and the shift of s by participation.
     """
 
     signal: FloatArray
@@ -66,7 +69,7 @@ class RoundFilter:
       weights: K⁻¹ (y - m), float32 of shape (dim,).
       directions: Orthonormal directions in which other participants vary, float32 of shape (k,
         dim).
-      removed: The share of each direction that K⁻¹ v removes, in [0, 1), float64 of shape (k,).
+      removed: The share of each direction that v K⁻¹ removes, in [0, 1), float64 of shape (k,).
       noise_variance: The variance v of the noise on a coordinate of the sum.
     """
 
@@ -79,13 +82,13 @@ class RoundFilter:
     def from_round(
         cls, noised_sum: Float32Array, stand_ins: Float32Array, counts: FloatArray, repeats: float
     ) -> Self:
-        """The filter of a round; its noise is estimated orthogonally to the stand-ins' directions.
+        """The filter of a round; the noise is estimated orthogonally to the stand-ins' directions.
 
         Args:
           noised_sum: The sum y, of shape (dim,).
           stand_ins: The clipped updates r_j, of shape (n, dim), n at least 1.
           counts: The expected number of participants c_j per stand-in, above 0, of shape (n,).
-          repeats: The factor a, a participant's number of rounds.
+          repeats: The factor a, which is a participant's number of rounds.
         """
         scaled = stand_ins * np.sqrt(repeats * counts)[:, None].astype(np.float32)
         variances, mixes = np.linalg.eigh((scaled @ scaled.T).astype(np.float64))
@@ -132,7 +135,7 @@ class UpdateLogs:
     Attributes:
       products: The inner products of clipped updates with aggregates.
       signals: The signals s.
-      energies: Their variances e.
+      energies: The variances e of the signals.
     """
 
     products: CosineLog
@@ -158,8 +161,8 @@ class UpdateLogs:
         """Scores by statistic, each float64 of shape (canaries,).
 
         They are the sum (Steinke et al. Algorithm 3, line 18) and the maximum of products over
-        rounds, the sum of log likelihood ratios, and the sum of the signals of a canary's own
-        rounds over the root of the sum of their variances.
+        rounds, the sum of log likelihood ratios, and the sum of the signals in a canary's own
+        rounds, divided by the root of the sum of the variances in these rounds.
         """
         over = over_rounds(self.products.rows(), self.products.num_canaries)
         present = np.concatenate([np.zeros(0, np.int64), *own.of_canary])

@@ -1,6 +1,7 @@
-"""The noised uploads of canaries: the log of their cosines, and scores.
+"""The log of canaries' cosines with their own noised uploads, and scores from this log.
 
-A score is the cosine of a canary with its upload, or with the sum of the directions of its uploads.
+A score is the cosine of a canary with its upload or, if it has several, with the sum of the
+uploads' directions.
 """
 
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ class UploadScores:
 
 @dataclass(frozen=True, eq=False)
 class PoolOfUploads:
-    """The pool whose uploads are logged; at most one for each canary if rounds are not known."""
+    """The pool whose uploads are logged; without `own` rounds, a canary has at most one upload."""
 
     canaries: ScoredCanaries
     family: str | None
@@ -59,7 +60,7 @@ class PoolOfUploads:
     own: OwnRounds | None
 
     def slots(self) -> Mapping[tuple[int, int], int]:
-        """The rows of uploads' directions, by round and canary; empty if no canary has several."""
+        """The row of a direction by round and canary; empty if no canary has several rounds."""
         if self.own is None or self.own.most <= 1:
             return {}
         pairs = (
@@ -74,8 +75,9 @@ class CanaryUploads:
     """A log of canaries' uploads.
 
     The score of a canary without an upload is its cosine with a Gaussian vector drawn by the seed.
-    This vector is independent of all canaries, so the score has the null distribution, included or
-    not: a lost upload shows nothing, and excluded canaries need not send anything.
+    This vector is independent of all canaries, so the score has the null distribution whether the
+    canary is included or not: a lost upload shows nothing, and excluded canaries need not send
+    anything.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class CanaryUploads:
         num_rounds: int | Literal["rounds"],
         count: int,
     ) -> "CanaryUploads":
-        """Opens or creates the logs of a folder; to read, only the cosines are required."""
+        """Opens or creates the logs of a folder; in mode "r", only the cosines must exist."""
         cosines = UploadCosines.opened(mode, folder.upload_cosines, num_rounds, count)
         concentrations = None
         directions: RoundDirections | KeptSums | None = None
@@ -166,8 +168,8 @@ class CanaryUploads:
         """The score of each canary, and the compared vectors.
 
         Cosines of several uploads are added up. The sum is divided by the norm of the summed
-        directions, which gives one cosine; if that norm is unknown, by their number, an upper bound
-        on it.
+        directions, which gives one cosine; if that norm is not known, it is divided by the number
+        of uploads, an upper bound on the norm.
         """
         values = self._cosines.values().astype(np.float64)
         is_there = np.isfinite(values)
@@ -202,7 +204,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """The sums over their norms; if a norm is unknown, over `counts`, with a bound as null."""
+        """`totals` over the norms of summed directions or, if not known, over `counts`."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:
@@ -224,7 +226,7 @@ class CanaryUploads:
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
 
     def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
-        """The sums of directions of every canary's uploads; None if unknown or if they cancel."""
+        """The sum of directions of each canary's uploads; None if not known, or if they cancel."""
         if self._directions is None or len(slots) == 0:
             return None
         return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)

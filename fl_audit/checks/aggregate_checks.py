@@ -38,14 +38,14 @@ _EXPLAINED = 0.4
 class RunAggregates:
     """The input of the checks, for rounds in order.
 
-    Under correlated noise all of it is about whitened aggregates (`checks.whitening`).
+    Under correlated noise, all of this is about whitened aggregates (`checks.whitening`).
 
     Attributes:
       sizes: The number of parameters in each variable of the model.
       stddev: The configured standard deviation of the noise on a coordinate of the aggregate, of
         shape (rounds,); 0 without noise, NaN if not known.
-      norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): unless it is
-        whitened, participants times clip norm over the denominator. NaN if not known.
+      norm_bound: The largest norm of the aggregate without noise, of shape (rounds,): without
+        whitening, participants times clip norm over the denominator. NaN if not known.
       measured: Each variable's squared norm and its inner product with the previous row's round,
         of shape (rounds, variables, 2) (`measured_rounds.measure`). NaN is not tested.
       noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if not kept.
@@ -86,7 +86,7 @@ def _checks(run: RunAggregates) -> Iterator[Check]:
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """The measurements, with one more variable, the last: the model without frozen variables."""
+    """The measurements, with one more variable at the end: the model without frozen variables."""
 
     sizes: FloatArray  # the sizes, of shape (variables + 1,)
     # squared norms, of shape (rounds, variables + 1); NaN in frozen variables
@@ -152,7 +152,7 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
-    """Tests whether the part that earlier aggregates do not explain is at least as long as noise.
+    """Tests whether the part of aggregates that earlier ones do not explain is as long as noise.
 
     Variables are compared with the previous round; sketches (noise_rows.py) of the whole model are
     compared with all earlier rounds.
@@ -192,7 +192,7 @@ def _with_earlier_round(worst: Check, noise: _Noise, nearest: NearestRounds) -> 
 
 
 def _worse(*checks: Check) -> Check:
-    """The worst of several checks, with its p-value corrected for their number."""
+    """The worst of several checks, with the p-value corrected for the number of checks."""
     made = [check for check in checks if check.num_tests]
     if not made:
         return checks[0]
@@ -219,7 +219,7 @@ def _beyond_past(noise: _Noise) -> Check:
 
 
 def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
-    """Tests each sketch against those of every earlier aggregate, as it is and reversed."""
+    """Tests each sketch against those of every earlier aggregate and of its reversal."""
     sketches = noise.measured.sketches
     dof = max(sketches.shape[1] - 1, 1)
     log_p = log_p_shorter(nearest.lengths / (1 - OFF) ** 2, np.full(len(sketches), dof))
@@ -233,7 +233,7 @@ def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
 def _noise_distribution(noise: _Noise) -> Check:
     """Tests whether coordinates exceed thresholds at least as often as noise alone.
 
-    Tests each round, and all together.
+    Each round is tested, and all rounds together.
     """
     counts = noise.measured.exceeding
     trials = np.full(len(counts), noise.measured.dim)
@@ -246,7 +246,7 @@ def _noise_distribution(noise: _Noise) -> Check:
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
-    """Tests whether lengths are below those of noise, in each round and in all rounds together.
+    """Tests whether norms are below those of noise, in each round and in all rounds together.
 
     Given earlier rounds, each round's squared norm is stochastically larger than chi-square; so is
     the sum over rounds, even if clients adapt to earlier rounds.
@@ -282,10 +282,10 @@ def _noise_everywhere(noise: _Noise) -> Check:
 def _bounded_length(rounds: _Rounds) -> Check:
     """Tests whether a variable is longer than clipped updates with noise may be, up to chance.
 
-    Tests each round, and all rounds with noise together, which show a small excess in each. Given
-    earlier rounds, each squared norm is stochastically smaller than noncentral chi-square, and so
-    is the sum over rounds. The test is deterministic without noise, or with so little that the
-    squared ratio of bound to noise overflows.
+    Each round is tested, and all rounds with noise together, which shows an excess that is small in
+    each. Given earlier rounds, each squared norm is stochastically smaller than noncentral
+    chi-square, and so is the sum over rounds. The test is deterministic without noise, or with so
+    little that the squared ratio of bound to noise overflows.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + OFF) * rounds.noise
@@ -350,8 +350,9 @@ def _worst(
 ) -> Check:
     """The check with the smallest p-value of all tests, corrected for their number.
 
-    Rows of the arrays are rounds, and one more is for all rounds together; columns are variables.
-    Among equal p-values, mostly of 1, the test with the largest `badness` is chosen.
+    Rows of the arrays are rounds, and one more may be for all rounds together; columns are
+    variables and then the whole model, or thresholds. Among equal p-values, mostly of 1, the test
+    with the largest `badness` is chosen.
     """
     tested = ~np.isnan(log_p)
     num_tests = int(tested.sum())

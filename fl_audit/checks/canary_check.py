@@ -27,11 +27,11 @@ from fl_audit.checks.canary_projections import (
 from fl_audit.json_records import UNWRITTEN
 
 CANARY_CHECK_FALSE_ALARM = 1e-6
-"""The largest probability that a correct mechanism fails the check, or that a fault is named."""
+"""The largest probability that a correct mechanism fails the check or has a fault named."""
 
 ARRIVED_LEVEL = 1e-4
-"""The largest probability that lost canaries pass for present if expected norms are unknown, and
-that excluded canaries, which sent nothing, raise a doubt.
+"""The largest probability of two errors: that lost canaries pass for present if expected norms are
+unknown, and that excluded canaries, which sent nothing, raise a doubt.
 """
 
 _ALARMS = 8
@@ -40,10 +40,10 @@ later rounds; present in the next round. Excluded canaries: present with either 
 """
 
 ALARM = math.log(_ALARMS / CANARY_CHECK_FALSE_ALARM)
-"""Nats of evidence for one of the alarms."""
+"""Nats of evidence that raise one of the alarms."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
-"""Nats that correspond to `ARRIVED_LEVEL` for a Gaussian."""
+"""Nats of evidence: half the square of the normal quantile at `ARRIVED_LEVEL`."""
 
 LOST = "dropped, zeroed, late, or out of memory"
 """Likely causes if a part of the canaries is lost."""
@@ -55,22 +55,23 @@ Missing = Literal["lost", "shorter"]
 
 @dataclass(frozen=True)
 class CanaryCheck:
-    """Result of the canary check: does the training signal reach the aggregate?
+    """Result of the canary check: did included canaries reach the aggregates?
 
     Attributes:
       state: Whether canaries are in the aggregates with the expected norm, if that can be decided.
       ratio: The canaries' norm in the aggregates, over the largest norm of a client (clip norm over
-        denominator); None if a client's is not known.
+        denominator); None if the latter is not known.
       reason: The reason for the state, as a clause.
-      lacks: The missing information for deciding whether a part of the canaries is lost, in words;
-        None if that is decided, or cannot be.
+      lacks: If canaries arrived, the information that is missing to tell whether a part of them is
+        lost, in words; None if nothing is missing, or in another state.
       fault: A significant fault with its likely causes, as a clause; None without one. The first
         line of a verdict names it.
-      signal: The average signal of scored included canaries as a share of a client's, at the lower
-        end of its one-sided 99.9 % confidence interval; None if not known.
-      length: The canaries' norm over a client's, for simulating a verdict's power; None if unknown.
-      missing: How a shortfall arises, if that is clear.
-      is_longer: Whether the fault is canaries longer than the largest norm of a client.
+      signal: The lower end of the one-sided 99.9 % confidence interval for the average signal of
+        scored included canaries, as a share of a client's; None if not known.
+      length: The canaries' norm over a client's with which a verdict's power is simulated; None if
+        not known.
+      missing: How a shortfall arises; None if that is not clear.
+      is_longer: Whether the fault is that canaries are longer than a client may be.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
         are not known.
       num_included: The number of included canaries; None if rounds are not known.
@@ -97,17 +98,17 @@ SIGNAL_LEVEL = 1e-3
 
 LEAST_SIGNAL = 0.5
 """The least share of a client's signal, at `SIGNAL_LEVEL`, with which the check passes. A smaller
-one would be valid too, as a verdict uses the measured share, but then most canaries may be lost.
+share would be valid too, as a verdict uses the measured share, but then most canaries may be lost.
 """
 
 REACTION = 0.5
 """A shortfall in later rounds up to this is never a fault: the model has learnt the canaries by
-then, and clients undo a part (at most 6 % in measured runs, docs/canary_check.md).
+then, and clients undo a part of them (at most 6 % in measured runs, docs/canary_check.md).
 """
 
 LEFT_OVER = 0.25
 """Up to this value, canaries' share in the next round is no sign of momentum, and the excess of
-some canaries over a client's norm no sign of another scale.
+some canaries over a client's norm is no sign that they are scaled wrongly.
 """
 
 LESS = 0.3
@@ -118,17 +119,18 @@ measurement error; with it, 79 %.
 
 _AS_EXPECTED = 0.5
 """Canaries that are measured shorter by up to this many standard errors are simulated with the
-expected norm. Most have it and none is longer, so without this rule a stated power of 80 % would be
-88 % for them. With it, that is 86 %, and 77 % for a true norm one standard error below.
+expected norm. Most canaries have it and none is longer, so without this rule a stated power of 80 %
+would in truth be 88 % for canaries of the expected norm. With the rule it is 86 % for these, and
+77 % for canaries that are one standard error shorter.
 """
 
 _SIGNAL_ERRORS = -float(special.ndtri(SIGNAL_LEVEL))
 
 _WIDE = 0.5
-"""If chance alone can exceed this deviation, excluded canaries show nothing."""
+"""Excluded canaries show nothing if chance alone can make them deviate by more than this."""
 
 _LEANING = 3.0
-"""An explanation is named alone if it is likelier than the other by this many nats."""
+"""One of the two explanations `Missing` is named alone if it is likelier by this many nats."""
 
 _SHORTER = (
     "sent below the clip norm, clipped twice, weighted, compressed, frozen in part, or another "
@@ -137,7 +139,7 @@ _SHORTER = (
 _GONE = "zeroed, dropped, of weight 0, or scored by another seed, order or round"
 
 _WANTED_ERROR = 0.11
-"""The standard error with which the check mostly passes if canaries are in the aggregates."""
+"""The standard error at which the check mostly passes if canaries are in the aggregates."""
 
 
 def check_canaries(
@@ -146,7 +148,10 @@ def check_canaries(
     shifted: Mapping[int, CanaryParticipations],
     false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
-    """Decides by canaries' scores in their rounds whether included ones reached the aggregates."""
+    """Decides by canaries' scores in their rounds whether included ones reached the aggregates.
+
+    `shifted` has, by offset, the included canaries in rounds at this offset from their own.
+    """
     alarm = math.log(_ALARMS / false_alarm)
     scored = included.with_promise
     of_included = coefficient(scored, 1)
@@ -205,13 +210,16 @@ def _later_fault(included: CanaryParticipations) -> str | None:
 
 
 def _signal(measured: Coefficient, mixture: Mixture | None) -> float:
-    """The lower end of the interval for the signal of canaries, as a share of a client's."""
+    """The lower end of the confidence interval for canaries' norm over a client's."""
     lower = measured.ratio - measured.skew * -math.log(SIGNAL_LEVEL)
     return _length(lower - _SIGNAL_ERRORS * measured.standard_error, mixture)
 
 
 def _length(ratio: float, mixture: Mixture | None) -> float:
-    """A norm over a client's, at most 1: a larger one means that the expected norm is wrong."""
+    """A norm over a client's, in [0, 1]: a ratio above 1 means that the expected norm is wrong.
+
+    If the canaries that arrive are longer than a client, their norm takes the place of a client's.
+    """
     longer = 1.0 if mixture is None else max(mixture.share, 1.0)
     return float(np.clip(ratio / longer, 0, 1))
 
@@ -230,7 +238,7 @@ class _FirstRounds:
     def from_participations(
         cls, participations: CanaryParticipations, alarm: float
     ) -> "_FirstRounds | None":
-        """None without participations."""
+        """The measured first rounds; None without participations."""
         measured = coefficient(participations, 1)
         if measured is None:
             return None
@@ -273,7 +281,7 @@ class _FirstRounds:
         return "lost" if leaning > 0 else "shorter"
 
     def cause(self, shifted: Mapping[int, CanaryParticipations]) -> str | None:
-        """The likely cause of a deviation, as a clause; None if there is none."""
+        """The likely cause of a deviation, as a clause; None without a deviation."""
         if not self.is_faulty:
             return None
         measured, mixture = self.measured, self.mixture_beyond(self.alarm)
@@ -332,7 +340,7 @@ def _excluded_cause(
 ) -> str | None:
     """A clause on excluded canaries that were sent; None without evidence of that.
 
-    If not sent, they are independent of every aggregate, so anything beyond chance is a fault.
+    Canaries that are not sent are independent of all aggregates: anything beyond chance is a fault.
     """
     participations = excluded.with_promise
     absent = coefficient(participations, 0)

@@ -3,8 +3,8 @@
 The evidence is an e-value for mixtures of lost and whole canaries. An e-value has mean at most 1
 under the null hypothesis, so it exceeds 1/p with probability at most p (Markov). Here it is a
 likelihood ratio of Gaussian distributions. A canary's inner product with a vector that is
-independent of it is sub-Gaussian with that Gaussian's variance (Hoeffding 1963 for random signs),
-so the ratio has mean at most 1 in any dimension.
+independent of the canary is sub-Gaussian with the Gaussian's variance (Hoeffding 1963 for random
+signs), so the ratio has mean at most 1 in any dimension.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fl_audit.array_types import FloatArray, IndexArray
 
 NO_FAULT = 0.02
-"""A relative deviation from a client's norm up to this is never a fault: numbers are rounded."""
+"""The largest deviation, relative to a client's norm, that is never a fault: norms are rounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,19 +26,20 @@ class CanaryParticipations:
     """Participations of canaries, an entry for each canary and round.
 
     The unit of length is the largest norm of a client: clip norm over denominator. If a canary with
-    unit vector c adds a c, the aggregate is Δ = a c + R, and R is independent of c in the canary's
-    first round. So ⟨c, Δ⟩ − a has mean 0 and, given |R|, variance |R|²/dim in any dimension, for c
-    of random signs or of uniform direction.
+    unit vector c adds a times c, the aggregate is Δ = a c + R, and in the canary's first round the
+    rest R is independent of c. So ⟨c, Δ⟩ − a has mean 0 and, given |R|, variance |R|²/dim in any
+    dimension, for c of random signs or of uniform direction.
 
     Attributes:
       canaries: The canary of each entry, int64 of shape (n,).
       rounds: The round of each entry, counted from 0, int64 of shape (n,).
       cosines: The cosine of the canary with the round's aggregate, float64 of shape (n,).
       aggregate_lengths: The norm of that aggregate, float64 of shape (n,); NaN if not known.
-      client_lengths: The largest norm of a client in it, float64 of shape (n,); NaN if not known.
+      client_lengths: The largest norm of a client in that aggregate, float64 of shape (n,); NaN if
+        not known.
       others: The number of other included canaries in the round, float64 of shape (n,).
-      is_first: Whether the round is the canary's first, so that the model cannot depend on it yet,
-        bool of shape (n,).
+      is_first: Whether the round is the canary's first, in which the model cannot depend on the
+        canary yet, bool of shape (n,).
       dim: The length of the vectors.
       knows_tails: Whether a canary's inner product with any vector is sub-Gaussian, as for canaries
         of random signs or of uniform direction, but not of one coordinate.
@@ -94,7 +95,8 @@ class CanaryParticipations:
     def rest(self, share: float) -> FloatArray:
         """|R|² over a client's squared norm, if a canary's norm is `share` of a client's.
 
-        It is never too small to hide a deviation of NO_FAULT: norms and cosines are rounded.
+        It is at least NO_FAULT² dim, so that chance explains a deviation by NO_FAULT, which the
+        rounding of norms and cosines may cause.
         """
         aggregate = (self.aggregate_lengths / self.client_lengths) ** 2
         rest = aggregate - 2 * share * self.along + share**2
@@ -106,8 +108,8 @@ class Coefficient:
     """The mean norm of canaries in aggregates, as a share of a client's."""
 
     ratio: float  # the share: a weighted mean of the projections
-    standard_error: float  # its standard error, from the known variance
-    # Bernstein's linear term, per nat: canaries of one round disturb each other
+    standard_error: float  # of the ratio
+    # Bernstein's linear term, per nat, as canaries of one round disturb each other
     skew: float
     count: int
 
@@ -116,29 +118,29 @@ class Coefficient:
         return self.standard_error * math.sqrt(2 * nats) + self.skew * nats
 
     def differs_by(self, expected: float, margin: float, nats: float) -> bool:
-        """Whether it differs from a value by more than a margin and chance together."""
+        """Whether the ratio differs from `expected` by more than a margin and chance together."""
         return abs(self.ratio - expected) > margin + self.deviation(nats)
 
     def is_within(self, expected: float, margin: float, nats: float) -> bool:
-        """Whether it is within a margin of a value, even with the error by chance."""
+        """Whether the ratio is within a margin of `expected`, even with the error by chance."""
         return abs(self.ratio - expected) + self.deviation(nats) <= margin
 
 
 def coefficient(participations: CanaryParticipations, expected: float) -> Coefficient | None:
     """The mean norm of canaries in aggregates, over a client's; None without participations.
 
-    It is unbiased in any dimension if the true share is as expected, 1 for included and 0 for
-    excluded canaries: weights depend only on the rest R, given which the error has mean 0.
+    The estimate is unbiased in any dimension if the true share is as expected, 1 for included and 0
+    for excluded canaries: weights depend only on the rest R, given which the error has mean 0.
 
     If tails are not known, or canaries participate several times and rounds may be similar, the
-    error is at least that from the sums over each canary (Efron 1969: a sum of independent
-    symmetric terms over the root of the sum of their squares is sub-Gaussian, whatever their
-    tails).
+    standard error is at least that from the squared sums of each canary's errors (Efron 1969: a sum
+    of independent symmetric terms over the root of the sum of their squares is sub-Gaussian,
+    whatever their tails).
     """
     if len(participations) == 0:
         return None
     rest = participations.rest(expected)
-    # The median keeps one aggregate that a canary happens to fill from deciding alone.
+    # Without the median, a single aggregate with little else than its canary could decide alone.
     weights = 1 / (rest + np.median(rest))
     weights /= weights.sum()
     ratio = float(np.sum(weights * participations.along))
@@ -170,7 +172,7 @@ client's.
 """
 
 _ERRORS, _POINTS = 6.0, 25
-"""Null hypotheses: a range around the mean share, in standard errors, and its number of points."""
+"""Null hypotheses: the largest distance from the mean share, in standard errors, and the number."""
 
 _STEPS = 50
 
@@ -180,15 +182,15 @@ class Mixture:
     """A mixture of lost and whole canaries."""
 
     arriving: float  # the fraction that reaches aggregates
-    share: float  # the norm of that part in aggregates, over a client's
+    share: float  # the norm of these canaries in aggregates, over a client's
     log_e_value: float  # the logarithm of the e-value against equal canaries
 
 
 def excluded_log_e_value(excluded: CanaryParticipations) -> float:
     """The logarithm of the e-value for the hypothesis that some excluded canaries were sent.
 
-    Canaries that were not sent are independent of aggregates and of each other. `excluded` has
-    their first rounds only, and inner products must be sub-Gaussian (`knows_tails`).
+    Canaries that were not sent are independent of aggregates and of each other. `excluded` has only
+    canaries' first rounds, and inner products must be sub-Gaussian (`knows_tails`).
     """
     ratios = _log_ratios(excluded, 0.0, 1.0)
     logs = [float(np.sum(np.logaddexp(*_parted(part, ratios, 0.0)))) for part in _PARTS]
@@ -198,10 +200,10 @@ def excluded_log_e_value(excluded: CanaryParticipations) -> float:
 def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
     """The best-fitting mixture of lost and whole canaries, and the evidence for it.
 
-    The evidence is the smallest over null hypotheses of equal canaries with a share near the mean
-    (universal inference, Wasserman et al. 2020). Canaries of one round disturb each other in a
-    common direction; their variance is increased accordingly. `included` has their first rounds
-    only, and inner products must be sub-Gaussian (`knows_tails`).
+    The evidence is the smallest over null hypotheses of equal canaries, with share 1 or one near
+    the mean (universal inference, Wasserman et al. 2020). Canaries of one round disturb each other
+    in a common direction; their variance is increased accordingly. `included` has only canaries'
+    first rounds, and inner products must be sub-Gaussian (`knows_tails`).
     """
     width = _ERRORS * measured.standard_error
     alike = np.append(np.linspace(measured.ratio - width, measured.ratio + width, _POINTS), 1.0)
@@ -210,13 +212,13 @@ def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
 
 
 def log_ratio_lost_or_shorter(included: CanaryParticipations, measured: Coefficient) -> float:
-    """The log-likelihood that canaries are whole or lost, minus that of all equally shorter."""
+    """The log-likelihood that canaries are whole or lost, minus that of all equally shortened."""
     whole, lost = (_log_ratios(included, measured.ratio, share) for share in (1.0, 0.0))
     return float(np.sum(np.logaddexp(*_parted(min(measured.ratio, 1.0), whole, lost))))
 
 
 def _log_e_value(included: CanaryParticipations, null: float) -> float:
-    """The logarithm of the e-value against the same share `null` of all canaries."""
+    """The logarithm of the e-value against the hypothesis that all canaries have share `null`."""
     lost = _log_ratios(included, null, 0.0)
     logs = [
         float(np.sum(np.logaddexp(*_parted(arriving, ratios, lost))))
@@ -227,7 +229,7 @@ def _log_e_value(included: CanaryParticipations, null: float) -> float:
 
 
 def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
-    """The most likely fraction of kept canaries, and their share, by expectation maximisation."""
+    """The most likely fraction of kept canaries, and their norm over a client's (EM algorithm)."""
     weights = 1 / included.rest(null)
     lost = _log_ratios(included, null, 0.0)
     fits = []
@@ -249,9 +251,9 @@ def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
 
 
 def _log_ratios(participations: CanaryParticipations, null: float, share: float) -> FloatArray:
-    """The log-likelihood ratios of a share against the share `null`.
+    """The log-likelihood ratio of `share` against the share `null`, by participation.
 
-    The ratios themselves have mean at most 1 under the null hypothesis.
+    The ratios, without the logarithm, have mean at most 1 under the null hypothesis.
     """
     rest = participations.rest(null)
     crowd = np.minimum(participations.others / rest, 1.0) if null else np.zeros(len(participations))

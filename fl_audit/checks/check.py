@@ -31,11 +31,11 @@ class Check:
       ratio: The measured over the expected value there (docs/checks.md).
       earlier_round: The earlier round, from 1, whose noise the worst round repeats; None if no
         single one explains it.
-      meaning: What a correct mechanism does, in words; empty if the report adds them.
+      meaning: What a correct mechanism does, in words; empty if the report adds these words.
       measured: The finding in words, of replays and cohorts; None for other checks.
       is_conclusive: Whether the check has an answer; without one it has not failed.
-      detectable_ratio: The smallest detectable noise deficit, as a ratio that fails with
-        probability 95 % (`detectable_noise`); None for a check of something else.
+      detectable_ratio: The largest ratio of actual to configured noise, below 1, at which the check
+        fails with probability 95 %; None for a check of something else.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Check:
         return {True: "held", False: "failed", None: "could not tell"}[self.passed]
 
     def __str__(self) -> str:
-        """One line of text, of a check with words."""
+        """One line of text, for a check that has `meaning` and `measured`."""
         outcome = "FAILED" if self.failed else self.outcome
         return f"{outcome} {self.name}: expected that {self.meaning}; measured: {self.measured}"
 
@@ -106,7 +106,7 @@ def compared(
     is_conclusive: bool = True,
     detectable_ratio: float | None = None,
 ) -> Check:
-    """A comparison of the promised with the measured, in words; by default they agree."""
+    """A comparison of what is expected with what is measured, in words; by default they agree."""
     return Check(
         name=name,
         log_p=log_p,

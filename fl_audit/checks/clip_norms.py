@@ -1,9 +1,9 @@
 """The check of adaptive clip norms: whether the count that moves them is noised as configured.
 
 Successive clip norms reveal each round's noised count of unclipped updates
-(`mechanisms.kind.AdaptiveClip`). Without noise it is a whole number. Its remainder is therefore the
-noise modulo one client, for any count: a wrapped normal number (Mardia and Jupp, Directional
-Statistics, section 3.5.7).
+(`mechanisms.kind.AdaptiveClip`). The count without noise is a whole number, so the remainder of the
+noised count is the noise modulo one client, whatever the count: a wrapped normal variable (Mardia
+and Jupp, Directional Statistics, section 3.5.7).
 """
 
 import json
@@ -31,10 +31,10 @@ def check_clip_norms(
 ) -> Check:
     """Tests the noise of the counts that move a sequence of clip norms.
 
-    Given the past, three p-values per round are uniform under that noise, whatever the clients: for
-    a remainder this near 0, this near the previous one, or this far from 0. Fisher's method
-    combines each of the three over rounds; the smallest combined p-value is multiplied by three. A
-    count at an end of its range is not tested.
+    Given the past, three p-values of a round are uniform under the promised noise, whatever the
+    clients: for a remainder this near 0, this near the previous remainder, or this far from 0.
+    Fisher's method combines each of the three over rounds; the smallest combined p-value is
+    multiplied by three. A count at an end of its range is not tested.
 
     Args:
       clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).
@@ -43,7 +43,8 @@ def check_clip_norms(
 
     Returns:
       The check `count_noise`; its ratio is the counts' mean distance from whole numbers over the
-      expected one. It has no tests without noise, or if counts cannot be determined.
+      expected one. It has no tests if no noise is promised, if counts cannot be determined, or with
+      fewer than two clip norms.
 
     Raises:
       InputError: The arrays differ in length, or a clip norm is not positive.
@@ -82,11 +83,11 @@ def write_adaptive_clip(folder: LogFolder, promise: AdaptiveClip) -> None:
 
 
 def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check | None:
-    """The check of a log; None if it does not state how its clip norm moves.
+    """The check of a log; None if the log does not state how the clip norm moves.
 
     `norm_bound` is the largest norm of each noiseless aggregate, of shape (rounds,). The longest
-    sequence of rounds with known norms is checked. There, the ratios of `norm_bound` to a client's
-    norm must be whole numbers; otherwise nothing is tested.
+    sequence of rounds with known norms is checked. In each of these rounds `norm_bound` must be a
+    whole multiple of a client's norm; otherwise nothing is tested.
     """
     if not folder.adaptive_clip.exists():
         return None
@@ -114,7 +115,7 @@ def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check 
 
 
 _WHOLE = 1e-4
-"""The largest relative distance of a number of participants from an integer."""
+"""The largest distance of a number of participants from an integer, relative to that number."""
 
 
 def _product(p_values: FloatArray) -> float:

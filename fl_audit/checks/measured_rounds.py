@@ -1,8 +1,8 @@
 """Measurements of aggregates for the checks: in a run, in a custom loop, and in a log.
 
 A run writes an `AggregateLog`. A custom loop passes its rounds to a `MechanismWatch`, which also
-returns the checks. `RoundScorer` measures while it scores (`MeasuredRounds`), and the files of a
-log are measured when they are read (`StatedRounds`); the folder states the noise.
+returns the checks. `RoundScorer` measures while it scores (`MeasuredRounds`). The aggregates of a
+log whose folder states the noise are measured when their files are read (`StatedRounds`).
 """
 
 import json
@@ -31,10 +31,10 @@ from fl_audit.mechanisms.kind import NoiseStream
 
 
 def measure(aggregate: Float32Array, last: Float32Array | None, sizes: Sequence[int]) -> FloatArray:
-    """Measures each variable's squared norm and its inner product with the previous round's.
+    """Measures each variable's squared norm, and its inner product with this variable in `last`.
 
     Returns:
-      Float64 of shape (variables, 2); the products are NaN if `last` is None.
+      Float64 of shape (variables, 2); products are NaN if `last`, the previous aggregate, is None.
     """
     ends = np.cumsum(sizes)[:-1]
     parts = np.split(aggregate, ends)
@@ -67,7 +67,10 @@ class _Measurer:
         last: Float32Array | None,
         noise: tuple[float, float],
     ) -> tuple[WhitenedRound, FloatArray, Float32Array]:
-        """A whitened round and its `measure` and `NoiseWatch` rows; `noise`: stddev, norm bound."""
+        """A whitened round, and rows of `measure` and of `NoiseWatch`.
+
+        `last` is the previous whitened aggregate; `noise` is the stated noise and norm bound.
+        """
         seen = self._rounds.see_round(index, aggregate, *noise)
         stddev, norm_bound = seen.expected.stddev, seen.expected.norm_bound
         row = self._noise.row(index, seen.vector, stddev, norm_bound)
@@ -81,7 +84,7 @@ class _Measures(RoundArray):
 
 
 class _Noise(RoundArray):
-    """Rows of `NoiseWatch`, float32 of shape (rounds, numbers)."""
+    """Rows of `NoiseWatch`, float32 of shape (rounds, `row_size`)."""
 
     what = "noise"
 
@@ -180,18 +183,18 @@ class MechanismWatch:
     ) -> None:
         """Starts before the first round, or continues the log of completed rounds.
 
-        After an interruption the last aggregate is lost, so one round is not compared with its
-        predecessor. Correlated noise is tested in whitened aggregates (`checks.whitening`).
+        After an interruption the previous aggregate is lost, so the next round is not compared with
+        it. Correlated noise is tested in whitened aggregates (`checks.whitening`).
 
         Args:
           sizes: The number of parameters in each variable of the model, in the order of the
             aggregate.
-          log: The log of each round's measurements; by default in memory.
+          log: A log to which each round's measurements are also written.
           completed: The number of completed rounds, whose measurements the log holds.
           frozen: The variables, from 1, that are not trained and have no noise.
-          correlation: The matrix or the trees that correlate noise over rounds; None if each
-            round draws its own.
-          stream: A memory-efficient computation of the matrix's noise, if known.
+          correlation: The matrix or the trees that correlate noise over rounds; None if noise is
+            independent over rounds.
+          stream: The memory-efficient recursion for the matrix's noise, if known.
         """
         self._sizes = tuple(sizes)
         self._frozen = frozenset(number - 1 for number in frozen)
@@ -213,17 +216,17 @@ class MechanismWatch:
 
         Args:
           aggregate: The aggregate that the round released, float32 of shape (dim,).
-          noise_stddev: The configured standard deviation of the noise on each of its coordinates; 0
-            without noise. Under correlated noise, the standard deviation of the independent noise:
-            of the rows of z for a matrix, of the nodes for a tree.
+          noise_stddev: The configured standard deviation of the noise on each coordinate of the
+            aggregate; 0 without noise. Under correlated noise, the standard deviation of the
+            independent noise: before a matrix is applied, or on a tree's nodes.
           norm_bound: The aggregate's largest norm without noise: for a mean of clipped updates the
-            participants times the clip norm, over the divisor of the sum. None if unknown; it is
-            then not checked.
+            participants times the clip norm, over the divisor of the sum. None if unknown; the norm
+            is then not checked.
           round_number: The number of the round, from 1; by default the next.
 
         Raises:
-          InputError: The aggregate is not as long as the variables together, or a number is
-            negative or not finite.
+          InputError: The aggregate does not have as many entries as all variables together, or the
+            noise or the norm bound is negative or not finite.
         """
         dim = sum(self._sizes)
         if aggregate.shape != (dim,):
@@ -246,7 +249,7 @@ class MechanismWatch:
     ) -> None:
         """Like `see_round`, without checking the arguments.
 
-        NaN marks unknown numbers; the aggregate must not be changed afterwards.
+        An unknown noise or norm bound is NaN; the aggregate must not be changed afterwards.
         """
         index = self._first + len(self._rows)
         number = index + 1 if round_number is None else round_number
@@ -284,7 +287,7 @@ class MechanismWatch:
 
 
 def check_noise(noise_stddev: float, norm_bound: float | None) -> None:
-    """Refuses a number that is negative or not finite."""
+    """Refuses noise, or a norm bound, that is negative or not finite."""
     for name, value in (("noise_stddev", noise_stddev), ("norm_bound", norm_bound)):
         if value is not None and not 0 <= value < float("inf"):
             raise InputError(f"{name}: must be a number, at least 0, got {value}")
@@ -297,7 +300,7 @@ class Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The variables of a model, in the order of an aggregate.
 
     Attributes:
-      sizes: The number of parameters in each.
+      sizes: The number of parameters in each variable.
       frozen: The variables, from 1, that are not trained and have no noise.
     """
 
@@ -356,7 +359,7 @@ def read_mechanism(folder: LogFolder) -> FloatArray | None:
 
 
 class StatedRounds:
-    """Measures the aggregates of a log that states their noise (as `read_mechanism` returns it)."""
+    """Measures the aggregates of a log; `stated` is what `read_mechanism` returns."""
 
     def __init__(
         self, stated: FloatArray, variables: Variables, correlation: Correlation | None
@@ -383,7 +386,7 @@ class StatedRounds:
 
 
 class MeasuredRounds:
-    """Measures the aggregates of a server that states its noise, into a log folder.
+    """Writes measurements of aggregates to a log folder, for a server that states the noise.
 
     Measurements survive kill -9. After a restart one round is not compared with its predecessor,
     whose aggregate is lost.
@@ -408,10 +411,10 @@ class MeasuredRounds:
         self._measurer = _Measurer(variables.sizes, frozen, self._correlation)
 
     def forget(self, index: int) -> list[int]:
-        """Removes a round, counted from 0, before it is scored.
+        """Removes the measurements of a round, counted from 0, before the round is scored.
 
-        The comparison of the next measured round with its predecessor is removed too, and that
-        round is returned, if there is one.
+        The next measured round loses the comparison with its predecessor, and is returned, if there
+        is such a round.
         """
         if self._last is not None and self._last[0] >= index:
             self._last = None
@@ -436,8 +439,8 @@ class MeasuredRounds:
     ) -> None:
         """Measures a round, counted from 0, after `forget`.
 
-        `sizes` are the sizes of variables if the folder does not state them yet; `norm_bound` is
-        None if unknown.
+        `sizes` are taken as the sizes of variables if the folder does not state any; `norm_bound`
+        is None if unknown.
         """
         if self._variables is None:
             self._variables = read_variables(self._folder, self._dim) or Variables(tuple(sizes))
@@ -453,7 +456,7 @@ class MeasuredRounds:
         self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
-        """The aggregate of the last measured round before this one; None if not in memory."""
+        """The (whitened) aggregate of the measured round before this one; None if not in memory."""
         if self._last is None:
             return None
         number, aggregate = self._last
@@ -462,7 +465,7 @@ class MeasuredRounds:
 
 
 def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
-    """The measurements by `RoundScorer` in a folder; None if it made none or no noise is stated."""
+    """The measurements by `RoundScorer` in a folder; None without any, or without stated noise."""
     stated = read_mechanism(folder)
     if stated is None or not folder.round_measures.exists():
         return None

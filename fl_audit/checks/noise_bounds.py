@@ -3,7 +3,7 @@
 A round's aggregate is x = s + g: a sum s of clipped updates, of which only the largest possible
 norm is known, and noise g ~ N(0, stddev^2 I). The bounds hold for every s that is chosen
 before g is drawn: they are p-values for "the noise is as configured". `detectable_noise` is the
-deficit of noise that they detect.
+deficit of noise that these bounds detect.
 
 The last part finds noise that one aggregate contains twice: repeated, negated or reversed.
 """
@@ -34,9 +34,9 @@ def log_p_shorter(squared_length: FloatArray, dof: FloatArray) -> FloatArray:
 def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatArray) -> FloatArray:
     """A bound on the log probability that a vector with noise is at least this long.
 
-    By Birgé 2001 ("An alternative point of view on Lepski's method", lemma 8.1) for the noncentral
-    chi-square X with d degrees of freedom and noncentrality B, which increases stochastically in B:
-    P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y.
+    A noncentral chi-square X with d degrees of freedom and noncentrality B increases stochastically
+    in B, and P(X >= d + B + 2 sqrt((d + 2 B) y) + 2 y) <= e^-y (Birgé 2001, "An alternative point
+    of view on Lepski's method", lemma 8.1).
 
     The squared norm is in units of the variance of a coordinate's noise, and the norm bound of s
     in units of its standard deviation.
@@ -96,12 +96,15 @@ def detectable_noise(
 ) -> float | None:
     """The smallest detectable noise deficit, as a ratio of actual to configured noise.
 
-    Under noise r times the configured one, a squared norm is approximated by a normal number with
-    mean r^2 dof plus the squared norm of the updates, which is the measured one less dof.
+    Under noise r times the configured one, a squared norm is approximated by a normal variable with
+    mean r^2 dof plus the squared norm of the updates; the latter is estimated by the measured
+    squared norm less dof.
 
     Args:
       lengths: Squared norms over the noise's variance, of any shape; NaN is not tested.
       dof: The number of dimensions of the noise, of the same shape.
+      allowed: The ratio of actual to configured variance down to which noise is correct.
+      log_level: The logarithm of the level of all tests together.
 
     Returns:
       The largest ratio that fails one test with probability about 0.95; 0 if even no noise would
@@ -143,7 +146,7 @@ EVERY_ROUND = 1 << 20
 class Autocorrelation:
     """The strongest autocorrelation of an aggregate."""
 
-    correlation: float  # the mean product of its pairs over the noise's variance
+    correlation: float  # the mean product of the correlated pairs over the noise's variance
     # the logarithm of a bound on the probability of a mean product this large, of either sign, at
     # any lag or under any reversal
     log_p: float
@@ -160,8 +163,8 @@ def strongest_autocorrelation(
     dim = len(aggregate)
     if not 1 < dim <= MOST_COORDINATES:
         return None
-    # In units of the noise, so that float32's range suffices for any clip norm. Only aggregates
-    # after a broken clip, which another check finds, or with negligible noise overflow.
+    # In units of the noise, so that float32's range suffices for any clip norm. Products overflow
+    # only after a broken clip, which another check finds, or with negligible noise.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         products = _products(aggregate / np.float32(stddev))
     if not np.isfinite(products).all():
@@ -180,7 +183,7 @@ def _least_likely(products: Float32Array, norm_bound: float) -> int:
     """The index of the least `log_p_autocorrelation`; of the largest product if all are likely.
 
     The root r of 2 r^2 + l r = a in that bound is at most a / l, so only entries with a / l above
-    a known root can have a larger one.
+    a known root can have a larger root.
     """
     sizes = np.abs(products)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -195,7 +198,7 @@ def _least_likely(products: Float32Array, norm_bound: float) -> int:
 
 
 def _least_root(most: Float32Array, linear: Float32Array) -> Float32Array:
-    """The solution r of 2 r^2 + l r = a, for a / l and l."""
+    """The solution r of 2 r^2 + l r = a, from `most` = a / l and `linear` = l."""
     return np.asarray(2 * most / (1 + np.sqrt(1 + 8 * (most / linear))), np.float32)
 
 
@@ -212,7 +215,7 @@ def _num_pairs(dim: int) -> Float32Array:
 def _products(vector: Float32Array) -> Float32Array:
     """Sums of products of coordinates: at every lag from 1, then around every middle.
 
-    Around a middle each pair counts once, and the coordinate in it not at all.
+    Around a middle each pair counts once, and a coordinate in the middle does not count.
     """
     from scipy import fft  # imported here because it takes a fifth of a second
 

@@ -1,33 +1,34 @@
-"""The measurements of each round's noise, as a row of numbers, for the checks and for a file.
+"""Measurements of each round's noise, as a row of values, for the checks and for a file.
 
 A row describes the round's aggregate, whitened if noise is correlated, in units of the configured
 noise on a coordinate. The row is NaN if that noise is zero, unknown or below the resolution of
-float32; its first two numbers are NaN if no autocorrelation was computed.
+float32; the first two entries are NaN if no autocorrelation was computed.
 
 Two tests look at single coordinates.
 
 **Missing noise**, from any round on. Let y be a coordinate's change from a mean of the previous
 rounds, in units of the noise. Given these rounds, |y| is stochastically at least |g| for g ~ N(0,
 1), for any updates (Anderson 1955). The likelihood ratio L of less noise, N(0, r^2) with r < 1,
-decreases in |y|, so it is at most g's ratio, of mean 1. The Shiryaev-Roberts statistic M = (M +
-1) L therefore exceeds t / q after t rounds with probability at most q (M - t is a
-supermartingale), coordinate by coordinate as if all g were independent: the number of coordinates
-above t / q is at most binomial. M is large if a coordinate has had little noise for a while,
-whenever that began: if a tenth of the coordinates has no noise from round 11 on, they are found. If
-values are rounded to a grid of step r, L keeps mean 1 up to 1e-8 (Poisson's summation formula).
-On a coarser grid, half of its step is added to |y|, so that L is no more than before rounding.
+decreases in |y|, so L is stochastically at most the ratio at g, whose mean is 1. The
+Shiryaev-Roberts statistic M, which becomes (M + 1) L in each round, therefore exceeds t / q after t
+rounds with probability at most q (M - t is a supermartingale). The number of coordinates with such
+an M is stochastically at most binomial, as if all g were independent. M is large if a coordinate
+has had little noise for a while, whenever that began: if a tenth of the coordinates has no noise
+from round 11 on, this is found. If values are rounded to a grid of step r, L keeps mean 1 up to
+1e-8 (Poisson's summation formula). On a coarser grid, half a step is added to |y|, so that L is no
+more than before rounding.
 
-**Spread.** Likewise |s + g| exceeds a threshold at least as often as |g|, for any s chosen before
-g. Uniform noise and random signs of the right variance never exceed two standard deviations.
+**Spread.** Likewise |u + g| exceeds a threshold at least as often as |g|, for any update u chosen
+before g. Uniform noise and random signs of the right variance never exceed two standard deviations.
 
-Sketches of aggregates find noise that was used in any earlier round.
+Sketches of aggregates find noise that was used in an earlier round.
 
-A sketch is R x for a fixed matrix R with orthonormal rows: sums over neighbouring coordinates with
-random signs. Given earlier rounds, the noise in it is N(0, I) in units of the noise, and the
-updates in it are a fixed vector. So for sketches of s numbers, the squared norm of the component
-orthogonal to k directions of earlier sketches is stochastically at least chi-square with s - k
-degrees of freedom, whatever clients send. Noise that repeats earlier noise, cancels it, or is a sum
-of parts of it has no such component.
+A sketch is R x for an aggregate x and a fixed matrix R with orthonormal rows: sums over
+neighbouring coordinates with random signs. Given earlier rounds, the noise in a sketch is N(0, I)
+in units of the noise, and the updates in it are a fixed vector. So for sketches of s entries, the
+squared norm of the component orthogonal to k directions of earlier sketches is stochastically at
+least chi-square with s - k degrees of freedom, whatever clients send. Noise that repeats earlier
+noise, cancels it, or is a sum of parts of it has no such component.
 
 The tested components are orthogonal to the span of recent sketches and the sum of older ones
 (`lengths_beyond_past`), and to any single earlier aggregate or its reversal (`nearest_rounds`).
@@ -102,7 +103,7 @@ class BeyondPast:
 def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
     """The components of sketches orthogonal to recent sketches and the sum of older ones.
 
-    For n sketches of s numbers it takes time n w s, for windows of w <= 128 rounds.
+    This takes time n w s for n sketches of s entries and windows of w <= 128 rounds.
     """
     rounds, size = sketches.shape
     window = max(min(_WINDOW, size // 8), 1)
@@ -138,7 +139,7 @@ class NearestRounds:
 def nearest_rounds(sketches: FloatArray) -> NearestRounds:
     """The nearest earlier round of each round.
 
-    For n sketches of s numbers it takes time n^2 s, and memory for 256 n numbers.
+    This takes time n^2 s for n sketches of s entries, and memory for 256 n values.
     """
     rounds, size = sketches.shape
     norms = np.linalg.norm(sketches, axis=1, keepdims=True)
@@ -169,8 +170,8 @@ THRESHOLDS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
 """Absolute values, over the noise, above which coordinates are counted."""
 
 _ROUNDED = 0.125
-"""The largest rounding error of a coordinate, over the noise, that the thresholds tolerate: half a
-grid step of a quarter of the noise.
+"""The largest rounding error of a coordinate, over the noise, that the thresholds tolerate: half
+the step of a grid whose step is a quarter of the noise.
 """
 
 _SAMPLE = 4096
@@ -198,12 +199,12 @@ _PIECE = 1 << 20
 class Scarcity:
     """The number of coordinates with too little noise up to a round."""
 
-    log_p: float  # the logarithm of a bound on the probability of this number
+    log_p: float  # the logarithm of a bound on the probability of so many
     ratio: float  # the number over the expected one, at the worst threshold
 
 
 class SilentCoordinates:
-    """Follows every coordinate over rounds, by three numbers for each."""
+    """Follows every coordinate over rounds by three values: a mean, and M for two alternatives."""
 
     def __init__(self) -> None:
         self._rounds = 0
@@ -252,10 +253,10 @@ def _scarcity(above: FloatArray, dim: int) -> Scarcity:
 
 
 def rounding_error(aggregate: Float32Array, stddev: float) -> float:
-    """If all values are rounded to a grid through 0, half of its step in units of the noise.
+    """Half the step, in units of the noise, of a grid through 0 to which all values are rounded.
 
-    0 unless the step is more than a quarter of the noise. Rounding a release does not weaken
-    privacy; rounded noise on updates off the grid is not recognised.
+    0 if there is no such grid, or if the step is at most a quarter of the noise. Rounding a release
+    does not weaken privacy; rounded noise on updates off the grid is not recognised.
     """
     values = np.unique(np.abs(aggregate[:_SAMPLE]).astype(np.float64)) / stddev
     if len(values) < 3 or len(values) > min(len(aggregate), _SAMPLE) / 2:
@@ -290,13 +291,14 @@ def log_p_so_few(counts: FloatArray, trials: FloatArray) -> FloatArray:
 
 
 EXPECTED = 2 * special.ndtr(-(THRESHOLDS + _ROUNDED) / (1 - OFF))
-"""The least probability that noise exceeds each threshold."""
+"""The least probability that correct noise exceeds each threshold."""
 
 
 def binomial_divergence(share: FloatArray, chance: FloatArray) -> FloatArray:
-    """The divergence D of two coins in Chernoff's bound on binomial tails: P(X >= n q) <= e^(-n D).
+    """The divergence D in Chernoff's bound on binomial tails: P(X >= n q) <= e^(-n D).
 
-    It is the Kullback-Leibler divergence D(q || p) of shares q from chances p.
+    It is the Kullback-Leibler divergence D(q || p) of two coins with chances q (`share`) and p
+    (`chance`).
     """
     return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))
 
@@ -305,7 +307,7 @@ _FIRST = 4
 """The index of the first count of `exceeding`."""
 
 RESOLUTION = 1e-6
-"""The resolution of float32: noise whose norm is a smaller share of an aggregate's is lost."""
+"""The resolution of float32: noise is lost if its norm is a smaller share of the aggregate's."""
 
 
 def row_size(dim: int) -> int:
@@ -315,7 +317,7 @@ def row_size(dim: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class NoiseRows:
-    """The rows of some rounds, float64 of shape (rounds, numbers)."""
+    """The rows of some rounds, float64 of shape (rounds, `row_size(dim)`)."""
 
     rows: FloatArray
     dim: int
@@ -332,12 +334,12 @@ class NoiseRows:
 
     @property
     def exceeding(self) -> FloatArray:
-        """The numbers of coordinates above each threshold, of shape (rounds, thresholds)."""
+        """The number of coordinates above each threshold, of shape (rounds, thresholds)."""
         return self.rows[:, _FIRST : _FIRST + len(THRESHOLDS)]
 
     @property
     def sketches(self) -> FloatArray:
-        """The sketches, of shape (rounds, numbers)."""
+        """The sketches, of shape (rounds, `sketch_size(dim)`)."""
         return self.rows[:, _FIRST + len(THRESHOLDS) :]
 
 
@@ -345,7 +347,7 @@ class NoiseWatch:
     """Measures the noise of rounds in order."""
 
     def __init__(self, sizes: Collection[int], frozen: Collection[int] = ()) -> None:
-        """`sizes` are of the model's variables; `frozen` are those without noise, from 0."""
+        """`sizes` are of all variables; `frozen` are the variables without noise, from 0."""
         self._moving: npt.NDArray[np.bool_] | None = None
         if frozen:
             self._moving = np.repeat([at not in frozen for at in range(len(sizes))], [*sizes])

@@ -1,10 +1,10 @@
 """Tests whether cohorts are Poisson sampled, on which amplified accounting relies.
 
-Under Poisson sampling every client is in every round with one probability, independently. The sizes
-of rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds of
-equal size, and epochs in which every client participates once, vary too little. Participation is
-also independent of earlier participation; only a test of this finds clients that participate in
-blocks of rounds, or in every tenth round.
+Under Poisson sampling every client is in every round with the same probability, independently. The
+sizes of rounds are then independent and binomial, and so are the clients' numbers of rounds. Rounds
+of equal size vary too little; so do the clients' numbers of rounds if every client participates
+once in an epoch. Participation is also independent of earlier participation; only a test of this
+independence finds clients that participate in blocks of rounds, or in every tenth round.
 """
 
 import math
@@ -36,7 +36,7 @@ def check_poisson(
       `clients_return`; a correct sampler fails each with probability at most 1e-6.
 
     Raises:
-      InputError: There are no rounds, or a client's number or the probability is out of range.
+      InputError: There are no rounds or clients, or a client or the probability is out of range.
     """
     if not len(cohorts) or num_clients < 1 or not 0 < probability < 1:
         raise InputError(
@@ -76,7 +76,7 @@ def _once(cohorts: Sequence[IndexArray]) -> Check:
     twice = sum(len(cohort) - len(np.unique(cohort)) for cohort in cohorts)
     if twice:
         return failed("once_a_round", expected, f"{twice} times a client came again")
-    return compared("once_a_round", expected, "so")
+    return compared("once_a_round", expected, "none does")
 
 
 def _varies(name: str, what: str, values: FloatArray, trials: int, probability: float) -> Check:
@@ -95,10 +95,10 @@ def _varies(name: str, what: str, values: FloatArray, trials: int, probability: 
 
 
 def log_p_dispersion(squares: float, count: int, trials: int, probability: float) -> float:
-    """A bound on the log probability of a sum of squared deviations this extreme.
+    """An upper bound on the log probability of a sum of squared deviations this extreme.
 
-    It is Chernoff's bound for both tails, with the exact generating function of a binomial number's
-    squared deviation from its mean.
+    It is Chernoff's bound for both tails, with the exact generating function of the squared
+    deviation of a binomial variable from its mean.
     """
     from scipy import stats  # imported here: it takes half a second
 
@@ -114,7 +114,7 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 
         return log_tail
 
-    # Weights in units of the variance, from negligible to more than the farthest tail needs.
+    # Weights are from e^-14 to e^14 over the variance: from negligible to more than any tail needs.
     unit = -math.log(trials * probability * (1 - probability))
     tails = [
         optimize.minimize_scalar(bound(sign), bounds=(unit - 14, unit + 14), method="bounded").fun
@@ -126,11 +126,12 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Check:
     """The finding on clients that return after some rounds, at the worst distance.
 
-    Suppose m participations are followed by a round at some distance, and the client is in n of
-    these. If rounds are drawn independently with this probability, exp(a n) over the m-th power of
-    the generating function of one draw is a supermartingale over rounds, also for samples of fixed
-    size (Hoeffding 1963, theorem 4). So the probability of m D(n / m || probability) > y is at most
-    e^-y for given m and side (Chernoff), and 2 e^-y times the number of participations for any.
+    Suppose that m participations are followed by a round at some distance, and that in n of these m
+    rounds the client participates again. If rounds are drawn independently with this probability,
+    exp(a n) over the m-th power of the generating function of one draw is a supermartingale over
+    rounds, also for samples of fixed size (Hoeffding 1963, theorem 4). So the probability of
+    m D(n / m || probability) > y is at most e^-y for given m and side (Chernoff), and for any m and
+    side at most 2 e^-y times the number of participations.
     """
     rounds = len(cohorts)
     present = np.zeros((num_clients, rounds), np.float32)

@@ -1,6 +1,6 @@
 """Faults of a training that make its accuracy or its audit uninformative.
 
-They are rules of thumb on the curves of metrics.csv, not tests; each states its numbers.
+Rules of thumb on the curves of metrics.csv, not tests, find them; each fault names the values.
 """
 
 from collections.abc import Iterator
@@ -30,15 +30,15 @@ _LOSS_GROWTH = 1.2
 """The largest ratio, without a fault, of the mean losses of the last and first fifth of rounds."""
 
 _ABOVE_CHANCE = 1.5
-"""The factor by which an accuracy should exceed that of a guess."""
+"""The factor by which the final accuracy should exceed that of a guess."""
 
 _CANARY_SHARE = 0.5
-"""The largest share of canaries in a cohort, on average over the rounds."""
+"""The largest share, without a fault, of canaries in all participants over the rounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingCurves:
-    """A value per round of metrics.csv, each float64 of shape (rounds,).
+    """Columns of metrics.csv, each float64 of shape (rounds,).
 
     The clip norm is infinite without clipping. The loss, in nats, is the cohort's. Losses and
     accuracies are NaN in rounds where they are not known.

@@ -2,24 +2,26 @@
 
 Aggregates x + C^-1 z, with x the clients' part and z independent Gaussian rows, become C x + z when
 C is applied to them over rounds (`accounting.toeplitz`). Row t of C x + z is row t of z plus
-numbers fixed before that was drawn. So every check of `checks.aggregate_checks`, which allows any
-clients' part chosen before the round's noise, also holds for whitened aggregates. Their noise has
-the standard deviation of z, and their norm without noise is at most the sum over k of |c_k|
-B_(t-k), where B_t bounds the clients' part of round t. Rounds that were not seen are left out: the
-fresh noise of a whitened aggregate is then the same, but its norm is not bounded.
+numbers fixed before this row was drawn. So every check of `checks.aggregate_checks`, which allows
+any clients' part chosen before the round's noise, also holds for whitened aggregates. Their noise
+has the standard deviation of z, and their norm without noise is at most the sum over k of |c_k|
+B_(t-k), where c is the first column of C and B_t bounds the clients' part of round t. Rounds that
+were not seen are left out: the fresh noise of a whitened aggregate is then the same, but the norm
+without noise is not bounded.
 
-A tree is such a matrix too. Its released sums consist of nodes' estimates (Honaker 2015), which
-weight a node's own noise, of variance 1, and the sum of its halves' estimates by their inverse
-variances; w_h = 1 / (2 - 2^-h) is the weight of a node's own noise at height h. The round that
-completes a node of height h completes those of all lower heights at its end, and
+A tree is such a matrix too. Released sums consist of nodes' estimates (Honaker 2015). The estimate
+of a node weights the node's own noise, of variance 1, and the sum of its halves' estimates by
+inverse variances; w_h = 1 / (2 - 2^-h) is the weight of own noise at height h. The round that
+completes a node of height h also completes nodes of all lower heights, and
 
-    a_t + sum over j from 1 to h of (1 - product over i from j to h of (1 - w_i)) L_(j-1)
+    a_t + sum over j from 1 to h of (1 - product over i from j to h of (1 - w_i)) L_(j-1),
 
-(a_t is round t's aggregate, L_j their sum over the left half of the node of height j + 1) contains
-no noise of earlier rounds. Its noise has the variance v_h = w_h^2 + (1 - w_h)^2 v_(h-1), v_0 = 1.
+with a_t the aggregate of round t and L_j the sum of aggregates over the left half of the node of
+height j + 1, contains no noise of earlier rounds. The noise in it has the variance v_h = w_h^2 +
+(1 - w_h)^2 v_(h-1), v_0 = 1.
 
 Whitening is the inverse of the mechanism's own recursion for noise, so it takes as much memory: b -
-1 vectors for b bands, the buffers of a BLT, or log2 of a tree's rounds.
+1 vectors for b bands, one for each buffer of a BLT, or log2(T) for trees of T rounds.
 
 >>> noise = np.float32([[2.0], [-1.0]])
 >>> whitening = Whitening.from_correlation(Toeplitz((1.0, 0.5), num_rounds=2))
@@ -56,7 +58,7 @@ class Expected:
 
 
 class ExpectedRounds:
-    """Computes the noise and norm bounds of whitened aggregates from the aggregates' own."""
+    """Computes the noise and norm bounds of whitened aggregates from those of the aggregates."""
 
     def __init__(self, correlation: Correlation | None) -> None:
         self._correlation = correlation
@@ -70,8 +72,8 @@ class ExpectedRounds:
         """The noise and norm bound of a round's whitened aggregate; NaN if not known.
 
         Rounds count from 0. Rounds skipped since the previous call count as unseen; if this round
-        was seen before, all earlier ones do. `stddev` is the standard deviation of a coordinate of
-        z, or of a tree's nodes.
+        was seen before, so do all earlier rounds. `stddev` is the standard deviation of a
+        coordinate of z, or of a tree's nodes.
         """
         if self._correlation is None or not stddev > 0:
             return Expected(stddev, norm_bound)
@@ -87,7 +89,7 @@ class ExpectedRounds:
 
 
 def past_weights(correlation: Correlation, index: int) -> FloatArray:
-    """The weights of this round's aggregate, the previous round's and so on, in this order."""
+    """The weights, in a whitened aggregate, of this round's aggregate, the previous one's, etc."""
     weights = np.zeros(index + 1)
     if isinstance(correlation, Toeplitz):
         column = np.array(correlation.first_column[: index + 1])
@@ -102,7 +104,7 @@ def past_weights(correlation: Correlation, index: int) -> FloatArray:
 
 
 def fresh_share(correlation: Correlation, index: int) -> float:
-    """The standard deviation of a whitened aggregate's noise, over z's or that of a tree's node."""
+    """The standard deviation of a whitened aggregate's noise, over that of z or a tree's nodes."""
     if isinstance(correlation, Toeplitz):
         return 1.0
     variance = 1.0
@@ -120,7 +122,7 @@ def new_in_round(correlation: Correlation | None, index: int) -> float:
 
 
 def _own_weight(height: int) -> float:
-    """The weight of a node's own noise in its estimate."""
+    """The weight of a node's own noise in the node's estimate."""
     return float(1 / (2 - 2.0**-height))
 
 
@@ -149,7 +151,7 @@ class Whitening(ABC):
         """The whitening for a matrix or trees.
 
         A matrix needs a vector of shape (dim,) for each weight of its `stream`, by default for each
-        earlier band. If these exceed `MOST_BYTES`, each round is whitened alone.
+        band but the first. If these vectors exceed `MOST_BYTES`, each round is whitened alone.
         """
         if isinstance(correlation, Trees):
             return _TreeWhitening(correlation)
@@ -167,9 +169,9 @@ class Whitening(ABC):
     def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
         """The whitened aggregate of a round, float32 of shape (dim,), in the aggregate's unit.
 
-        Rounds count from 0. Skipped rounds are left out; if this round was seen before, all earlier
-        ones are. `stddev` is the standard deviation of the independent noise in this round; it may
-        differ between rounds, as their denominators may.
+        Rounds count from 0. Skipped rounds are left out; if this round was seen before, so are all
+        earlier rounds. `stddev` is the standard deviation of the independent noise in this round;
+        it may differ between rounds, as denominators may.
         """
 
 
@@ -188,7 +190,10 @@ class _OneRoundWhitening(Whitening):
 
 
 class _MatrixWhitening(Whitening):
-    """The whitening by the inverse of a noise stream; past vectors are in a ring buffer."""
+    """The whitening by the inverse of a noise stream.
+
+    Past vectors are in a ring buffer or, if the stream has `decays`, in decaying sums.
+    """
 
     def __init__(self, stream: NoiseStream) -> None:
         self._stream = stream
@@ -209,7 +214,7 @@ class _MatrixWhitening(Whitening):
         return np.asarray(np.float32(stddev) * fresh, np.float32)
 
     def _weights(self, index: int) -> Float32Array:
-        """The weight of each row of the buffer: round t is in row t mod rows."""
+        """The weight of each row of the buffer; in a ring buffer, round t is in row t mod rows."""
         weights = np.array(self._stream.weights, np.float32)
         if self._stream.decays is not None or not len(weights):
             return weights

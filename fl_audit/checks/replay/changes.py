@@ -1,8 +1,8 @@
 """The effect of one client on a release: at most the clip norm over the denominator.
 
 `replay` repeats a round with the same randomness, so the noise of two releases cancels, and their
-difference is the effect of the change. The difference may be shorter than promised, and may be
-rounded to a grid, as with fixed-point numbers. Clients' parts may be computed in any way.
+difference is the effect of the change. The difference may be shorter than the promised bound, and
+may be rounded to a grid, as with fixed-point numbers. Clients' parts may be computed in any way.
 """
 
 import math
@@ -25,11 +25,11 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """The difference of a release with and without a client."""
+    """The difference between a release with a client and one without."""
 
     trial: Trial
     vector: FloatArray  # the release with the client less the one without, of shape (dim,)
-    magnitude: float  # the norm of the releases, whose rounding error remains in a difference
+    magnitude: float  # the larger norm of the two releases; sets the difference's rounding error
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Judged:
     """A change compared with the promise."""
 
     outcome: str  # `held`, `failed` or `could not tell`
-    ratio: float  # the norm of the change over the largest promised one
+    ratio: float  # the norm of the change over the largest norm that is promised
     words: str = ""  # words besides the ratio; may be empty
     # the variable, from 1, with most of the change; None for the whole model
     variable: int | None = None
@@ -47,7 +47,7 @@ class _Judged:
 class Ruler:
     """Measures differences between two releases of one mechanism.
 
-    `epsilon` is the relative rounding error of a release's numbers.
+    `epsilon` is the relative rounding error of values in a release.
     """
 
     sizes: Sequence[int]
@@ -88,7 +88,7 @@ class Ruler:
 
         Rounding up or down at random is independent between coordinates and right on average. The
         change's component along the client's own update is therefore the client's part, up to a
-        normal number with a standard deviation below the step; the orthogonal component is at most
+        normal error with a standard deviation below the step; the orthogonal component is at most
         as long as such rounding makes it. If a client other than the last is left out, the others
         may be rounded differently.
         """
@@ -103,7 +103,7 @@ class Ruler:
         return is_short and across <= spread * (math.sqrt(len(own) / 2) + 4)
 
     def explained(self, change: Change, most: float) -> str:
-        """A clause with clients' weights in a change; empty if it is no sum of distinct updates."""
+        """A clause on the weights in a change; empty unless this is a sum of distinct updates."""
         cohort = change.trial.cohort
         if len({id(client) for client in cohort}) < len(cohort):
             return ""  # equal updates cannot be distinguished
@@ -143,7 +143,7 @@ def at_most(
 
 
 def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) -> Check:
-    """The finding on the worst failure, else the worst unclear trial, else all."""
+    """The finding on the worst failed trial, else on the worst unclear one, else on all trials."""
     for outcome in ("failed", "could not tell", "held"):
         of_kind = [pair for pair in judged if pair[1].outcome == outcome]
         if of_kind:
@@ -167,8 +167,8 @@ def _worst(name: str, expected: str, judged: Sequence[tuple[Trial, _Judged]]) ->
 def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[FloatArray, float]:
     """The weight of each client's update in a difference, by least squares.
 
-    Returns the norm of each client's part, negative if it points away from its update, and the
-    norm of the residual.
+    Returns the norm of each client's part, negative if the part points away from the update, and
+    the norm of the residual.
     """
     norms = np.array([float(np.linalg.norm(client)) or 1.0 for client in clients])
     gram = np.array([[update @ other for other in clients] for update in clients])
@@ -183,7 +183,7 @@ def _counts(difference: FloatArray, clients: Sequence[FloatArray]) -> tuple[Floa
 def _by_variable(
     change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
 ) -> tuple[FloatArray, float, str]:
-    """Each client's norm, fitted by variable; the residual; words on small variables."""
+    """The norms of clients' parts, fitted by variable; the residual; words on small variables."""
     squared, rests, small = np.zeros(len(clients)), [], []
     of_clients = [ruler.parts(client) for client in clients]
     for variable, part in enumerate(ruler.parts(change)):
@@ -203,8 +203,8 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     """Whether each client of a round counts at most once, by decomposing the round's sum.
 
     If the whole is no sum of the clients' updates, each variable is fitted by itself, except those
-    with fewer than two numbers per client. `change` is the release of the round less
-    that of a round without its clients.
+    with fewer than two values per client. `change` is the release of the round less that of a round
+    without these clients.
     """
     name, expected = "every_client", "every client counts at most once, within the clip norm"
     if len(change) < 2 * len(clients):
@@ -249,9 +249,9 @@ def half_precision(numbers: FloatArray) -> float:
 
 
 def grid_step(vector: FloatArray, error: float) -> float | None:
-    """The step of the grid on which all numbers lie up to an error; None if none is found.
+    """The step of the grid on which all values lie up to an error.
 
-    With fewer than 8 numbers, none is.
+    None if no grid is found, or with fewer than 8 values.
     """
     values = np.unique(np.append(np.abs(vector), 0.0))
     gaps = np.diff(values)
@@ -277,12 +277,13 @@ _ROUNDS = 2
 def memory_finding(
     rounds: TrialRounds, answers: Sequence[Answer], few: Sequence[FloatArray], ruler: Ruler
 ) -> Check:
-    """Compares rounds of the smallest cohort after the recorded one and after one without clients.
+    """Compares rounds that follow the recorded one with rounds that follow one without clients.
 
-    Their noise may differ in size if the clip norm follows the updates. Any other difference
-    releases information about the clients again, which is harmless if the noise of their round is
-    released with it, as in momentum of noised sums. `answers` are the round with all clients,
-    without them under the same noise, and without them under other noise.
+    The following rounds are of the smallest cohort. Their noise may differ in size if the clip norm
+    follows the updates. Any other difference releases information about the clients again, which is
+    harmless if the noise of the clients' round is released with it, as in momentum of noised sums.
+    `answers` are the recorded round, one without clients under the same noise, and one without
+    clients under other noise.
     """
     name = "memory"
     expected = (
@@ -331,11 +332,11 @@ class _Later:
     def excess(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
     ) -> tuple[FloatArray, FloatArray]:
-        """The excess of this release over `quiet`, and of the previous over `before_quiet`.
+        """The excess of this release over that of `quiet`, and of `before` over `before_quiet`.
 
-        Noise may be a multiple of that in `quiet`, if the clip norm follows the updates. The growth
-        of the noise, measured between two seeds, is subtracted from both. `quiet` follows the round
-        `before_quiet`, which is without clients, under the same seeds.
+        This round follows `before`; `quiet` follows `before_quiet`, a round without clients, under
+        the same seeds. If the clip norm follows the updates, the noise may be a multiple of that in
+        `quiet`: this growth, measured between two seeds, is subtracted from both.
         """
         excess, last = self.release - quiet.release, before.release - before_quiet.release
         if not excess.any():

@@ -1,8 +1,8 @@
-"""Replay of an adaptive clip norm: its count, the count's noise, and the next rounds.
+"""Replay of an adaptive clip norm: the count that moves it, the count's noise, and next rounds.
 
-The clip norms before and after a round together determine its noised count
-(`mechanisms.kind.AdaptiveClip`). With the same randomness two counts differ only by their clients;
-with the same clients and other randomness only by their noise.
+The clip norms before and after a round determine the noised count of the round
+(`mechanisms.kind.AdaptiveClip`). With the same randomness two counts differ only by clients; with
+the same clients and other randomness they differ only by noise.
 """
 
 import dataclasses
@@ -29,7 +29,8 @@ ClipNormOf = Callable[[Any], float]
 
 _CHAINS = 48
 """The number of seeds, with two rounds each. Noise of half the promised deviation is then found
-almost surely: 96 correct counts deviate by less than 0.65 of it with probability 1e-7.
+almost surely: with correct noise, 96 counts have less than 0.65 of this deviation with probability
+1e-7.
 """
 
 _MOST_NUMBERS = 1 << 30
@@ -41,7 +42,7 @@ _MOST_SENT = 1 << 25
 _MOST_CLIENTS = 512
 
 _FIRST_SEED = 3_000_017
-"""The first seed of these questions, far from those of others."""
+"""The first seed of these questions, far from the seeds of other questions."""
 
 COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
@@ -138,7 +139,7 @@ class ClipQuestions:
         return float(self.clip.count(np.array(before), np.array(after)))
 
     def _sum(self, cohort: Sequence[FloatArray], clip_norm: float) -> float:
-        """The count without noise, of a cohort without norms near the clip norm."""
+        """The count without noise; no norm in the cohort may be near the clip norm."""
         return sum(0.5 if np.linalg.norm(update) <= clip_norm else -0.5 for update in cohort)
 
     def _few(self, clients: Sequence[FloatArray] = ()) -> list[FloatArray]:
@@ -149,7 +150,7 @@ class ClipQuestions:
 
     @functools.cached_property
     def _crowd(self) -> int:
-        """As many clients as the denominator, up to a limit."""
+        """The size of a large cohort: the denominator, but at least 2 and up to a limit."""
         most = min(_MOST_CLIENTS, _MOST_SENT // self.rounds.dim)
         return max(2, min(math.ceil(self.clip.denominator), most))
 
@@ -158,7 +159,7 @@ class ClipQuestions:
         return np.asarray(update * (length * self._start / float(np.linalg.norm(update))))
 
     def _cohorts(self) -> Iterator[tuple[str, list[FloatArray]]]:
-        """The smallest cohort; the same with one client; large cohorts."""
+        """The clients to add to the smallest cohort, with words: none, one, and many."""
         yield "the smallest cohort", []
         for trial in self.trials.alone():
             yield trial.words, [trial.cohort[trial.left]]
@@ -172,14 +173,14 @@ class ClipQuestions:
 
     def _counted(self, words: str, clients: list[FloatArray], seed: int) -> _Counted:
         promise = self.trials.promise
-        # The mechanism zeroes the other clients' updates.
+        # Without updates that the mechanism replaces by zeros.
         within_bound = [client for client in clients if most_of(client, promise)]
         cohort = self._few(within_bound)
         answer = self.rounds.run(cohort, seed)
         return _Counted(words, self._sum(cohort, self._start), self._count(self._start, answer))
 
     def _noise_alone(self) -> tuple[FloatArray, FloatArray]:
-        """The noise of the smallest cohort's counts, and the rest of them, of shape (seeds, 2)."""
+        """The noise of the smallest cohort's counts, and the noiseless counts; both (seeds, 2)."""
         few = self._few()
         number = max(2, min(_CHAINS, _MOST_NUMBERS // (2 * self.rounds.dim * max(1, len(few)))))
         counts, sums = np.zeros((number, 2)), np.zeros((number, 2))
@@ -196,7 +197,7 @@ class ClipQuestions:
     ) -> Check:
         """Whether cohorts move the clip norm as promised, and noise does not bias it.
 
-        The mean of noise from `_normal` is normal.
+        The mean of `units`, which are from `_normal`, is normal.
         """
         from scipy import stats  # imported here: it takes half a second
 
@@ -232,7 +233,7 @@ class ClipQuestions:
     def _count_noise_finding(
         self, noise: FloatArray, units: FloatArray, is_limited: FloatArray
     ) -> Check:
-        """Whether the counts' noise has the promised size, in rounds and in their differences.
+        """Whether the counts' noise has the promised size, in rounds and in rounds' differences.
 
         The sums of squares of the first rounds' noise, of the second rounds', of both, and of their
         differences are chi-square.
@@ -276,11 +277,12 @@ class ClipQuestions:
         )
 
     def _normal(self, noise: FloatArray, sums: FloatArray) -> FloatArray:
-        """Noise in standard deviations; noise beyond the range of the share is drawn again.
+        """Noise in standard deviations; noise beyond the range of a share is drawn again.
 
-        A share at a limit of [0, 1] shows only that its noise reached beyond it. Drawn again from
-        the normal distribution beyond that point, the noise is exactly normal (a randomised
-        probability integral transform), so that limits change no test.
+        If the share of short updates is at a limit of [0, 1], the noise is known only to reach that
+        limit. Such noise is drawn again from the normal distribution beyond the limit, so that all
+        noise is exactly normal (a randomised probability integral transform), and limits change no
+        test.
         """
         from scipy import special
 
@@ -352,7 +354,10 @@ class ClipQuestions:
 
 
 def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int) -> Check:
-    """The finding on one client's effect on the count, alone and among others."""
+    """The finding on one client's effect on the count, alone and among others.
+
+    A client may change the count by `halves` / 2.
+    """
     first = counted[0]
     singles, crowds = counted[1:-4], counted[-4:]
     pairs = [(first, cohort) for cohort in singles] + list(
@@ -384,10 +389,11 @@ def _sum_noise_finding(
 
 
 ZeroingNormOf = Callable[[Any], float]
-"""A function from a server's state to the largest coordinate that the next round keeps."""
+"""A function from a server's state to the largest absolute coordinate of an update that the next
+round does not replace by zeros."""
 
 _SEED = 4_000_037
-"""The seed of this question, far from those of others."""
+"""The seed of this question, far from the seeds of other questions."""
 
 _CLIENTS = 6
 

@@ -1,8 +1,8 @@
 """The noise of a replayed round, from releases that differ only in noise.
 
 Clients' updates cancel in the differences. In each of the model's variables, the squared norm of a
-difference over the noise's variance is chi-square, so the tests are exact, whereas checks of
-aggregates can only use bounds.
+difference over the variance of its coordinates is chi-square, so the tests are exact, whereas
+checks of aggregates can only use bounds.
 
 Correlated noise should be C^-1 z, where C is the accounted matrix and z independent noise. The
 rounds that follow one state are computed twice, with different randomness. Updates and the state's
@@ -29,7 +29,7 @@ from fl_audit.checks.replay.trial_rounds import Answer, Trial, TrialRounds, Tria
 from fl_audit.checks.whitening import Whitening, fresh_share
 
 _FEWEST, _MOST = 8, 32
-"""The least and largest number of tested rounds (`num_stream_rounds`)."""
+"""The least and the largest number of rounds that `num_stream_rounds` asks for."""
 
 _MOST_OF_STREAMS = 1 << 25
 """The largest number of values in all differences of rounds."""
@@ -48,7 +48,7 @@ def num_stream_rounds(correlation: Correlation, rounds_before: int, dim: int) ->
     """The number of rounds whose noise is compared.
 
     It is twice the number of bands, or of rounds in a tree, but at least 8 and at most 32; fewer if
-    less of the training remains or fits in memory.
+    fewer rounds of the training remain, or fit in memory.
     """
     bands = correlation.bands if isinstance(correlation, Toeplitz) else correlation.period
     wanted = min(max(_FEWEST, 2 * bands), _MOST, correlation.num_rounds - rounds_before)
@@ -107,7 +107,7 @@ def _releases(
 
 
 def _whitened(units: FloatArray, correlation: Correlation, rounds_before: int) -> FloatArray:
-    """Rows of independent standard normal numbers, from differences over the noise of z - z'.
+    """Independent standard normal rows, from differences in standard deviations of z - z'.
 
     A Toeplitz matrix is the same from any round on. A tree is whitened from its first round; the
     differences in rounds before the replayed one are zero.
@@ -182,8 +182,8 @@ class NoisyRounds:
 def num_seeds(sizes: Sequence[int]) -> int:
     """The number of seeds that detect noise 10 % below the promise in the whole model.
 
-    That takes about 4,000 values. Up to 9 seeds are used for 64 values in the smallest variable;
-    memory limits their number, to 2 at the least.
+    That takes about 4,000 values of noise. Up to 9 seeds are used to have 64 values in the smallest
+    variable; memory may limit the number of seeds, to 2 at the least.
     """
     dim, smallest = sum(sizes), min(size for size in sizes if size)
     wanted = 1 + max(-(-_ENOUGH // dim), min(-(-_ENOUGH_OF_VARIABLE // smallest), 8))
@@ -268,8 +268,8 @@ def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
     """Whether values of the noise repeat no more often than in float32, up to chance.
 
     A new value equals one of n earlier ones with probability at most n times that of the likeliest
-    value, so the number of repetitions is at most binomial. If the release is rounded like the
-    noise, the low digits show nothing.
+    value, so the number of repetitions is stochastically at most binomial. If the release is
+    rounded like the noise, the low digits show nothing.
     """
     from scipy import stats  # imported here: it takes half a second
 
@@ -298,7 +298,7 @@ def _is_as_coarse(release: FloatArray, noise: FloatArray) -> bool:
 
 
 def shows_noise(releases: FloatArray, touched: FloatArray, sizes: Sequence[int]) -> FloatArray:
-    """Which variables noise or clients change, of shape (variables,); all if they change none."""
+    """Which variables noise or clients change, of shape (variables,); all if none changes."""
     parts = np.split(np.ptp(releases, axis=0), np.cumsum(sizes)[:-1])
     shows = np.array([part.any() for part in parts]) | touched
     return np.asarray(shows if shows.any() else ~shows)
@@ -312,7 +312,7 @@ class NoiseQuestions:
     """The questions about noise.
 
     Attributes:
-      without: The function that returns a trial's cohort without its client.
+      without: A function that returns a trial's cohort without the client to leave out.
       begun: Two first states with different randomness, for a server whose state determines future
         noise; None for a server that draws noise in each round.
     """
@@ -352,7 +352,7 @@ class NoiseQuestions:
             yield from self._echo_of_two_starts(self.begun, stddev)
 
     def _echo_of_two_starts(self, begun: tuple[Any, Any], stddev: float) -> Iterator[Check]:
-        """Whether noise repeats itself in a round, from two that differ in noise alone."""
+        """Whether noise repeats itself in a round, from two rounds that differ in noise alone."""
         first, second = (self.rounds.go_on(state, self.trials.few, 1).release for state in begun)
         difference = first - second
         if np.isfinite(difference).all() and difference.any():
@@ -405,7 +405,7 @@ class NoiseQuestions:
         return length_finding(name, expected, [rounds], sizes, may_be_longer=True)
 
     def _longest_after(self, state: Any) -> float:
-        """The largest effect of a client on the round from `state`; None is the recorded state."""
+        """The largest effect of a client on a round from `state`; None for the replayed round."""
         start = self.rounds.state if state is None else state
         lengths = [0.0]
         for trial in itertools.islice(self.trials.alone(), 1, 4, 2):  # 1.2 and 10 clip norms

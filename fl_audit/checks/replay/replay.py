@@ -1,8 +1,8 @@
-"""Record and replay of a round: repeats it with one thing changed and the noise held fixed.
+"""Replay of a recorded round, with one thing changed and the noise held fixed.
 
 A mechanism promises that one client changes a release by at most a known amount (`Promise`). With
 the same randomness the noise of two rounds cancels, so the effect of a client is measured directly,
-without canaries or statistics, and compared with the largest allowed one.
+without canaries or statistics, and compared with the largest allowed effect.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,9 +45,9 @@ class Replay:
 
     Attributes:
       findings: Expected and measured values, question by question.
-      sensitivity: The change of each variable of the release, and last of the whole, by leaving the
-        first client out, float64 of shape (variables + 1,); NaN if the round cannot be repeated as
-        it was, or without a client.
+      sensitivity: The norm of the change by leaving out the first client, of each variable of the
+        release and last of the whole, float64 of shape (variables + 1,); NaN if the round cannot be
+        repeated, or not without a client.
     """
 
     findings: tuple[Check, ...]
@@ -90,7 +90,7 @@ def replay_round(
     single client whose update is short, long, or long in one variable; with clients that differ in
     norm and direction; with more clients than the denominator; with a NaN in an update; under other
     seeds; and the rounds after these. For correlated noise up to 32 rounds are computed twice; for
-    an adaptive clip norm up to 96 rounds measure the noise of its count.
+    an adaptive clip norm up to 96 rounds measure the noise of the count that moves it.
 
     Args:
       function: The server's round (`Server`), which takes all randomness from the generator in its
@@ -100,20 +100,21 @@ def replay_round(
         the model.
       seed: The seed of the round's generator, at least 0.
       promise: The mechanism's promise.
-      begun: Two states before the first round with different randomness, for a server whose state,
-        not its generator, determines future noise; questions that need different noise from one
-        state are then left out.
-      clip_norm_of: The reader of a state's clip norm, under a promise with an `adaptive_clip`.
-      zeroing_norm_of: The reader of a state's zeroing norm, under a promise with
-        `adaptive_zeroing`.
+      begun: Two states from before the first round, with different randomness, for a server whose
+        state, not its generator, determines future noise; questions that need different noise from
+        one state are then left out.
+      clip_norm_of: A function from a state to the clip norm of the next round; required if the
+        promise has an `adaptive_clip`.
+      zeroing_norm_of: A function from a state to the zeroing norm of the next round; required if
+        the promise has an `adaptive_zeroing`.
 
     Returns:
       The findings; only the first one if the round cannot be repeated.
 
     Raises:
-      InputError: There are fewer than two updates, they differ in their shapes, are empty or not
-        finite, or the release has another size; or an adaptive clip or zeroing is promised and its
-        norm cannot be read.
+      InputError: There are fewer than two updates; updates differ in shape, are zero or are not
+        finite; the release has another size; or an adaptive clip or zeroing is promised and the
+        function that reads its norm is missing.
     """
     if promise.adaptive_clip is not None and clip_norm_of is None:
         raise InputError("clip_norm_of: is missing; a promise with adaptive_clip needs it")
@@ -141,7 +142,7 @@ def replay_round(
 
 
 def _checked(updates: Sequence[Update]) -> list[FloatArray]:
-    """The updates as vectors."""
+    """The updates as vectors; refuses unsuitable ones."""
     if len(updates) < 2:
         raise InputError(f"updates: must be at least 2, got {len(updates)}")
     shapes = [[np.shape(part) for part in update] for update in updates]
@@ -200,8 +201,8 @@ class _Replayed:
     def _draws_for_clients(self) -> bool:
         """Whether leaving out a client changes the noise.
 
-        This holds for a server that draws numbers for each client before the noise. Its clients
-        then send zeros instead of being left out.
+        It does for a server that draws numbers for each client before the noise. In further rounds
+        the clients of such a server send zeros instead of being left out.
         """
         vectors = self._trials.vectors
         last = Trial("", vectors, len(vectors) - 1)
@@ -213,7 +214,7 @@ class _Replayed:
         return self._ruler.judge(Change(last, difference, magnitude)).outcome == "failed"
 
     def _without(self, trial: Trial) -> list[FloatArray]:
-        """The cohort of a trial without its client, or with zeros instead of its update.
+        """The cohort of a trial without the client to leave out, or with zeros as its update.
 
         With zeros the server draws the same numbers for later clients.
         """
@@ -248,7 +249,7 @@ class _Replayed:
         return [*findings, self._not_finite()], [change for _, some in answers for change in some]
 
     def _beyond_denominator(self, finding: Check) -> Check:
-        """The finding on the denominator; inconclusive if no cohort could exceed it."""
+        """The finding on the denominator; inconclusive if no larger cohort was possible."""
         if finding.failed:
             return finding
         if self._trials.many is None:

@@ -1,8 +1,8 @@
-"""The parts of a replay: the promise, the rounds that are computed, and the file of its checks.
+"""The parts of a replay: the promise, the rounds that are computed, and the file of checks.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
-client to leave out. Its updates are scaled copies of the given ones: a short or a long one, alone,
-among a few different ones or among many.
+client to leave out. The cohort is that of the recorded round, or has scaled copies of the given
+updates: a short or a long one, alone, among a few different ones or among many.
 """
 
 import copy
@@ -41,8 +41,9 @@ class Promise:
 
     A client's part is at most as long as the clip norm; it may be a clipped update, a normalised
     one, or one with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on
-    each coordinate, independent between rounds and of the updates. With a `correlation` this is the
-    distribution of z or of a tree's nodes, and the noise is C^-1 z or the tree's.
+    each coordinate, independent between rounds and of the updates. With a `correlation`, this is
+    the distribution of independent rows z, or of a tree's nodes, and the noise is C^-1 z, or the
+    tree's.
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without
@@ -50,18 +51,18 @@ class Promise:
       denominator: The divisor of the sum, positive, the same for any participants.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
         clip norm; None if the noise has another distribution and is not checked.
-      zeroing_norm: The largest absolute coordinate of updates that are not replaced by zeros.
+      zeroing_norm: The largest absolute coordinate of an update that is not replaced by zeros.
       smallest_cohort: The number of clients in the smallest round of the mechanism; 0 under Poisson
         sampling.
       correlation: The matrix (`accounting.toeplitz.Toeplitz`) or the trees
-        (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None if each round
-        draws its own.
+        (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None if noise is
+        independent over rounds.
       rounds_before: The number of rounds before the one that is replayed.
       adaptive_clip: The update rule of the clip norm; None if it is fixed.
       adaptive_zeroing: The update rule of the zeroing norm; None if it is fixed or not promised.
 
     Raises:
-      InputError: A number is out of its range.
+      InputError: A value is out of range.
     """
 
     clip_norm: float
@@ -98,7 +99,7 @@ class Promise:
         return self.noise_multiplier * self.sensitivity if self.noise_multiplier else 0.0
 
     def new_noise(self, later: int = 0) -> float | None:
-        """The standard deviation of the new noise in the round, or `later` rounds after it."""
+        """The standard deviation of new noise in the round, or `later` rounds on, if promised."""
         if self.noise_stddev is None:
             return None
         return self.noise_stddev * new_in_round(self.correlation, self.rounds_before + later)
@@ -153,8 +154,8 @@ _AGAINST_ONE = (2, 3, 5)
 """Numbers of equal clients among which a server's rule might treat another one as an outlier."""
 
 _MOST_ALONE = 64
-"""The largest number of trials of a single client with one long variable; in larger models several
-variables are long at once.
+"""The largest number of trials of a single client with one long variable; in models with more
+variables, several are long at once.
 """
 
 _MOST_NUMBERS = 1 << 25
@@ -169,7 +170,7 @@ class Answer:
     release: FloatArray  # the release, of shape (dim,)
     # the state of the generator after the round; rounds with different states drew different noise
     draws: Any
-    spawned: int  # the number of generators spawned from it, mostly for clients
+    spawned: int  # the number of generators spawned from that one, mostly for clients
 
 
 class TrialRounds:
@@ -186,7 +187,7 @@ class TrialRounds:
         self._empty: dict[int, Answer] = {}
 
     def run(self, updates: Sequence[FloatArray], other_seed: int = 0) -> Answer:
-        """A round from the state, with the recorded round's seed or another one."""
+        """A round from the state; `other_seed` is added to the recorded round's seed."""
         if updates:
             return self.go_on(self.state, updates, other_seed)
         if other_seed not in self._empty:
@@ -194,7 +195,7 @@ class TrialRounds:
         return self._empty[other_seed]
 
     def go_on(self, state: Any, updates: Sequence[FloatArray], other_seed: int) -> Answer:
-        """A round from another state, on copies, because a server may write to its arguments."""
+        """A round from any state, on copies, because a server may write to its arguments."""
         sent = [self._shaped(update) for update in updates]
         random = np.random.default_rng(self._seed + other_seed)
         after, release = self._function(copy.deepcopy(state), sent, random)
@@ -248,7 +249,7 @@ class Trials:
             yield from self._each(words.format(which), [self._lengthened(first, step)], [0])
 
     def unlike(self) -> Iterator[Trial]:
-        """Clients of graded norms, every second of which is left out once; and opposing groups."""
+        """Clients of graded norms, with every second left out in turn; and opposing groups."""
         for lengths in _GRADED:
             graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"
@@ -260,7 +261,7 @@ class Trials:
             yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
     def opposed(self) -> Iterator[Trial]:
-        """Clients with equal updates and one opposite, fewer and more than the denominator."""
+        """Equal clients against an opposite one: a few of them, and more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
             update = self._scaled(0, 3.0)
@@ -283,7 +284,7 @@ class Trials:
     def _each(
         self, words: str, cohort: Sequence[FloatArray], left_out: Iterable[int]
     ) -> Iterator[Trial]:
-        """Trials of the smallest cohort with these clients, one for each client in `left_out`."""
+        """A trial of the smallest cohort with these clients for each client in `left_out`."""
         whole = [*self.few, *cohort]
         return (Trial(words, whole, len(self.few) + left) for left in left_out)
 
