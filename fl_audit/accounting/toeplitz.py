@@ -72,14 +72,6 @@ def inverse_column(column: FloatArray, num_rounds: int) -> FloatArray:
     return np.asarray(signal.lfilter([1.0], column, unit), np.float64)
 
 
-def largest_error(column: FloatArray, num_rounds: int) -> float:
-    """The variance of the noise on the sum of all rounds if z has standard deviation 1.
-
-    The noise on earlier prefix sums has at most this variance.
-    """
-    return float(np.square(np.cumsum(inverse_column(column, num_rounds))).sum())
-
-
 # The strategy of a run.
 
 
