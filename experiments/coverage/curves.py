@@ -48,7 +48,9 @@ _LAPLACE = np.linspace(0, 2, 400)
 
 CURVES: Mapping[str, TradeOff] = {
     "Gaussian, μ = 1": GaussianTradeOff(1.0),
-    "Poisson sampling, rounds seen": trade_off_of_tests(SeenRounds(0.1, 20, 0.8).optimal_tests()),
+    "Poisson sampling, rounds seen": trade_off_of_tests(
+        SeenRounds.by_coins(0.1, 20, 0.8).optimal_tests()
+    ),
     "one unknown round of 20": trade_off_of_tests(
         one_round_of_each(0.5, ((20, 1),), 1e-5).optimal_tests()
     ),

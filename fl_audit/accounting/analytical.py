@@ -12,6 +12,7 @@ from scipy import optimize
 
 from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import Guarantee, none_known
+from fl_audit.accounting.lower_bound import epsilon_at_least
 from fl_audit.accounting.noise_distributions import (
     GAUSSIAN,
     NoiseDistribution,
@@ -19,7 +20,7 @@ from fl_audit.accounting.noise_distributions import (
 )
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import ZERO_OUT, OneRoundPerBlock
-from fl_audit.accounting.secret_sampling import SecretSampling, least_of
+from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.errors import InputError
 
 _MOVING_ZEROING = (
@@ -65,16 +66,15 @@ def account(release: Release, delta: float) -> Accounting:
     Raises:
       ValueError: The release's noise distribution is not registered, or delta is out of range.
     """
-    check_delta(delta)
+    check_positive_delta(delta)
     distribution = noise_distribution_named(release.noise.distribution)
     client = guarantee_to(release, release.client, delta)
     is_the_same = release.canary == release.client
     canary = client if is_the_same else guarantee_to(release, release.canary, delta)
-    if release.zeroing != "adaptive" and distribution is GAUSSIAN:
-        client, canary = (
-            dataclasses.replace(guarantee, at_least=least_of(release, party, delta))
-            for guarantee, party in ((client, release.client), (canary, release.canary))
-        )
+    client, canary = (
+        dataclasses.replace(guarantee, at_least=_at_least(release, party, delta))
+        for guarantee, party in ((client, release.client), (canary, release.canary))
+    )
     return Accounting(
         delta=delta,
         neighbours=_neighbours(release, distribution),
@@ -84,10 +84,19 @@ def account(release: Release, delta: float) -> Accounting:
     )
 
 
-def check_delta(delta: float) -> None:
+def check_positive_delta(delta: float) -> None:
     """Raises ValueError unless 0 < delta < 1."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must be in (0, 1), got {delta}")
+
+
+def _at_least(release: Release, party: Party, delta: float) -> float | None:
+    """The lower bound on epsilon where the upper bound, by a sampling's pair, may be loose."""
+    sampling = party.sampling
+    is_amplified = isinstance(sampling, SecretSampling) and bool(sampling.amplified_by)
+    if not is_amplified or release.noise.noise_multiplier == 0:
+        return None
+    return epsilon_at_least(release, party, delta, knows_rounds=False)
 
 
 def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:

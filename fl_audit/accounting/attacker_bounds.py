@@ -19,14 +19,13 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from fl_audit.accounting.analytical import check_delta, guarantee_to
+from fl_audit.accounting.analytical import check_positive_delta, guarantee_to
 from fl_audit.accounting.gaussian_accountants import (
     account_gaussian,
     epsilon_seen_rounds,
     without_noise,
 )
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
-from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, one_round_of_each
 from fl_audit.accounting.noise_distributions import (
     CLIENT_GAUSSIAN,
     GAUSSIAN,
@@ -37,19 +36,11 @@ from fl_audit.accounting.noise_distributions import (
 )
 from fl_audit.accounting.privacy_loss import log_gaussian_deltas
 from fl_audit.accounting.release import Noise, Party, Release
-from fl_audit.accounting.sampling import (
-    Blocks,
-    OneRoundPerBlock,
-    UnknownRounds,
-    log_binomial_masses,
-)
-from fl_audit.accounting.secret_sampling import (
-    SecretSampling,
-    fixed_participation,
-    known_rounds_epsilons,
-)
+from fl_audit.accounting.sampling import OneRoundPerBlock, UnknownRounds, log_binomial_masses
+from fl_audit.accounting.secret_sampling import SecretSampling, one_of_blocks_pair
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.optimal_tests import (
+    NUM_TESTS,
     OptimalTests,
     gaussian_tests,
     reachable_epsilon,
@@ -57,9 +48,6 @@ from fl_audit.estimators.optimal_tests import (
 )
 
 _RELIES_ON_DRAW = "the accountant assumes that no attacker knows who is sampled into a round"
-
-_TESTS = 4_000
-"""The number of thresholds of `SeenRounds.optimal_tests`."""
 
 _UNLIKELY = 1e-25
 """A number of rounds less likely than this, far below any delta, counts as the largest number."""
@@ -116,21 +104,30 @@ class BothPairs:
         return np.minimum(forth, other_forth), np.minimum(back, other_back)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SeenRounds:
-    """Gaussian releases in known rounds of a party whose number of rounds is binomial.
+    """Gaussian releases in known rounds of a party whose number of rounds is random.
 
-    `share` is the probability that the party is in a round.
+    `masses` are the probabilities of 0, 1, 2 ... rounds, float64 of shape (largest number + 1,).
     """
 
-    share: float
-    rounds: int
+    masses: FloatArray
     noise_multiplier: float
+
+    @classmethod
+    def by_coins(cls, share: float, rounds: int, noise_multiplier: float) -> "SeenRounds":
+        """A party that is in each of the rounds by an independent coin."""
+        return cls(np.exp(log_binomial_masses(rounds, share)), noise_multiplier)
+
+    @property
+    def mu(self) -> float:
+        """The shift of the largest number of rounds."""
+        return math.sqrt(len(self.masses) - 1) / self.noise_multiplier
 
     def optimal_tests(self) -> OptimalTests:
         shifts, masses = self._shifts()
         reach = shifts[-1] * (shifts[-1] / 2 + 8)
-        ratios = np.linspace(-reach, reach, _TESTS)[:, None]
+        ratios = np.linspace(-reach, reach, NUM_TESTS)[:, None]
         above, below = ratios / shifts + shifts / 2, ratios / shifts - shifts / 2
         return OptimalTests(
             log_fpr=np.asarray(special.logsumexp(special.log_ndtr(-above), 1, masses)),
@@ -156,34 +153,9 @@ class SeenRounds:
 
     def _shifts(self) -> tuple[FloatArray, FloatArray]:
         """The shift of each possible number of rounds, and the probability of that number."""
-        numbers, masses = np.arange(self.rounds + 1), self._masses()
-        numbers, masses = numbers[masses > 0], masses[masses > 0]
-        return np.maximum(np.sqrt(numbers) / self.noise_multiplier, _NO_SHIFT), masses
-
-    def _masses(self) -> FloatArray:
-        """The probability of each number of rounds from 0, of shape (rounds + 1,)."""
-        return np.exp(log_binomial_masses(self.rounds, self.share))
-
-
-@dataclass(frozen=True)
-class SeenSeparatedRounds(SeenRounds):
-    """Gaussian releases in known rounds of `MinSeparationSampling` with `probability` = `share`."""
-
-    separation: int
-
-    def _masses(self) -> FloatArray:
-        """The probability of each number of rounds; row r of `chances` has r rounds yet to rest."""
-        p, rest = self.share, self.separation - 1
-        chances = np.zeros((self.separation, self.rounds + 1))
-        chances[:, 0] = p / (1 + rest * p)
-        chances[0, 0] = 1 / (1 + rest * p)
-        for _ in range(self.rounds):
-            joins = np.concatenate([[0.0], p * chances[0, :-1]])
-            waits = (1 - p) * chances[0]
-            chances = np.concatenate([chances[1:], np.zeros((1, self.rounds + 1))])
-            chances[0] += waits
-            chances[rest] += joins
-        return np.asarray(chances.sum(axis=0))
+        numbers = np.flatnonzero(self.masses)
+        shifts = np.sqrt(numbers) / self.noise_multiplier
+        return np.maximum(shifts, _NO_SHIFT), self.masses[numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,18 +202,23 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
     Raises:
       ValueError: The release's noise distribution is not registered, or delta is out of range.
     """
-    check_delta(delta)
-    distribution = noise_distribution_named(release.noise.distribution)
-    if distribution is CLIENT_GAUSSIAN:
+    check_positive_delta(delta)
+    if noise_distribution_named(release.noise.distribution) is CLIENT_GAUSSIAN:
         return _client_noise_bounds(release, party, delta)
-    is_one_release = distribution in (TREE, MATRIX) and party.squared_sensitivity is not None
-    if (distribution is GAUSSIAN or is_one_release) and release.zeroing != "adaptive":
+    if is_gaussian(release, party):
         if release.noise.noise_multiplier == 0:
             plain = AttackerBound(without_noise(party, delta), GaussianPair(math.inf))
             return AttackerBounds(plain, plain)
-        known = _knowing(release, party, delta)
+        known = knowing_rounds(release, party, delta)
         return AttackerBounds(known, _not_knowing(release, party, known, delta))
     return _other_noise_bounds(release, party, delta)
+
+
+def is_gaussian(release: Release, party: Party) -> bool:
+    """Whether the rounds of a party, if known, are one Gaussian mechanism."""
+    distribution = noise_distribution_named(release.noise.distribution)
+    is_one_release = distribution in (TREE, MATRIX) and party.squared_sensitivity is not None
+    return (distribution is GAUSSIAN or is_one_release) and release.zeroing != "adaptive"
 
 
 def _client_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
@@ -311,20 +288,22 @@ def _other_noise_bounds(release: Release, party: Party, delta: float) -> Attacke
     return AttackerBounds(bound, bound)
 
 
-def _knowing(release: Release, party: Party, delta: float) -> AttackerBound:
-    """The bound by composition of the party's rounds, without amplification."""
+def knowing_rounds(release: Release, party: Party, delta: float) -> AttackerBound:
+    """The bound by composition of the party's rounds, if the release `is_gaussian` and has noise.
+
+    It counts no amplification.
+    """
     share, z = party.sampling.share, release.noise.noise_multiplier
-    if party.squared_sensitivity is not None:
-        guarantee = Guarantee(party.participations, known_rounds_epsilons(release, party, delta))
-        return AttackerBound(guarantee, GaussianPair(math.sqrt(party.squared_sensitivity) / z))
-    number = release.rounds if share == 1 else party.sampling.most_drawn
-    if number is not None:
-        pair = GaussianPair(math.sqrt(number) / z)
-        return AttackerBound(fixed_participation(release, number, delta), pair)
+    squared, number = party.squared_sensitivity, party.participations
+    if squared is None:
+        squared = number = release.rounds if share == 1 else party.sampling.most_drawn
+    if squared is not None:
+        guarantee = Guarantee(number, account_gaussian(z, squared, delta))
+        return AttackerBound(guarantee, GaussianPair(math.sqrt(squared) / z))
     if share is not None:
         epsilon = epsilon_seen_rounds(share, release.rounds, z, delta)
         guarantee = Guarantee(None, (AccountedEpsilon("seen_samples", epsilon),))
-        return AttackerBound(guarantee, SeenRounds(share, release.rounds, z))
+        return AttackerBound(guarantee, SeenRounds.by_coins(share, release.rounds, z))
     if not isinstance(party.sampling, SecretSampling):
         return AttackerBound(guarantee_to(release, party, delta), None)
     return AttackerBound(none_known(None, _RELIES_ON_DRAW), None)
@@ -334,34 +313,27 @@ def _not_knowing(
     release: Release, party: Party, known: AttackerBound, delta: float
 ) -> AttackerBound:
     """The bound with amplification if one is known, else the bound for known rounds."""
-    z = release.noise.noise_multiplier
     guarantee = guarantee_to(release, party, delta)
-    sampling = party.sampling
+    sampling, pair = party.sampling, None
     if isinstance(sampling, SecretSampling):
         hidden = sampling.pair(release, party, delta)
         if hidden is None or known.pair is None or sampling.is_pair_best:
             return AttackerBound(guarantee, hidden or known.pair)
         return AttackerBound(guarantee, BothPairs(hidden, known.pair))
-    match sampling:
-        case OneRoundPerBlock(is_drawn=True, blocks=blocks) if _is_in_range(blocks, z):
-            pair = one_round_of_each(z, blocks, delta)
-            amplified = AccountedEpsilon("random_allocation", pair.epsilon(delta))
-            by_accountant = (*guarantee.by_accountant, amplified)
-            return AttackerBound(Guarantee(party.participations, by_accountant), pair)
-        case _:
-            return AttackerBound(guarantee, known.pair)
-
-
-def _is_in_range(blocks: Blocks, noise_multiplier: float) -> bool:
-    """Whether the shift of one round per block is within `LARGEST_SHIFT`."""
-    return math.sqrt(sum(count for _, count in blocks)) / noise_multiplier <= LARGEST_SHIFT
+    if isinstance(sampling, OneRoundPerBlock) and party.squared_sensitivity is None:
+        pair = one_of_blocks_pair(release.noise.noise_multiplier, sampling.blocks, delta)
+    if pair is None:
+        return AttackerBound(guarantee, known.pair)
+    amplified = AccountedEpsilon("random_allocation", pair.epsilon(delta))
+    by_accountant = (*guarantee.by_accountant, amplified)
+    return AttackerBound(Guarantee(party.participations, by_accountant), pair)
 
 
 # The largest lower bound that an audit can show.
 
 
 _MOST_CANARIES = 10**8
-"""No larger number of canaries is tried."""
+"""The largest number of canaries tried."""
 
 
 @dataclass(frozen=True)
@@ -415,7 +387,7 @@ def canaries_to_prove(
 
     Returns:
       The number, to 1 %; None without a pair, if the upper bound is unknown, 0 or infinite, or if
-      2^26 (67 million) canaries are not enough.
+      10^8 canaries are not enough.
     """
     limit = bound.guarantee.epsilon
     if limit is None or not 0 < limit < math.inf or bound.pair is None:
@@ -428,9 +400,9 @@ def canaries_to_prove(
 
     low, high = 1, 2
     while not is_enough(high):
-        low, high = high, 2 * high
-        if high > _MOST_CANARIES:
+        if high == _MOST_CANARIES:
             return None
+        low, high = high, min(2 * high, _MOST_CANARIES)
     while high - low > max(1, high // 100):
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)

@@ -38,13 +38,10 @@ from scipy import special
 from fl_audit.accounting.sampling import Blocks
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.distributions import supremum
-from fl_audit.estimators.optimal_tests import OptimalTests
+from fl_audit.estimators.optimal_tests import NUM_TESTS, OptimalTests
 
 _ROUNDING = 1e-9
 """Allowance for rounding errors (1e-11 as measured), relative to delta and added to epsilon."""
-
-_TESTS = 4_000
-"""The largest number of thresholds of `RatioDistribution.optimal_tests`."""
 
 _LARGEST_LOG = 700.0
 """The log of the largest factor e^epsilon; the log of every grid point is smaller."""
@@ -131,8 +128,8 @@ class RatioDistribution:
         )
 
     def optimal_tests(self) -> OptimalTests:
-        """The tests R >= r of P against Q, for up to `_TESTS` points r of the grid."""
-        indices = np.unique(np.linspace(0, len(self.masses) - 1, _TESTS).astype(np.int64))
+        """The tests R >= r of P against Q, for up to `NUM_TESTS` points r of the grid."""
+        indices = np.unique(np.linspace(0, len(self.masses) - 1, NUM_TESTS).astype(np.int64))
         with np.errstate(divide="ignore"):
             log_fpr = np.log(np.cumsum(self.masses[::-1])[::-1])
         return OptimalTests(

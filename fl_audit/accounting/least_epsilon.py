@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from fl_audit.accounting.sampling import log_binomial_masses
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.distributions import supremum
 
@@ -49,10 +50,6 @@ is in exactly one round."""
 
 _LARGEST_LOG = 600.0
 """The log of the largest factor e^epsilon; factors that undo a tilt are at most its root."""
-
-
-BY_COINS = (1.0,)
-"""For Poisson sampling: its own coin alone, with which the statistic is optimal."""
 
 
 def least_epsilon(
@@ -80,6 +77,14 @@ def least_epsilon(
         high_sums = _epsilon(p.reversed, q_tilted.reversed, delta)
         largest = max(largest, high_sums, _epsilon(q, p_tilted, delta))
     return largest
+
+
+def least_epsilon_of_coins(
+    noise_multiplier: float, probability: float, rounds: int, delta: float
+) -> float:
+    """The lower bound under Poisson sampling, whose own coin alone makes the statistic optimal."""
+    numbers = np.exp(log_binomial_masses(rounds, probability))
+    return least_epsilon(noise_multiplier, numbers, rounds, delta, coins=(1.0,))
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ import numpy as np
 
 from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT
-from fl_audit.accounting.least_epsilon import BY_COINS, least_epsilon
+from fl_audit.accounting.least_epsilon import least_epsilon
 from fl_audit.accounting.noise_distributions import (
     CLIENT_GAUSSIAN,
     GAUSSIAN,
@@ -35,16 +35,8 @@ from fl_audit.accounting.noise_distributions import (
     noise_distribution_named,
 )
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import (
-    FixedRounds,
-    OncePerBlock,
-    OneRoundPerBlock,
-    log_binomial_masses,
-)
-from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
-from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
-from fl_audit.accounting.samplings.poisson import PoissonSampling
-from fl_audit.accounting.secret_sampling import least_of
+from fl_audit.accounting.sampling import FixedRounds, OncePerBlock, OneRoundPerBlock
+from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.accounting.toeplitz import LARGEST_GRAM, Toeplitz
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
@@ -102,41 +94,44 @@ def epsilon_at_least(
 
     Returns:
       The lower bound: the exact epsilon where `exact_shift` is known (for one random round per
-      block only if `knows_rounds`). None if none is implemented, as for trees, discrete noise, or
-      random rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
+      block only if `knows_rounds`). Without noise, infinite if the party participates with a
+      probability above delta, else 0. None if none is implemented, as for trees, discrete noise, or
+      secret rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
     """
+    sampling, noise = party.sampling, release.noise
+    if noise.noise_multiplier == 0:
+        # If all other clients send nothing, the sums differ exactly if the party participates.
+        chance = sampling.chance_of_any(release.rounds)
+        return None if chance is None else math.inf if chance > delta else 0.0
     shift = exact_shift(release, party)
-    if shift is not None and (knows_rounds or not isinstance(party.sampling, OneRoundPerBlock)):
-        return math.inf if math.isinf(shift) else epsilon_of_mu(shift, delta)
-    noise = release.noise
-    if (
-        noise_distribution_named(noise.distribution) is not GAUSSIAN
-        or release.zeroing == "adaptive"
-    ):
+    if shift is not None and (knows_rounds or not isinstance(sampling, OneRoundPerBlock)):
+        return epsilon_of_mu(shift, delta)
+    is_plain = (
+        noise_distribution_named(noise.distribution) is GAUSSIAN and release.zeroing != "adaptive"
+    )
+    if not is_plain or release.correlation is not None:
         return None
-    if noise.noise_multiplier < 1 / LARGEST_SHIFT or release.correlation is not None:
+    if not knows_rounds:
+        return _least_of_secret(release, party, delta)
+    if sampling.share is None or not sampling.is_share_exact:
         return None
-    return _at_least_of_drawn(release, party, delta, knows_rounds=knows_rounds)
+    return epsilon_seen_rounds(sampling.share, release.rounds, noise.noise_multiplier, delta)
 
 
 @functools.lru_cache(maxsize=64)
-def _at_least_of_drawn(
-    release: Release, party: Party, delta: float, *, knows_rounds: bool
-) -> float | None:
-    """The lower bound for random rounds under independent Gaussian noise."""
-    z, rounds = release.noise.noise_multiplier, release.rounds
+def _least_of_secret(release: Release, party: Party, delta: float) -> float | None:
+    """A lower bound on epsilon for secret rounds under independent Gaussian noise.
+
+    None if no attacker is implemented for the sampling, or one round's shift exceeds
+    `LARGEST_SHIFT`.
+    """
+    z = release.noise.noise_multiplier
+    if z < 1 / LARGEST_SHIFT:
+        return None
     match party.sampling:
-        # Under zero-out, and if all other clients send nothing, a sample of fixed size reveals as
-        # much as a Poisson sample.
-        case PoissonSampling() | FixedSizeSampling() if (q := party.sampling.share) is not None:
-            if knows_rounds:
-                return epsilon_seen_rounds(q, rounds, z, delta)
-            numbers = np.exp(log_binomial_masses(rounds, q))
-            return least_epsilon(z, numbers, rounds, delta, BY_COINS)
-        case CyclicPoissonSampling(probability=q, turns=turns) if not knows_rounds:
-            numbers = np.exp(log_binomial_masses(turns, q))
-            return least_epsilon(z, numbers, turns, delta, BY_COINS)
-        case OneRoundPerBlock(blocks=((length, 1),)) if not knows_rounds:
+        case OneRoundPerBlock(blocks=((length, 1),)):
             return least_epsilon(z, np.array([0.0, 1.0]), length, delta)
+        case SecretSampling() as sampling:
+            return sampling.least(release, delta)
         case _:
-            return None if knows_rounds else least_of(release, party, delta)
+            return None

@@ -11,14 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.gaussian_accountants import without_noise
+from fl_audit.accounting.gaussian_accountants import account_gaussian, without_noise
 from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.release import Noise, Party, Release
-from fl_audit.accounting.secret_sampling import (
-    SecretSampling,
-    fixed_participation,
-    known_rounds_epsilons,
-)
+from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.array_types import FloatArray
 from fl_audit.registry import Registry
 
@@ -98,8 +94,9 @@ def _independent(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of Gaussian noise that is independent between rounds."""
     if isinstance(party.sampling, SecretSampling):
         return party.sampling.guarantee(release, party, delta)
-    if party.participations is not None:
-        return fixed_participation(release, party.participations, delta)
+    number = party.participations
+    if number is not None:
+        return Guarantee(number, account_gaussian(release.noise.noise_multiplier, number, delta))
     return none_known(None, HOW_OFTEN_UNKNOWN)
 
 
@@ -108,15 +105,16 @@ def _independent(release: Release, party: Party, delta: float) -> Guarantee:
 
 def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of correlated Gaussian noise: the whole run is one release."""
-    if release.noise.noise_multiplier == 0:
+    z, squared = release.noise.noise_multiplier, party.squared_sensitivity
+    if z == 0:
         return without_noise(party, delta)
-    if party.squared_sensitivity is None:
+    if squared is None:
         return none_known(
             party.participations,
             "no accountant here covers both noise that is correlated over rounds and sampled "
             "rounds",
         )
-    return Guarantee(party.participations, known_rounds_epsilons(release, party, delta))
+    return Guarantee(party.participations, account_gaussian(z, squared, delta))
 
 
 def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:

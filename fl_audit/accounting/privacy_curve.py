@@ -172,10 +172,8 @@ def no_guarantee(reason: str) -> FullGuarantee:
 def _mu_of(known: DominatingPair | None) -> float | None:
     """The mu of the most rounds that may be drawn, from the pair for known rounds."""
     match known:
-        case GaussianPair(shift=shift):
-            return shift
-        case SeenRounds(rounds=rounds, noise_multiplier=z):
-            return math.sqrt(rounds) / z
+        case GaussianPair(shift=mu) | SeenRounds(mu=mu):
+            return mu
         case _:
             return None
 

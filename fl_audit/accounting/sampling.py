@@ -111,6 +111,12 @@ class Sampling:
         """Whether the distribution of a member's rounds is implemented."""
         return self.share is not None or type(self).log_ratio is not Sampling.log_ratio
 
+    def chance_of_any(self, rounds: int) -> float | None:
+        """The probability that a member is in any of a run's rounds; None if not implemented."""
+        if self.share is None or not self.is_share_exact:
+            return None
+        return float(special.bdtrc(0, rounds, self.share))
+
     def log_ratio(self, logs: FloatArray) -> FloatArray:
         """The log likelihood ratio of inclusion.
 
@@ -206,6 +212,10 @@ class FixedRounds(Sampling):
     @property
     def most(self) -> int:
         return self.at_most
+
+    def chance_of_any(self, rounds: int) -> float:
+        """The probability for the member with the most rounds."""
+        return float(self.at_most > 0)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,5 @@
-"""Samplings with amplification: clients draw their rounds, and no attacker sees them.
+"""Samplings with amplification: clients draw their rounds, and no attacker sees them."""
 
-If an attacker may know the rounds, `fixed_participation` and `known_rounds_epsilons` apply.
-"""
-
-import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,6 +12,7 @@ from fl_audit.accounting.hidden_rounds import (
     one_round_of_each,
     sampled_rounds,
 )
+from fl_audit.accounting.least_epsilon import least_epsilon_of_coins
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import Blocks, Sampling
 
@@ -28,7 +25,7 @@ class SecretSampling(Sampling):
     """
 
     amplified_by: ClassVar[str] = ""
-    """The name of the accountant that `pair` belongs to."""
+    """The name of the accountant that `pair` belongs to; empty if its epsilon is not counted."""
 
     is_pair_best: ClassVar[bool] = True
     """Whether, at each epsilon, `pair` has at most the delta of the pair for known rounds."""
@@ -48,17 +45,25 @@ class SecretSampling(Sampling):
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
         """The guarantee to a party, whose squared sensitivity must be known under a matrix."""
         z = release.noise.noise_multiplier
-        known = account_gaussian(z, self.most_drawn or 0, delta)
-        if party.squared_sensitivity is not None:
-            known = known_rounds_epsilons(release, party, delta)
+        squared = party.squared_sensitivity
+        if squared is None:
+            squared = release.rounds if self.most_drawn is None else self.most_drawn
+        known = account_gaussian(z, squared, delta)
         pair = self.pair(release, party, delta) if z > 0 else None
         if pair is not None:
             known = (*known, AccountedEpsilon(self.amplified_by, pair.epsilon(delta)))
         return Guarantee(None, known)
 
     def least(self, release: Release, delta: float) -> float | None:
-        """A lower bound on epsilon under independent noise; None if not implemented."""
-        return None
+        """A lower bound on epsilon under independent noise; None if not implemented.
+
+        If rounds are independent, it is that of Poisson sampling: under zero-out, and if all other
+        clients send nothing, a sample of fixed size reveals as much.
+        """
+        if self.share is None or not self.is_share_exact:
+            return None
+        z = release.noise.noise_multiplier
+        return least_epsilon_of_coins(z, self.share, release.rounds, delta)
 
 
 @dataclass(frozen=True)
@@ -74,34 +79,6 @@ class CoinSampling(SecretSampling):
     def __post_init__(self) -> None:
         if not 0 < self.probability <= 1:
             raise ValueError(f"sampling_probability must be in (0, 1], got {self.probability}")
-
-
-@functools.lru_cache(maxsize=16)
-def least_of(release: Release, party: Party, delta: float) -> float | None:
-    """A lower bound on epsilon under secret rounds; it limits the looseness of the upper bound.
-
-    None if no attacker is implemented for the sampling, noise is correlated over rounds, or one
-    round's shift exceeds `LARGEST_SHIFT`.
-    """
-    is_in_range = release.noise.noise_multiplier >= 1 / LARGEST_SHIFT
-    if release.correlation is not None or not is_in_range:
-        return None
-    sampling = party.sampling
-    return sampling.least(release, delta) if isinstance(sampling, SecretSampling) else None
-
-
-def fixed_participation(release: Release, participations: int, delta: float) -> Guarantee:
-    """The guarantee of independent Gaussian noise if an attacker may know the rounds."""
-    by_accountant = account_gaussian(release.noise.noise_multiplier, participations, delta)
-    return Guarantee(participations, by_accountant)
-
-
-def known_rounds_epsilons(
-    release: Release, party: Party, delta: float
-) -> tuple[AccountedEpsilon, ...]:
-    """The epsilons by the party's squared sensitivity if an attacker may know the rounds."""
-    squared = party.squared_sensitivity or 0.0
-    return account_gaussian(release.noise.noise_multiplier, squared, delta)
 
 
 # Dominating pairs.

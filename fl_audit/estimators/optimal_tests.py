@@ -21,6 +21,9 @@ from fl_audit.estimators.distributions import Gaussian
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 from fl_audit.estimators.scores import check_confidence, check_delta
 
+NUM_TESTS = 4_000
+"""The largest number of thresholds tried."""
+
 
 @dataclass(frozen=True, eq=False)
 class OptimalTests:
@@ -72,7 +75,7 @@ def _median_count(number: int, chance: FloatArray) -> FloatArray:
 
 def gaussian_tests(shift: float) -> OptimalTests:
     """Threshold tests of N(shift, 1) against N(0, 1)."""
-    thresholds = np.linspace(-8.0, shift + 8.0, 4000)
+    thresholds = np.linspace(-8.0, shift + 8.0, NUM_TESTS)
     return OptimalTests(
         log_fpr=special.log_ndtr(-thresholds),
         tpr=special.ndtr(shift - thresholds),

@@ -190,7 +190,7 @@ def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
 
 def _release(run: FinishedRun) -> Release:
     try:
-        analytical.check_delta(run.record.delta)
+        analytical.check_positive_delta(run.record.delta)
         release = run.record.release
         noise_distribution_named(release.noise.distribution)
     except ValueError as error:

@@ -25,13 +25,15 @@ from fl_audit.accounting.attacker_bounds import (
     AttackerBounds,
     GaussianPair,
     SeenRounds,
-    SeenSeparatedRounds,
     attacker_bounds,
 )
 from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
-from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
+from fl_audit.accounting.samplings.min_separation import (
+    MinSeparationSampling,
+    numbers_of_rounds,
+)
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.statistics import Statistic
@@ -482,9 +484,9 @@ def sampled_claim(
     z = release.noise.noise_multiplier
     match release.canary.sampling:
         case CyclicPoissonSampling(probability=q, turns=turns):
-            pair = SeenRounds(q, turns, z)
-        case MinSeparationSampling(probability=q, separation=separation, rounds=rounds):
-            pair = SeenSeparatedRounds(q, rounds, z, separation)
+            pair = SeenRounds.by_coins(q, turns, z)
+        case MinSeparationSampling() as sampling:
+            pair = SeenRounds(numbers_of_rounds(sampling), z)
         case _:
             return claim
     curve = trade_off_of_tests(pair.optimal_tests())

@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from scipy import optimize
 
 from fl_audit.accounting.analytical import guarantee_to
-from fl_audit.accounting.attacker_bounds import attacker_bounds
-from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
-from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, sampled_rounds
-from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE, noise_distribution_named
+from fl_audit.accounting.attacker_bounds import is_gaussian, knowing_rounds
 from fl_audit.accounting.release import Party, Release, effective_noise_multiplier
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -88,24 +85,12 @@ def stated_noise(
 
     @functools.lru_cache(maxsize=256)
     def of_factor(factor: float) -> float:
-        return epsilon_of(_with_share(release, factor), party, delta, knows_rounds=knows_rounds)
+        less = with_noise_on_sum(release, factor * release.noise.sum_noise_multiplier)
+        return epsilon_of(less, party, delta, knows_rounds=knows_rounds)
 
     if not math.isfinite(of_factor(1.0)):
         return None
     return LessNoise(of_factor, release.noise.noise_multiplier, True)
-
-
-def _with_share(release: Release, factor: float) -> Release:
-    """The release with a share of the noise on sums; noise on counts is unchanged.
-
-    If sums are on a grid or have no noise, the effective noise multiplier is scaled directly.
-    """
-    noise = release.noise
-    changed = with_noise_on_sum(release, factor * noise.sum_noise_multiplier)
-    if noise.grid is not None or noise.sum_noise_multiplier == 0:
-        whole = dataclasses.replace(changed.noise, noise_multiplier=factor * noise.noise_multiplier)
-        changed = release.with_noise(whole)
-    return changed
 
 
 def with_noise_on_sum(release: Release, multiplier: float) -> Release:
@@ -117,27 +102,20 @@ def with_noise_on_sum(release: Release, multiplier: float) -> Release:
 
 
 def epsilon_of(release: Release, party: Party, delta: float, *, knows_rounds: bool) -> float:
-    """The epsilon of a party, infinite if unknown.
+    """The epsilon of a party, infinite if unknown; the release has noise.
 
-    Closed forms are used where possible, because epsilon is computed often.
+    It is computed often: under Poisson sampling from the pair, which is faster than accountants, or
+    as if the attacker knew the rounds if there is none.
     """
-    distribution, z = (
-        noise_distribution_named(release.noise.distribution),
-        release.noise.noise_multiplier,
-    )
-    is_plain = release.zeroing != "adaptive" and distribution in (GAUSSIAN, TREE, MATRIX)
-    number = party.sampling.most_drawn if knows_rounds else party.participations
-    squared = number if party.squared_sensitivity is None else party.squared_sensitivity
-    if is_plain and number is not None and squared is not None:
-        return epsilon_of_mu(math.sqrt(squared) / z, delta)
-    if is_plain and distribution is GAUSSIAN and isinstance(party.sampling, PoissonSampling):
-        q = party.sampling.probability
-        if knows_rounds or q == 1 or 1 / z > LARGEST_SHIFT:
-            return epsilon_seen_rounds(q, release.rounds, z, delta)
-        return sampled_rounds(z, q, release.rounds, delta).epsilon(delta)
-    if knows_rounds:
-        known = attacker_bounds(release, party, delta).knowing_rounds.guarantee.epsilon
-        if known is not None:
-            return known
+    if is_gaussian(release, party):
+        if isinstance(party.sampling, PoissonSampling) and not knows_rounds:
+            pair = party.sampling.pair(release, party, delta)
+            if pair is not None:
+                return pair.epsilon(delta)
+            knows_rounds = True
+        if knows_rounds:
+            known = knowing_rounds(release, party, delta).guarantee.epsilon
+            if known is not None:
+                return known
     epsilon = guarantee_to(release, party, delta).epsilon
     return math.inf if epsilon is None else epsilon

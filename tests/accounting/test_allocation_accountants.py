@@ -10,16 +10,20 @@ from scipy import special
 from fl_audit.accounting import (
     AllocatedRounds,
     BallsInBinsSampling,
+    CyclicPoissonSampling,
     Denominator,
     FixedRounds,
+    FixedSizeSampling,
     MinSeparationSampling,
     Noise,
+    OneRoundPerBlock,
     Party,
     PoissonSampling,
     Release,
     TruncatedPoissonSampling,
     account,
     attacker_bounds,
+    epsilon_at_least,
 )
 from fl_audit.accounting.least_epsilon import least_epsilon
 from fl_audit.accounting.noise_distributions import MATRIX
@@ -199,6 +203,32 @@ def test_poisson_sampling_is_met_from_below_too(z, q, rounds):
     least = least_epsilon(z, numbers, rounds, 1e-5)
     pair = attacker_bounds(release, release.client, 1e-5).not_knowing_rounds.pair
     assert 0.99 * pair.epsilon(1e-5) < least < pair.epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "chance"),
+    [
+        (FixedRounds(2), 1.0),
+        (OneRoundPerBlock(2, ((3, 2),)), 1.0),
+        (PoissonSampling(0.1), 1 - 0.9**ROUNDS),
+        (FixedSizeSampling(1, 10), 1 - 0.9**ROUNDS),
+        (CyclicPoissonSampling(0.1, 3, 2), 1 - 0.9**2),
+        (AllocatedRounds(2, ROUNDS), 1.0),
+        (BallsInBinsSampling(8, ROUNDS), ROUNDS / 8),
+        (MinSeparationSampling(0.3, 3, ROUNDS), None),
+        # The party is the one that a round keeps of three, if any coin of 1/2 shows heads.
+        (TruncatedPoissonSampling(0.5, 3, 1), 1 - (1 - 7 / 24) ** ROUNDS),
+    ],
+)
+def test_without_noise_epsilon_is_finite_only_for_parties_that_may_be_in_no_round(sampling, chance):
+    if chance is None:
+        presences, chances = presences_of(sampling)
+        chance = chances[presences.any(axis=1)].sum()
+    release = released(sampling, 0.0)
+    for delta, expected in ((0.999 * chance, math.inf), (min(1.001 * chance, 1.0), 0.0)):
+        for knows_rounds in (True, False):
+            found = epsilon_at_least(release, release.client, delta, knows_rounds=knows_rounds)
+            assert found == expected
 
 
 def test_a_gaussian_release_is_met_exactly():

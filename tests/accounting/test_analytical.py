@@ -14,6 +14,7 @@ from fl_audit.accounting import (
     Party,
     PoissonSampling,
     Release,
+    SecretSampling,
     UnknownRounds,
     account,
     effective_noise_multiplier,
@@ -55,6 +56,11 @@ def test_poisson_takes_the_tightest_accountant_for_everybody():
     assert accounting.epsilon == pld.epsilon < rdp.epsilon
     assert accounting.canary == accounting.client
     assert accounting.neighbours == ADD_OR_REMOVE
+
+
+def test_a_sampling_without_an_accountant_may_be_in_every_round():
+    accounting = account(release(1.0, SecretSampling()), DELTA)
+    assert accounting.client.by_accountant == account_gaussian(1.0, 100, DELTA)
 
 
 def test_poisson_with_probability_1_is_every_round():
@@ -216,7 +222,7 @@ def test_a_tree_under_sampling_has_no_epsilon():
     assert accounting.epsilon is None
     (client,) = accounting.client.by_accountant
     assert (client.accountant, client.epsilon) == ("none_known", None)
-    assert "rounds that are sampled" in client.reason
+    assert "sampled rounds" in client.reason
     assert accounting.canary == account(TREE, 1e-5).canary
     assert accounting.neighbours == ZERO_OUT
 

@@ -1,14 +1,18 @@
 """Bounds by what an attacker knows of rounds, for every participation pattern."""
 
 import math
+import types
 
 import numpy as np
 import pytest
 
 from fl_audit.accounting import (
+    AccountedEpsilon,
+    AttackerBound,
     FixedRounds,
     FixedSizeSampling,
     GaussianPair,
+    Guarantee,
     MinSeparationSampling,
     OneRoundPerBlock,
     PoissonSampling,
@@ -17,8 +21,8 @@ from fl_audit.accounting import (
     canaries_to_prove,
     reachable_bound,
 )
-from fl_audit.accounting.attacker_bounds import SeenRounds, SeenSeparatedRounds
 from fl_audit.accounting.privacy_curve import full_guarantee
+from fl_audit.estimators.optimal_tests import OptimalTests, reachable_epsilon
 from tests.accounting.releases import release
 
 DELTA = 1e-3
@@ -59,6 +63,7 @@ def test_several_blocks_compose():
         (OneRoundPerBlock(5, ((1, 5),)), {}),
         (ONCE, {"noise": 0.02}),
         (FixedRounds(1), {"distribution": "tree", "canary_squared": 7}),
+        (ONCE, {"distribution": "tree", "canary_squared": 7}),
     ],
 )
 def test_without_a_proof_the_bound_is_that_of_known_rounds(sampling, facts):
@@ -121,24 +126,14 @@ def test_the_canaries_that_reach_a_share_reach_it():
     assert reachable_bound(bound, int(0.9 * count) // 2, 1e-3, 0.95).epsilon < 0.8 * limit
 
 
-def test_without_a_rest_separated_rounds_are_poisson_sampled():
-    """The deltas agree at every epsilon."""
-    apart, coins = SeenSeparatedRounds(0.1, 40, 2.0, 1), SeenRounds(0.1, 40, 2.0)
-    for epsilon in (0.0, 1.0, 3.0):
-        assert apart.deltas(epsilon) == pytest.approx(coins.deltas(epsilon), rel=1e-9)
-
-
-def test_the_number_of_separated_rounds_is_that_of_coins_tossed_in_turn():
-    """20,000 simulated members: each frequency within 5 standard deviations, 6e-7."""
-    random, number = np.random.default_rng(4), 20_000
-    counts, last = np.zeros(number, int), np.full(number, -10)
-    for t in range(-300, 12):
-        joins = (random.random(number) < 0.3) & (t - last >= 3)
-        last[joins] = t
-        counts += joins & (t >= 0)
-    masses = SeenSeparatedRounds(0.3, 12, 1.0, 3)._masses()
-    observed = np.bincount(counts, minlength=13) / number
-    assert (np.abs(observed - masses) <= 5 * np.sqrt(masses * (1 - masses) / number)).all()
+@pytest.mark.parametrize(("included", "is_found"), [(42_000_000, True), (60_000_000, False)])
+def test_a_hundred_million_canaries_are_tried(included, is_found):
+    one = OptimalTests(*(np.array([number]) for number in (-3.0, 0.5, 0.5, 0.5)))
+    limit = 2 * reachable_epsilon(one, included, DELTA, 0.95)
+    guarantee = Guarantee(1, (AccountedEpsilon("exact", limit),))
+    bound = AttackerBound(guarantee, types.SimpleNamespace(optimal_tests=lambda: one))
+    count = canaries_to_prove(bound, 0.5, DELTA, 0.95)
+    assert count == (pytest.approx(2 * included, rel=0.01) if is_found else None)
 
 
 @pytest.mark.slow

@@ -134,7 +134,7 @@ def test_no_smaller_mu_holds_for_sampled_rounds_where_false_alarms_are_rare():
     # Three of three rounds with probability 1/8: quantiles are sqrt(3) apart in the limit.
     found = full(PoissonSampling(0.5), 1.0, rounds=3)
     assert found.mu == pytest.approx(math.sqrt(3))
-    shifts, masses = SeenRounds(0.5, 3, 1.0)._shifts()
+    shifts, masses = SeenRounds.by_coins(0.5, 3, 1.0)._shifts()
     apart = []
     for threshold in (5.0, 50.0, 500.0):
         log_fpr = stats.norm.logsf(threshold) + math.log(masses[-1])

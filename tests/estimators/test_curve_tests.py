@@ -28,7 +28,7 @@ LAPLACE_EPSILONS = np.linspace(0, 2, 400)
 CURVES = {
     "gaussian": GaussianTradeOff(1.0),
     "large gaussian": GaussianTradeOff(25.0),
-    "sampled, seen": trade_off_of_tests(SeenRounds(0.1, 20, 0.8).optimal_tests()),
+    "sampled, seen": trade_off_of_tests(SeenRounds.by_coins(0.1, 20, 0.8).optimal_tests()),
     "one unknown round": trade_off_of_tests(
         one_round_of_each(0.5, ((20, 1),), 1e-5).optimal_tests()
     ),

@@ -64,6 +64,8 @@ SAMPLED = Scope(counts_on_sampling=True)
         (_release(0.79, TEN_ROUNDS), Scope(), 7.59, "19.7"),
         (_release(0.35, Party(FixedRounds(1))), Scope(), 7.59, "12.3"),
         (_release(0.0, Party(FixedRounds(1))), Scope(), 7.59, "∞"),
+        (_release(0.0, POISSON), SAMPLED, 7.59, "∞"),
+        (_release(0.0, POISSON), Scope(), 7.59, "∞"),
     ],
 )
 def test_a_claim_below_what_the_noise_gives_is_contradicted(release, scope, claimed, gives):

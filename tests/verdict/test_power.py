@@ -8,7 +8,14 @@ import pytest
 
 from fl_audit.accounting import account
 from fl_audit.accounting.noise_distributions import GAUSSIAN
-from fl_audit.accounting.release import Denominator, Party, Release
+from fl_audit.accounting.release import (
+    Denominator,
+    Grid,
+    Noise,
+    Party,
+    Release,
+    effective_noise_multiplier,
+)
 from fl_audit.accounting.sampling import FixedRounds
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.checks import CanaryCheck
@@ -233,6 +240,18 @@ def test_the_epsilon_of_less_noise_is_that_of_accounting(sampling):
     assert less.is_stated
     silent = release.with_noise(GAUSSIAN.noise(0.0, 0.0))
     assert stated_noise(silent, DELTA, whom="client", knows_rounds=False) is None
+
+
+def test_a_share_of_noise_on_a_grid_leaves_that_on_counts():
+    whole, halved = (
+        dataclasses.replace(
+            _release(FixedRounds(3), 0.0),
+            noise=Noise("skellam", effective_noise_multiplier(z, 2.0), z, 2.0, Grid(100.0, 0.1)),
+        )
+        for z in (0.8, 0.4)
+    )
+    less = stated_noise(whole, DELTA, whom="client", knows_rounds=False)
+    assert less.epsilon(0.5) == account(halved, DELTA).client.epsilon > less.epsilon(1.0)
 
 
 def test_a_share_of_noise_that_hides_all_has_an_epsilon_of_0():

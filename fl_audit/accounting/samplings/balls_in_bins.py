@@ -52,6 +52,9 @@ class BallsInBinsSampling(SecretSampling):
     def round_share(self) -> float:
         return 1 / self.bins
 
+    def chance_of_any(self, rounds: int) -> float:
+        return min(self.bins, self.rounds) / self.bins  # some bins may have no round
+
     def log_ratio(self, logs: FloatArray) -> FloatArray:
         return mean_of_groups(logs, self.bins)
 
@@ -93,7 +96,7 @@ class BallsInBinsSampling(SecretSampling):
         turns = max(self.rounds // self.bins, 1)
         z = release.noise.noise_multiplier / math.sqrt(turns)
         bins = min(self.bins, self.rounds)
-        share = bins / self.bins  # with fewer rounds than bins, some bins have none
+        share = self.chance_of_any(self.rounds)
         return least_epsilon(z, np.array([1 - share, share]), bins, delta)
 
 

@@ -5,10 +5,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import special
 
-from fl_audit.accounting.gaussian_accountants import SampledRounds, account_sampled
+from fl_audit.accounting.gaussian_accountants import (
+    SampledRounds,
+    account_gaussian,
+    account_sampled,
+)
 from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.hidden_rounds import RatioDistribution
+from fl_audit.accounting.least_epsilon import least_epsilon_of_coins
 from fl_audit.accounting.release import Correlation, Party, Release
 from fl_audit.accounting.sampling import (
     ADD_OR_REMOVE,
@@ -17,12 +23,7 @@ from fl_audit.accounting.sampling import (
     in_one_group,
     mean_of_groups,
 )
-from fl_audit.accounting.secret_sampling import (
-    CoinSampling,
-    coins_pair,
-    fixed_participation,
-    known_rounds_epsilons,
-)
+from fl_audit.accounting.secret_sampling import CoinSampling, coins_pair
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray, IndexArray
 
@@ -53,6 +54,10 @@ class CyclicPoissonSampling(CoinSampling):
     @property
     def round_share(self) -> float:
         return self.probability / self.separation
+
+    def chance_of_any(self, rounds: int) -> float:
+        """The probability for a member of a group with the most rounds, which may be known."""
+        return float(special.bdtrc(0, self.turns, self.probability))
 
     def log_ratio(self, logs: FloatArray) -> FloatArray:
         return mean_of_groups(by_coin(logs, self.probability), self.separation)
@@ -87,9 +92,15 @@ class CyclicPoissonSampling(CoinSampling):
         rounds = cyclic_rounds(release, self)
         if rounds is not None:
             return Guarantee(None, account_sampled(rounds, delta))
-        if party.squared_sensitivity is None:
-            return fixed_participation(release, self.turns, delta)
-        return Guarantee(None, known_rounds_epsilons(release, party, delta))
+        z, squared = release.noise.noise_multiplier, party.squared_sensitivity
+        if squared is None:
+            return Guarantee(self.turns, account_gaussian(z, self.turns, delta))
+        return Guarantee(None, account_gaussian(z, squared, delta))
+
+    def least(self, release: Release, delta: float) -> float:
+        """The lower bound for a member of a group with the most rounds, which may be known."""
+        z = release.noise.noise_multiplier
+        return least_epsilon_of_coins(z, self.probability, self.turns, delta)
 
 
 def cyclic_rounds(release: Release, sampling: CyclicPoissonSampling) -> SampledRounds | None:

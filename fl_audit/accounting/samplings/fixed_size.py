@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fl_audit.accounting.gaussian_accountants import FixedSizeRounds, account_fixed_size
+from fl_audit.accounting.gaussian_accountants import (
+    FixedSizeRounds,
+    account_fixed_size,
+    account_gaussian,
+)
 from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.secret_sampling import SecretSampling, fixed_participation
+from fl_audit.accounting.secret_sampling import SecretSampling
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,6 @@ class FixedSizeSampling(SecretSampling):
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
         z, size, members = release.noise.noise_multiplier, self.sample_size, self.sampled_from
         if size == members:
-            return fixed_participation(release, release.rounds, delta)
+            return Guarantee(release.rounds, account_gaussian(z, release.rounds, delta))
         rounds = FixedSizeRounds(size, members, z, release.rounds)
         return Guarantee(None, account_fixed_size(rounds, delta))

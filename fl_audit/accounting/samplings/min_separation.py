@@ -51,6 +51,9 @@ class MinSeparationSampling(CoinSampling):
     def round_share(self) -> float:
         return self.probability / (1 + (self.separation - 1) * self.probability)
 
+    def chance_of_any(self, rounds: int) -> float:
+        return float(numbers_of_rounds(self)[1:].sum())
+
     def log_ratio(self, logs: FloatArray) -> FloatArray:
         """A forward pass over members that may join now, or i + 1 rounds later (`resting[i]`)."""
         rest, log_p = self.separation - 1, math.log(self.probability)

@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fl_audit.accounting.gaussian_accountants import SampledRounds, account_sampled
+from fl_audit.accounting.gaussian_accountants import (
+    SampledRounds,
+    account_gaussian,
+    account_sampled,
+)
 from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.hidden_rounds import RatioDistribution
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import ADD_OR_REMOVE
-from fl_audit.accounting.secret_sampling import CoinSampling, coins_pair, fixed_participation
+from fl_audit.accounting.secret_sampling import CoinSampling, coins_pair
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,9 @@ class PoissonSampling(CoinSampling):
         return coins_pair(self._rounds(release), delta)
 
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
+        z, rounds = release.noise.noise_multiplier, release.rounds
         if self.probability == 1:
-            return fixed_participation(release, release.rounds, delta)
+            return Guarantee(rounds, account_gaussian(z, rounds, delta))
         return Guarantee(None, account_sampled(self._rounds(release), delta))
 
     def _rounds(self, release: Release) -> SampledRounds:

@@ -44,6 +44,9 @@ class AllocatedRounds(SecretSampling):
     def round_share(self) -> float:
         return self.number / self.rounds
 
+    def chance_of_any(self, rounds: int) -> float:
+        return float(self.number > 0)
+
     def log_ratio(self, logs: FloatArray) -> FloatArray:
         """The log of the mean, over all choices of rounds, of the product of their ratios."""
         chosen = np.full((self.number + 1, logs.shape[1]), -np.inf)

@@ -38,6 +38,7 @@ class TruncatedPoissonSampling(CoinSampling):
     neighbours: ClassVar[str] = ZERO_OUT
     log_name: ClassVar[str] = "truncated_poisson"
     log_keys: ClassVar[tuple[str, ...]] = ("probability", "members", "largest_round")
+    amplified_by: ClassVar[str] = "truncated_poisson"
     is_share_exact: ClassVar[bool] = False
 
     members: int
@@ -47,6 +48,11 @@ class TruncatedPoissonSampling(CoinSampling):
     def share(self) -> float:
         """An upper bound on the probability of a round."""
         return self.probability
+
+    def chance_of_any(self, rounds: int) -> float:
+        sizes = np.exp(log_binomial_masses(self.members, self.probability))
+        kept = np.minimum(np.arange(self.members + 1), self.largest)
+        return float(special.bdtrc(0, rounds, sizes @ kept / self.members))
 
     @classmethod
     def from_log(cls, rounds: int, **keys: Any) -> "TruncatedPoissonSampling":
@@ -71,7 +77,7 @@ class TruncatedPoissonSampling(CoinSampling):
         pair = self.pair(release, party, delta) if z > 0 else None
         if pair is None:
             return Guarantee(None, account_gaussian(z, release.rounds, delta))
-        return Guarantee(None, (AccountedEpsilon("truncated_poisson", pair.epsilon(delta)),))
+        return Guarantee(None, (AccountedEpsilon(self.amplified_by, pair.epsilon(delta)),))
 
     def least(self, release: Release, delta: float) -> float:
         """The lower bound of Poisson sampling, with delta raised to cover truncation."""
