@@ -116,7 +116,9 @@ def account_fixed_size(rounds: FixedSizeRounds, delta: float) -> tuple[Accounted
         if (error.name or "").split(".")[0] != "dp_accounting":
             raise
         renyi = AccountedEpsilon("rdp", None, "dp-accounting is not installed")
-    return renyi, AccountedEpsilon("seen_samples", epsilon_seen_samples(rounds, delta))
+    share = rounds.sample_size / rounds.sampled_from
+    seen = epsilon_seen_rounds(share, rounds.rounds, rounds.noise_multiplier, delta)
+    return renyi, AccountedEpsilon("seen_samples", seen)
 
 
 def epsilon_rdp_fixed_size(rounds: FixedSizeRounds, delta: float) -> float:
@@ -158,29 +160,21 @@ def _divergences_fixed_size(
     return np.asarray(rounds.rounds * np.minimum(sampled.rdp, unsampled.rdp))
 
 
-def epsilon_seen_samples(rounds: FixedSizeRounds, delta: float) -> float:
-    """Exact epsilon against an attacker who sees the sample of every round.
-
-    A client is in K of T rounds, where K is binomial with a round's share of the population, and an
-    attacker who sees K faces the Gaussian mechanism of K rounds. K is the same with and without the
-    client's updates, so that delta is the mean over K of that mechanism's delta (Balle & Wang 2018,
-    arXiv:1805.06530, theorem 8). Neighbouring runs replace a client by one that sends nothing.
-    """
-    share = rounds.sample_size / rounds.sampled_from
-    return epsilon_seen_rounds(share, rounds.rounds, rounds.noise_multiplier, delta)
-
-
 @functools.lru_cache(maxsize=64)
 def epsilon_seen_rounds(
     share: float, num_rounds: int, noise_multiplier: float, delta: float
 ) -> float:
-    """Exact epsilon if an attacker sees a client's rounds, each drawn with probability `share`."""
-    counts = np.arange(1, num_rounds + 1)
-    log_masses = log_binomial_masses(num_rounds, share)[1:]
+    """Exact epsilon if an attacker sees a client's rounds, each drawn with probability `share`.
+
+    A client is in K of T rounds, where K is binomial, and an attacker who sees K faces the Gaussian
+    mechanism of K rounds. K is the same with and without the client's updates, so that delta is the
+    mean over K of that mechanism's delta (Balle & Wang 2018, arXiv:1805.06530, theorem 8).
+    Neighbouring runs replace a client by one that sends nothing.
+    """
     if noise_multiplier == 0:
-        seen_at_all = special.logsumexp(log_masses)
-        return math.inf if seen_at_all > math.log(delta) else 0.0
-    shifts = np.sqrt(counts) / noise_multiplier
+        return math.inf if special.bdtrc(0, num_rounds, share) > delta else 0.0
+    log_masses = log_binomial_masses(num_rounds, share)[1:]
+    shifts = np.sqrt(np.arange(1, num_rounds + 1)) / noise_multiplier
 
     def exceeds(epsilon: float) -> bool:
         log_deltas = log_gaussian_deltas(shifts, epsilon)

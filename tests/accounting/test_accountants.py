@@ -30,7 +30,7 @@ from fl_audit.accounting.gaussian_accountants import (
     account_sampled,
     epsilon_pld,
     epsilon_rdp_fixed_size,
-    epsilon_seen_samples,
+    epsilon_seen_rounds,
 )
 from fl_audit.accounting.renyi import RDP_ORDERS, epsilon_of_divergences
 from tests.accounting.releases import release
@@ -150,14 +150,14 @@ def test_releases_without_sampling_are_the_analytic_gaussian(noise_multiplier, p
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 @pytest.mark.parametrize(("sample_size", "sampled_from", "z"), [(1, 20, 0.1), (7, 20, 1.0)])
 def test_one_seen_sample_is_one_gaussian_at_a_larger_delta(sample_size, sampled_from, z, delta):
-    found = epsilon_seen_samples(FixedSizeRounds(sample_size, sampled_from, z, 1), delta)
+    found = epsilon_seen_rounds(sample_size / sampled_from, 1, z, delta)
     expected = balle_wang_epsilon(1 / z, delta * sampled_from / sample_size)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(("z", "num_rounds"), [(0.3, 1), (1.0, 4), (30.0, 100)])
 def test_samples_of_everybody_are_no_samples(z, num_rounds):
-    found = epsilon_seen_samples(FixedSizeRounds(9, 9, z, num_rounds), 1e-5)
+    found = epsilon_seen_rounds(1.0, num_rounds, z, 1e-5)
     expected = balle_wang_epsilon(math.sqrt(num_rounds) / z, 1e-5)
     assert found == pytest.approx(expected, rel=1e-9)
 
@@ -165,7 +165,7 @@ def test_samples_of_everybody_are_no_samples(z, num_rounds):
 def test_seen_samples_are_what_listing_all_samples_gives():
     # Client 0 of 4 in three rounds that draw 2 each: 6^3 equally likely triples of samples.
     z, delta = 0.7, 1e-3
-    epsilon = epsilon_seen_samples(FixedSizeRounds(2, 4, z, 3), delta)
+    epsilon = epsilon_seen_rounds(0.5, 3, z, delta)
     samples = list(itertools.combinations(range(4), 2))
     deltas = []
     for triple in itertools.product(samples, repeat=3):
@@ -176,13 +176,11 @@ def test_seen_samples_are_what_listing_all_samples_gives():
 
 
 def test_whoever_is_hardly_ever_seen_is_safe():
-    hardly = FixedSizeRounds(1, 1_000_000, 1e-3, 5)
-    assert epsilon_seen_samples(hardly, 1e-5) == 0
-    assert epsilon_seen_samples(hardly, 4e-6) > 0
-    no_noise = FixedSizeRounds(1, 1_000_000, 0.0, 5)
-    assert epsilon_seen_samples(no_noise, 1e-5) == 0
-    assert epsilon_seen_samples(no_noise, 4e-6) == math.inf
-    assert epsilon_rdp_fixed_size(no_noise, 1e-5) == math.inf
+    assert epsilon_seen_rounds(1e-6, 5, 1e-3, 1e-5) == 0
+    assert 0 < epsilon_seen_rounds(1e-6, 5, 1e-3, 4e-6) < math.inf
+    assert epsilon_seen_rounds(1e-6, 5, 0.0, 1e-5) == 0
+    assert epsilon_seen_rounds(1e-6, 5, 0.0, 4e-6) == math.inf
+    assert epsilon_rdp_fixed_size(FixedSizeRounds(1, 10**6, 0.0, 5), 1e-5) == math.inf
 
 
 @pytest.mark.parametrize(("q", "z"), [(0.1, 0.5), (0.1, 4.0), (0.5, 10.0)])
@@ -219,7 +217,7 @@ def test_fixed_size_bounds_hold_for_every_small_population(size, z):
     delta = 1e-4
     rounds = FixedSizeRounds(size, 5, z, 1)
     replaced = epsilon_rdp_fixed_size(rounds, delta)
-    silenced = epsilon_seen_samples(rounds, delta)
+    silenced = epsilon_seen_rounds(size / 5, 1, z, delta)
     for others in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), 4):
         one, silent, opposite = ((update, *others) for update in (1.0, 0.0, -1.0))
         assert delta_of_one_round(one, silent, size, z, silenced) <= delta

@@ -1,23 +1,15 @@
 """The power of an audit by simulation, against audits with all their vectors."""
 
 import dataclasses
+import math
 import re
 
 import numpy as np
 import pytest
 
-from fl_audit.accounting import account
+from fl_audit.accounting import FixedRounds, Grid, PoissonSampling, account
 from fl_audit.accounting.noise_distributions import GAUSSIAN
-from fl_audit.accounting.release import (
-    Denominator,
-    Grid,
-    Noise,
-    Party,
-    Release,
-    effective_noise_multiplier,
-)
-from fl_audit.accounting.sampling import FixedRounds
-from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -244,9 +236,8 @@ def test_the_epsilon_of_less_noise_is_that_of_accounting(sampling):
 
 def test_a_share_of_noise_on_a_grid_leaves_that_on_counts():
     whole, halved = (
-        dataclasses.replace(
-            _release(FixedRounds(3), 0.0),
-            noise=Noise("skellam", effective_noise_multiplier(z, 2.0), z, 2.0, Grid(100.0, 0.1)),
+        _release(FixedRounds(3), 0.0).with_noise(
+            Noise("skellam", 1 / math.hypot(1 / z, 1 / 4), z, 2.0, Grid(100.0, 0.1))
         )
         for z in (0.8, 0.4)
     )

@@ -85,8 +85,7 @@ class CyclicPoissonSampling(CoinSampling):
         )
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
-        rounds = cyclic_rounds(release, self)
-        return None if rounds is None else coins_pair(rounds, delta)
+        return coins_pair(cyclic_rounds(release, self), delta)
 
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
         rounds = cyclic_rounds(release, self)
