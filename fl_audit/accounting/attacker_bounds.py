@@ -120,7 +120,7 @@ class SeenRounds:
         return cls(np.exp(log_binomial_masses(rounds, share)), noise_multiplier)
 
     @property
-    def mu(self) -> float:
+    def shift(self) -> float:
         """The shift of the largest number of rounds."""
         return math.sqrt(len(self.masses) - 1) / self.noise_multiplier
 

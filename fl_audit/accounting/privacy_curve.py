@@ -146,7 +146,9 @@ def full_guarantee(
     if epsilon is None or (pair is not None and pair.deltas(0.0)[0] >= 1):
         reason = bound.guarantee.by_accountant[0].reason
         return no_guarantee(reason or "no noise is added, so there is no upper bound")
-    mu = _mu_of(bounds.knowing_rounds.pair)
+    # mu is the shift of the most rounds that may be drawn.
+    known = bounds.knowing_rounds.pair
+    mu = known.shift if isinstance(known, GaussianPair | SeenRounds) else None
     profile = _profile(release, party, bounds, delta, knows_rounds)
     is_drawn = pair is not None and not isinstance(pair, GaussianPair)
     approximate = approximate_gdp(pair, _TAIL * delta) if pair and is_drawn else None
@@ -167,15 +169,6 @@ def full_guarantee(
 def no_guarantee(reason: str) -> FullGuarantee:
     """An unknown privacy curve, with the reason in words."""
     return FullGuarantee(None, None, reason, None, None, (), None, ())
-
-
-def _mu_of(known: DominatingPair | None) -> float | None:
-    """The mu of the most rounds that may be drawn, from the pair for known rounds."""
-    match known:
-        case GaussianPair(shift=mu) | SeenRounds(mu=mu):
-            return mu
-        case _:
-            return None
 
 
 def _profile(
