@@ -11,10 +11,11 @@ that is fixed before scores are seen. Then
 
     P(sum over canaries of g(z) >= s) <= P(sum of as many independent g(Z*) >= s),            (2)
 
-if (1) holds for each canary given the scores of those before it, as it does for scores that are
+if (1) holds for each canary given the scores of earlier canaries, which it does if scores are
 independent given inclusion. Proof: by induction. Given the previous scores, g(z) of the last canary
-is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
-lower the probability on the left, which is then that for one canary fewer, at s - g(Z*). QED
+is stochastically at most g(Z*). Replacing this g(z) by an independent copy of g(Z*) therefore does
+not lower the probability on the left. Given that copy, (2) for one canary fewer, at s - g(Z*),
+bounds it. QED
 
 The right side is computed exactly: g has values on a grid, so the sum has finitely many values,
 and the probabilities of a sum of n are the coefficients of the n-th power of a polynomial.
@@ -28,8 +29,8 @@ few canaries without a trace cost little power.
 **Canary by canary.** Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
 of earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale,
 and ever reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected
-after every round (`CurveWealth`). Each g is optimal against one shift; several of them share the
-stake.
+after every round (`CurveWealth`). Each g is optimal against one shift; the stake is divided equally
+between several g.
 
 **Correct guesses.** For arbitrarily dependent scores, the guesses of Mahloujifar et al. (2024) test
 the curve (one_run/f_dp.py).
@@ -193,7 +194,7 @@ def claimed_tail(curve: TradeOff, z: FloatArray) -> FloatArray:
 
 
 def _cells(curve: TradeOff) -> tuple[FloatArray, FloatArray]:
-    """The edges of the cells, and log S at them."""
+    """The edges of the cells, and log S at each edge."""
     high = 1.0
     while high < _HIGHEST and not _is_flat(curve, high):
         high += 1.0

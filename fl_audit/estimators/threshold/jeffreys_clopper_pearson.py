@@ -94,8 +94,8 @@ def threshold_as_published(
     FNR)), where "score >= threshold" means included. FNR is an upper bound on the false negative
     rate; FPR is exact under the closed-form null, and an upper bound under the empirical one.
 
-    Each bound has failure probability alpha (roughly, for Jeffreys'), one minus the confidence.
-    Under the empirical null there are two, so one of them fails with probability up to 2 alpha.
+    Each bound has failure probability alpha = 1 - confidence (roughly, for Jeffreys'). Under the
+    empirical null there are two bounds, so at least one fails with probability up to 2 alpha.
     """
     best = _best_threshold(setting, upper)
     return Estimate(

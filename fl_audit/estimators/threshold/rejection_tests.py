@@ -12,7 +12,8 @@ If the mechanism allows at most a rate G(v) at a false positive rate of v, with 
 which is the exact p-value of the mechanism's claim: it averages over the errors of both rates,
 whereas two separate confidence bounds would add the worst cases. The tests at several ranks share
 the failure probability in fixed parts (a union bound), so at the given confidence none of them
-rejects the true claim, and the largest claim that any rejects is a lower bound on it.
+rejects the true claim, and the largest claim that any test rejects is a lower bound on the true
+one.
 
 The table has the median epsilon of `threshold_valid` by these tests, by separate Clopper-Pearson
 bounds on both rates with a Bonferroni correction over 18 ranks, and, as an ideal, by such bounds at
@@ -92,7 +93,7 @@ class RejectedClaim:
 def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
 
-    With probability `confidence` or more, none of them rejects a true claim.
+    With probability `confidence` or more, none of the tests rejects a true claim.
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
