@@ -137,7 +137,7 @@ def _zeroing_assumptions(release: Release) -> tuple[str, ...]:
 def _participation_assumptions(
     release: Release, distribution: NoiseDistribution
 ) -> tuple[str, ...]:
-    """The assumption on the schedule; one for each party, clients first, if they differ."""
+    """The assumption on the schedule; if clients' and canaries' differ, both, clients' first."""
     client = _participation_assumption(distribution, release.client)
     canary = _participation_assumption(distribution, release.canary)
     if client == canary:

@@ -30,7 +30,7 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.distributions import supremum
 
 _TAIL = 1e-16
-"""The largest probability of sums below the grid, and of sums above it."""
+"""The largest probability of sums below the grid, and likewise of sums above the grid."""
 
 _REACH = 8.5
 """A round's release is clipped this many standard deviations below 0 and above 1 / sigma."""
@@ -88,7 +88,7 @@ class _Chances:
 
     Attributes:
       masses: The tilted probabilities, float64 of shape (cells,).
-      log_factors: The logs of these factors, of the same shape.
+      log_factors: The logs of the factors that undo the tilt, float64 of shape (cells,).
       error: A bound on the Euclidean norm of the vector of rounding errors of `masses`.
     """
 
@@ -199,7 +199,7 @@ class _Sums:
         return low - slack, high + slack
 
     def _over_rounds(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
-        """Upper bounds on the sum's log moments, by those of a round without or with the party."""
+        """Upper bounds on the sum's log moments, from a round's without and with the party."""
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 
     def chances(self, numbers: FloatArray, tilt: int) -> _Chances:
