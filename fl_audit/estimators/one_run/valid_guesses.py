@@ -66,7 +66,7 @@ class WalkEvent:
         return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether the event rejects epsilon; with no part for delta, or else a larger epsilon."""
+        """Whether the event rejects epsilon or, with no part for delta, some larger epsilon."""
         log_odds = self.plan.order.log_odds(epsilon)
         if self.crossing(log_odds) >= self._left:
             return False
