@@ -188,7 +188,7 @@ class Attacker(abc.ABC):
         """
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The vectors compared with canaries, by statistic, as null distributions need them.
+        """The vectors compared with canaries, by statistic, for computing null distributions.
 
         Called after `scores`, with the same `final`. A statistic that is left out here has a
         closed-form null only if its `null_of` returns one.

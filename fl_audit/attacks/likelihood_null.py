@@ -135,7 +135,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def largest_tail(nulls: Sequence[LikelihoodNull]) -> LikelihoodNull:
-    """The largest tail at each threshold, for canaries that each have one of these nulls."""
+    """The largest tail at each threshold, for canaries that each have one of `nulls`."""
     if len(nulls) == 1:
         return nulls[0]
     at = np.unique(np.concatenate([null.thresholds for null in nulls]))

@@ -173,7 +173,8 @@ Progress = Callable[[list[Path]], Iterable[Path]]
 class SeenLog:
     """The content of a log.
 
-    The first use of `cosines` reads the files of aggregates. `uploads` is None if there are none.
+    The first use of `cosines` reads the files of aggregates. `uploads` is None if no uploads are
+    logged.
     """
 
     folder: LogFolder
@@ -221,7 +222,7 @@ def pool_of_uploads(pool: CanaryPool, own: OwnRounds | None) -> PoolOfUploads:
 def read_uploads(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None
 ) -> CanaryUploads | None:
-    """The uploads of a log; None if there are none."""
+    """The uploads of a log; None if no uploads are logged."""
     if not folder.upload_cosines.exists():
         return None
     uploads = CanaryUploads.opened("r", folder, pool_of_uploads(pool, own), "rounds", pool.count)
@@ -231,7 +232,7 @@ def read_uploads(
 def _rounds(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
-    """The cosines, from files of aggregates or else from the log; and the number of rounds."""
+    """The cosines, from files of aggregates or, without files, logged; and the number of rounds."""
     log = None
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)

@@ -36,7 +36,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """By round, from 0: the norm of the aggregate, and of a client in it; NaN if not known.
+    """Norms by round, from 0: of the aggregate, and of a client in the aggregate; NaN if not known.
 
     A client's norm is the largest that the mechanism allows: clip norm over denominator.
     """
@@ -160,7 +160,7 @@ def _collect(
 
 
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:
-    """The canary check of a log; None if it has no rounds, or states no rounds of canaries."""
+    """The canary check of a log; None if the log has no rounds, or states no rounds of canaries."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None

@@ -159,11 +159,11 @@ class KeptSums:
 
     @property
     def exact_products(self) -> FloatArray | None:
-        """The inner products of the directions; None if only those of images are known."""
+        """The inner products of the directions; None if only their images' are known."""
         return self.products if self.width == self.dim else None
 
     def _concentration(self) -> Concentration | None:
-        """The largest sums of cubes and fourth powers of the worst vectors; None if not known."""
+        """The largest sums of cubes and fourth powers of the worst vectors; None if all are 0."""
         known = [one for one in map(concentration_of, self.worst) if one is not None]
         if not known:
             return None

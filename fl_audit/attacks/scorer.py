@@ -281,9 +281,9 @@ class RoundScorer:
         Args:
           round_number: The round, counted from 1.
           aggregate: The round's release, with its noise and with the sign of the model's movement:
-            the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
-            which is its negative. One array of `dim` numbers, or a list of arrays in the order in
-            which canary clients split their vectors; float32 or float64.
+            the new model minus the old one, or any positive multiple of this difference; not a
+            pseudo-gradient, which is its negative. One array of `dim` numbers, or a list of arrays
+            in the order in which canary clients split their vectors; float32 or float64.
           canary_length: The largest norm of a client in the aggregate: clip norm over denominator
             for a mean of clipped updates, even if canaries send shorter vectors. With it and
             `canary_rounds`, the canary check measures at what share of this norm canaries reach
@@ -417,7 +417,7 @@ class RoundScorer:
         return [number for number in written if number != self._cut]
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        """A round's cosines and compared vector; None if it is not scored. Rounds count from 0."""
+        """A round's cosines and compared vector; None if the round, from 0, is not scored."""
         return self._rounds.scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:

@@ -39,7 +39,7 @@ class RunFacts:
     """The facts of a run, or of a log, on which null distributions depend.
 
     Attributes:
-      audit: The table [audit] of the run's config; the default one for a log.
+      audit: The table [audit] of the run's config; for a log, the default table.
       dim: The number of trainable parameters; None if not known.
       family: The canaries' family, as in `canaries.family`; None if not known, or if canaries are
         not vectors.

@@ -204,7 +204,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """`totals` over the norms of summed directions or, if not known, over `counts`."""
+        """`totals` over the norms of summed directions, or over `counts` if norms are not known."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:
@@ -226,7 +226,7 @@ class CanaryUploads:
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
 
     def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
-        """The sum of directions of each canary's uploads; None if not known, or if they cancel."""
+        """The sum of each canary's upload directions; None if these are not known, or cancel."""
         if self._directions is None or len(slots) == 0:
             return None
         return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)
