@@ -335,7 +335,7 @@ def write_variables(folder: LogFolder, variables: Variables) -> None:
 
 
 def read_variables(folder: LogFolder, dim: int) -> Variables | None:
-    """Reads `variables.json`; None if there is none."""
+    """Reads `variables.json`; None if this file is missing."""
     if not folder.variables.exists():
         return None
     read = read_json(folder.variables, Variables, "the sizes of variables")
@@ -456,7 +456,7 @@ class MeasuredRounds:
         self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
-        """The (whitened) aggregate of the measured round before this one; None if not in memory."""
+        """The (whitened) aggregate of the previous measured round; None if it is not in memory."""
         if self._last is None:
             return None
         number, aggregate = self._last

@@ -42,7 +42,7 @@ _MOST_SENT = 1 << 25
 _MOST_CLIENTS = 512
 
 _FIRST_SEED = 3_000_017
-"""The first seed of these questions, far from the seeds of other questions."""
+"""The first seed of questions about the clip norm, far from the seeds of other questions."""
 
 COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
@@ -195,7 +195,7 @@ class ClipQuestions:
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
     ) -> Check:
-        """Whether cohorts move the clip norm as promised, and noise does not bias it.
+        """Whether cohorts move the clip norm as promised, and noise does not bias the clip norm.
 
         The mean of `units`, which are from `_normal`, is normal.
         """

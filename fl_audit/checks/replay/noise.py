@@ -35,7 +35,7 @@ _MOST_OF_STREAMS = 1 << 25
 """The largest number of values in all differences of rounds."""
 
 _SEEDS = (1_000_003, 2_000_003)
-"""The first seeds of the two computations, far from those of other questions."""
+"""The first seeds of the two computations, far from the seeds of other questions."""
 
 _QUANTILE = 1.6449
 """The standard normal quantile at 0.95."""
@@ -267,9 +267,9 @@ def echo_finding(difference: FloatArray, stddev: float) -> Check:
 def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
     """Whether values of the noise repeat no more often than in float32, up to chance.
 
-    A new value equals one of n earlier ones with probability at most n times that of the likeliest
-    value, so the number of repetitions is stochastically at most binomial. If the release is
-    rounded like the noise, the low digits show nothing.
+    A new value equals one of n earlier ones with probability at most n times the likeliest value's,
+    so the number of repetitions is stochastically at most binomial. If the release is rounded like
+    the noise, the low digits show nothing.
     """
     from scipy import stats  # imported here: it takes half a second
 

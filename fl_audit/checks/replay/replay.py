@@ -89,8 +89,9 @@ def replay_round(
     The rounds are: the recorded one, twice; without its first, a middle and its last client; with a
     single client whose update is short, long, or long in one variable; with clients that differ in
     norm and direction; with more clients than the denominator; with a NaN in an update; under other
-    seeds; and the rounds after these. For correlated noise up to 32 rounds are computed twice; for
-    an adaptive clip norm up to 96 rounds measure the noise of the count that moves it.
+    seeds; and rounds that follow these rounds. For correlated noise up to 32 rounds are computed
+    twice; for an adaptive clip norm up to 96 rounds measure the noise of the count that moves the
+    clip norm.
 
     Args:
       function: The server's round (`Server`), which takes all randomness from the generator in its

@@ -1,8 +1,8 @@
 """The parts of a replay: the promise, the rounds that are computed, and the file of checks.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
-client to leave out. The cohort is that of the recorded round, or has scaled copies of the given
-updates: a short or a long one, alone, among a few different ones or among many.
+client to leave out. The cohort is the recorded round's, or has scaled copies of the given updates:
+a short or a long one, alone, among a few different ones or among many.
 """
 
 import copy
@@ -58,8 +58,9 @@ class Promise:
         (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None if noise is
         independent over rounds.
       rounds_before: The number of rounds before the one that is replayed.
-      adaptive_clip: The update rule of the clip norm; None if it is fixed.
-      adaptive_zeroing: The update rule of the zeroing norm; None if it is fixed or not promised.
+      adaptive_clip: The update rule of the clip norm; None if the clip norm is fixed.
+      adaptive_zeroing: The update rule of the zeroing norm; None if this norm is fixed or not
+        promised.
 
     Raises:
       InputError: A value is out of range.
@@ -261,7 +262,7 @@ class Trials:
             yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
     def opposed(self) -> Iterator[Trial]:
-        """Equal clients against an opposite one: a few of them, and more than the denominator."""
+        """Equal clients against an opposite one: a few equal ones, or more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
             update = self._scaled(0, 3.0)
