@@ -81,7 +81,7 @@ class RoundCosines(abc.ABC):
         return largest_cosine(self._concentrations_of(rounds))
 
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
-        """Each canary's weighted sum of directions, over scored rounds; None if unknown or 0."""
+        """Each canary's weighted sum of scored directions; None if one is unknown, or cancels."""
         known = self._directions
         return None if known is None else known.weighted_sums(weights, self._scored())
 

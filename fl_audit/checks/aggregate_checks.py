@@ -48,7 +48,8 @@ class RunAggregates:
         whitening, participants times clip norm over the denominator. NaN if not known.
       measured: Each variable's squared norm and its inner product with the previous row's round,
         of shape (rounds, variables, 2) (`measured_rounds.measure`). NaN is not tested.
-      noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if not kept.
+      noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if no rows
+        were kept.
       frozen: The variables, from 0, that are declared to be untrained and without noise.
       numbers: The number of each round, from 1; None for rounds 1, 2, 3 and so on.
     """

@@ -93,8 +93,8 @@ class BeyondPast:
 
     Attributes:
       lengths: The squared norms of these components, float64 of shape (rounds,).
-      dof: The degrees of freedom of the noise in these components, of the same shape; 0 if none is
-        left.
+      dof: The degrees of freedom of the noise in these components, of the same shape; 0 if no
+        freedom is left.
     """
 
     lengths: FloatArray

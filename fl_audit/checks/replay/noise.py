@@ -267,9 +267,9 @@ def echo_finding(difference: FloatArray, stddev: float) -> Check:
 def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
     """Whether values of the noise repeat no more often than in float32, up to chance.
 
-    A new value equals one of n earlier ones with probability at most n times the likeliest value's,
-    so the number of repetitions is stochastically at most binomial. If the release is rounded like
-    the noise, the low digits show nothing.
+    A new value equals one of n earlier values with probability at most n times the likeliest
+    value's, so the number of repetitions is stochastically at most binomial. If the release is
+    rounded like the noise, the low digits show nothing.
     """
     from scipy import stats  # imported here: it takes half a second
 

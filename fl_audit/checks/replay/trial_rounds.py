@@ -39,15 +39,15 @@ Update = Sequence[npt.NDArray[Any]]
 class Promise:
     """A round releases (the sum of its clients' parts + Gaussian noise) / denominator.
 
-    A client's part is at most as long as the clip norm; it may be a clipped update, a normalised
-    one, or one with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on
-    each coordinate, independent between rounds and of the updates. With a `correlation`, this is
-    the distribution of independent rows z, or of a tree's nodes, and the noise is C^-1 z, or the
+    A client's part has at most the clip norm; it may be a clipped update, a normalised one, or one
+    with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on each
+    coordinate, independent between rounds and of the updates. With a `correlation`, this is the
+    distribution of independent rows z, or of a tree's nodes, and the noise is C^-1 z, or the
     tree's.
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without
-        clipping: the part is then at most as long as the update.
+        clipping: the part then has at most the update's norm.
       denominator: The divisor of the sum, positive, the same for any participants.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
         clip norm; None if the noise has another distribution and is not checked.

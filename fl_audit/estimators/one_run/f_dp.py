@@ -14,12 +14,12 @@ Theorem 3.1. Let p_w = P(W = w). For any set A of counts,
 
     L(sum over w in A of w p_w / m) <= sum over w in A of (r - w + 1) p_(w-1) / m.           (1)
 
-Proof. Fix a canary i, a value b and the other coins; then the output determines which of the other
-guesses are right. Let E be the event that b is guessed for i and that w - 1 other guesses are
-right, for some w in A. If coin i is b, the guess is right and W is in A. If it is not, the guess is
-wrong and W + 1 is in A. The probability of E in the second case is at least L of its probability in
-the first. Averaging over i, b and the other coins gives (1) by Jensen's inequality: w of the m
-canaries are guessed right if W = w, and r - w + 1 wrong if W = w - 1.
+Proof. Fix a canary i, a value b and the other coins; then the output determines which guesses about
+other canaries are right. Let E be the event that b is guessed for i and that w - 1 other guesses
+are right, for some w in A. If coin i is b, the guess is right and W is in A. If it is not, the
+guess is wrong and W + 1 is in A. The probability of E in the second case is at least L of its
+probability in the first. Averaging over i, b and the other coins gives (1) by Jensen's inequality:
+w of the m canaries are guessed right if W = w, and r - w + 1 wrong if W = w - 1.
 
 Theorem 3.2. Let alpha_i and beta_i be the sums over w >= i of w p_w / m and (r - w) p_w / m. With
 A = {i + 1, ..., r}, (1) reads beta_i >= L(alpha_(i+1)). And alpha_i - alpha_(i+1) = i p_i / m is

@@ -18,7 +18,7 @@ from fl_audit.estimators.setting import AuditSetting
 
 @dataclass(frozen=True)
 class Guesses:
-    """Numbers of guesses and how many of them were right.
+    """Numbers of guesses, and of correct guesses.
 
     Attributes:
       k_plus: Number of canaries with the largest scores, guessed to be included.

@@ -1,4 +1,4 @@
-"""Threshold bounds as papers publish them: the best threshold, with one of two bounds on its rates.
+"""Threshold bounds as papers publish them: the best threshold, by one of two bounds on error rates.
 
 Andrew et al. (2023), section 5, after Jagielski et al. (2020). The bounds are for one threshold
 each; nothing corrects for the choice among thresholds.
