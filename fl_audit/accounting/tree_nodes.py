@@ -181,8 +181,8 @@ def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> di
 def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple[bool, bool, bool]]:
     """The choices of rounds for the blocks that cross a node's ends.
 
-    Each says whether the block across the start has its round in the node, whether the block across
-    the end does, and whether the block still open after the node has had its round.
+    Each choice says whether the block across the start has its round in the node, whether the block
+    across the end does, and whether the block still open after the node has had its round.
     """
     either = (False, True)
     goes_on, stays_open = start % block != 0, end % block != 0
@@ -272,7 +272,7 @@ def _in_turn(
 def _undominated(
     values: IndexArray, rests: IndexArray, separation: int
 ) -> tuple[IndexArray, IndexArray]:
-    """Removes impossible values, and values for which a larger one has no larger rest."""
+    """Removes impossible values, and values for which a larger value has no larger rest."""
     order = np.argsort(-values)
     values, shortest = values[order], np.minimum.accumulate(rests[order], axis=0)
     is_last = np.append(np.diff(values) < 0, True)

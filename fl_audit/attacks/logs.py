@@ -56,7 +56,7 @@ class ListedCanaries:
 
 
 def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
-    """Reads a log's canaries.csv; if there is none, inclusion follows from the pool's coins."""
+    """Reads a log's canaries.csv; without it, inclusion follows from the pool's coins."""
     if not folder.canaries.exists():
         return ListedCanaries(pool.included, None)
     rows = read_canaries(folder.canaries)

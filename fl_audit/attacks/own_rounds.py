@@ -16,7 +16,7 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary, from 0; an excluded one has those in which it would participate.
+    """The rounds of every canary, from 0; an excluded canary's as if it were included.
 
     `arms` has the name of each canary's arm; it is empty without arms.
     """

@@ -287,13 +287,13 @@ class RoundScorer:
           canary_length: The largest norm of a client in the aggregate: clip norm over denominator
             for a mean of clipped updates, even if canaries send shorter vectors. With it and
             `canary_rounds`, the canary check measures at what share of this norm canaries reach
-            the aggregate (docs/canary_check.md). None if not known.
+            the aggregate (docs/canary_check.md). None if the norm is not known.
           noise_stddev: The intended standard deviation of the noise on each coordinate of this
             aggregate; under correlated noise, of the independent noise before it is correlated.
             With it the mechanism is checked as in a run (docs/checks.md); otherwise the verdict
-            *consistent* says that the mechanism was not checked. None if not known.
+            *consistent* says that the mechanism was not checked. None if the noise is not known.
           norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
-            over the denominator. None if not known; the norm is then not checked.
+            over the denominator. None if this norm is not known; it is then not checked.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
@@ -398,7 +398,7 @@ class RoundScorer:
         chain.log_round(round_number, self.folder.round_logs())
 
     def _upload_log(self) -> CanaryUploads:
-        """The log of uploads, created at the first one."""
+        """The log of uploads, created at the first upload."""
         if self._uploads is None:
             own = read_listed(self.folder, self.pool).own_rounds
             pool = pool_of_uploads(self.pool, own)

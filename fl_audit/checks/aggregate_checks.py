@@ -284,9 +284,9 @@ def _bounded_length(rounds: _Rounds) -> Check:
     """Tests whether a variable is longer than clipped updates with noise may be, up to chance.
 
     Each round is tested, and all rounds with noise together, which shows an excess that is small in
-    each. Given earlier rounds, each squared norm is stochastically smaller than noncentral
+    each round. Given earlier rounds, each squared norm is stochastically smaller than noncentral
     chi-square, and so is the sum over rounds. The test is deterministic without noise, or with so
-    little that the squared ratio of bound to noise overflows.
+    little noise that the squared ratio of bound to noise overflows.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + OFF) * rounds.noise

@@ -67,9 +67,9 @@ class CanaryCheck:
       fault: A significant fault with its likely causes, as a clause; None without a fault. The
         first line of a verdict names the fault.
       signal: The lower limit, one-sided with 99.9 % confidence, of the average signal of scored
-        included canaries, as a share of a client's signal; None if not known.
+        included canaries, as a share of a client's signal; None if the signal is not known.
       length: The canaries' norm over a client's with which a verdict's power is simulated; None if
-        not known.
+        this ratio is not known.
       missing: How a shortfall arises; None if that is not clear.
       is_longer: Whether the fault is that canaries are longer than a client may be.
       num_scored: The number of included canaries with a scored round of their own; None if rounds

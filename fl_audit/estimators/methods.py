@@ -253,7 +253,7 @@ class AuditResult:
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
-      dim: Number of trainable parameters; None if not known.
+      dim: Number of trainable parameters; None if this number is not known.
       num_included: Number of canaries that participated in training.
       num_excluded: Number of canaries that did not participate.
       roc: AUC and true positive rates of the scores; None without scores of both kinds.

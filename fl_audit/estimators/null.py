@@ -60,7 +60,8 @@ class Null:
         excluded scores.
       tail: The tail on which valid bounds rely. If None, they rely on a bound for canaries of every
         family if `kind` is "closed_form", on nothing if it is "empirical".
-      dim: Number of trainable parameters, which the closed-form null needs; None if not known.
+      dim: Number of trainable parameters, which the closed-form null needs; None if this number is
+        not known.
       source: "design" if this audit's own program made and scored the canaries; "argument" if an
         argument such as --dim states the null, whose test on the scores then takes a part of the
         failure probability (threshold/null_choice.py).
