@@ -120,7 +120,7 @@ class CanaryUploads:
         return cls(pool, cosines, concentrations, directions)
 
     def check(self, index: int, canary: int) -> None:
-        """Refuses an upload outside a canary's rounds, or a second one if rounds are not known."""
+        """Refuses an upload outside a canary's rounds, or a second upload if rounds are unknown."""
         name = f"upload of canary {canary} in round {index + 1}"
         values = self._cosines.values()
         if not 0 <= canary < values.shape[1]:
@@ -168,8 +168,8 @@ class CanaryUploads:
         """The score of each canary, and the compared vectors.
 
         Cosines of several uploads are added up. The sum is divided by the norm of the summed
-        directions, which gives one cosine; if that norm is not known, it is divided by the number
-        of uploads, an upper bound on the norm.
+        directions, which gives one cosine; if that norm is not known, the sum is divided by the
+        number of uploads, an upper bound on the norm.
         """
         values = self._cosines.values().astype(np.float64)
         is_there = np.isfinite(values)

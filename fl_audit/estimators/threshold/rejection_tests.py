@@ -64,20 +64,20 @@ _LOWEST_SCORES = 0.25
 """The factor of levels of thresholds among the lowest scores, compared with the highest."""
 
 _LEFT_END, _STEP = -5.0, 0.05
-"""Left end and width of the cells of V, in normal scores of its distribution."""
+"""Lower limit of the cells of V, and their width, in normal scores of V's distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankTests:
     """Tests at fixed ranks of the excluded scores.
 
-    The range of V is divided into cells, and V is replaced by the upper end of its cell: p-values
+    The range of V is divided into cells, and V is replaced by the upper limit of its cell: p-values
     are too large by about a tenth, which costs almost nothing, and never too small.
     """
 
     ranks: npt.NDArray[np.int64]  # j in [1, n0], ascending: the threshold is the j-th largest
     levels: FloatArray  # failure probability of each test
-    cells: FloatArray  # upper ends, (r, c)
+    cells: FloatArray  # upper limits of the cells, (r, c)
     masses: FloatArray  # of the cells, (c,)
 
 
