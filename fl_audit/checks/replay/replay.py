@@ -45,9 +45,9 @@ class Replay:
 
     Attributes:
       findings: Expected and measured values, question by question.
-      sensitivity: The norm of the change by leaving out the first client, of each variable of the
-        release and last of the whole, float64 of shape (variables + 1,); NaN if the round cannot be
-        repeated, or not without a client.
+      sensitivity: How far the release moves if the first client is left out: the norm in each
+        variable, then in the whole, float64 of shape (variables + 1,); NaN if the round cannot be
+        repeated, or fails without a client.
     """
 
     findings: tuple[Check, ...]
@@ -88,9 +88,10 @@ def replay_round(
 
     The rounds are: the recorded one, twice; without its first, a middle and its last client; with a
     single client whose update is short, long, or long in one variable; with clients that differ in
-    norm and direction; with more clients than the denominator; with a NaN in an update; under other
-    seeds; and the rounds after these. For correlated noise up to 32 rounds are computed twice; for
-    an adaptive clip norm up to 96 rounds measure the noise of the count that moves it.
+    norm and direction; with more clients than the denominator; with a NaN in an update; and the
+    next round, under several seeds. For correlated noise up to 32 rounds are computed twice; for an
+    adaptive clip norm up to 96 rounds measure the noise of the clipped-client count that updates
+    the clip norm.
 
     Args:
       function: The server's round (`Server`), which takes all randomness from the generator in its
@@ -101,8 +102,8 @@ def replay_round(
       seed: The seed of the round's generator, at least 0.
       promise: The mechanism's promise.
       begun: Two states from before the first round, with different randomness, for a server whose
-        state, not its generator, determines future noise; questions that need different noise from
-        one state are then left out.
+        state, not its generator, determines future noise; questions on noise that start one state
+        with several seeds are then left out.
       clip_norm_of: A function from a state to the clip norm of the next round; required if the
         promise has an `adaptive_clip`.
       zeroing_norm_of: A function from a state to the zeroing norm of the next round; required if
@@ -113,8 +114,8 @@ def replay_round(
 
     Raises:
       InputError: There are fewer than two updates; updates differ in shape, are zero or are not
-        finite; the release has another size; or an adaptive clip or zeroing is promised and the
-        function that reads its norm is missing.
+        finite; the release and an update differ in size; or an adaptive clip or zeroing is
+        promised and the function that reads its norm is missing.
     """
     if promise.adaptive_clip is not None and clip_norm_of is None:
         raise InputError("clip_norm_of: is missing; a promise with adaptive_clip needs it")
@@ -253,9 +254,12 @@ class _Replayed:
         if finding.failed:
             return finding
         if self._trials.many is None:
-            why = "more clients than the denominator take too much memory"
+            why = "a cohort larger than the denominator needs too much memory"
         elif self._is_silenced:
-            why = "clients draw from the noise's generator, so their number must stay the same"
+            why = (
+                "the server draws from the noise's generator for each client, so the number of "
+                "clients must stay the same"
+            )
         else:
             return finding
         return inconclusive(finding.name, finding.meaning, f"{finding.measured}, but {why}")
