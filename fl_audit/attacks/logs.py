@@ -144,7 +144,7 @@ def write_listed(
     for canary, own in enumerate(rounds):
         if any(not 1 <= number <= num_rounds for number in own):
             raise InputError(
-                f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
+                f"canary_rounds: the rounds of canary {canary} must be in 1 to {num_rounds} "
                 f"(num_rounds), got {list(own)[:5]}"
             )
     if arms and len(arms) != pool.count:

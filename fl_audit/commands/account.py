@@ -119,8 +119,8 @@ def _source(arguments: argparse.Namespace) -> "Source":
         if given:
             option = f"--{given[0].replace('_', '-')}"
             raise InputError(
-                f"{option}: does not go with {arguments.source}, which states it; for a config, "
-                "use --set"
+                f"{option}: {arguments.source} states this already; leave out the option, or "
+                "change a config by --set"
             )
         from fl_audit.account.files import source_of_path
 

@@ -54,7 +54,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     seconds = arguments.calibrate
     check_calibrate(seconds)
     if seconds is not None and not arguments.dry_run:
-        raise InputError(f"--calibrate {seconds:g}: goes with --dry-run")
+        raise InputError(f"--calibrate {seconds:g}: is only for --dry-run")
     if arguments.dry_run:
         states = plan_sweep(arguments.grid, arguments.out)
     else:
