@@ -234,14 +234,14 @@ class _Replayed:
     def client_findings(self) -> tuple[list[Check], list[Change]]:
         """The findings on the effect of one client, and the changes of all trials."""
         trials = self._trials
+        at_most_clip = "changes at most the clip norm over the denominator"
         questions = (
-            ("one_client", "a client changes at most the clip norm over the denominator",
-             trials.recorded()),
-            ("clip", "a client alone changes no more, whether short, long, or long in one variable",
+            ("one_client", f"a client {at_most_clip}", trials.recorded()),
+            ("clip", f"a client alone, short, long or long in one variable, {at_most_clip}",
              trials.alone()),
-            ("unlike", "a client among others of other norms and directions changes no more",
+            ("unlike", f"a client among others of other norms and directions {at_most_clip}",
              trials.unlike()),
-            ("denominator", "a client among few or many changes no more: its weight is fixed",
+            ("denominator", f"a client among few or many others {at_most_clip}",
              trials.opposed()),
         )  # fmt: skip
         answers = [at_most(*question, self._change, self._ruler) for question in questions]
@@ -266,7 +266,7 @@ class _Replayed:
 
     def _not_finite(self) -> Check:
         """The effect of a NaN in one client's update, for which nothing is promised."""
-        name, expected = "not_finite", "an update with a NaN changes no more than another"
+        name, expected = "not_finite", "an update with a NaN changes no more than one client may"
         vectors = self._trials.vectors
         poison = vectors[-1].copy()
         poison[0] = np.nan
@@ -289,7 +289,7 @@ class _Replayed:
     def noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings from the smallest round, which is mostly noise."""
         name = "smallest_round"
-        words = f"a round of {len(self._few)} clients releases their sum and noise"
+        words = f"a round of {len(self._few)} clients releases their sum with noise"
         try:
             smallest = self._rounds.run(self._few)
         except InputError:
