@@ -79,7 +79,7 @@ def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> s
     runs = read_grid(grid)
     left = [run for run, state in zip(runs, states, strict=True) if state.state != "finished"]
     if not left:
-        return "hours: none"
+        return "hours: none, as all runs are finished"
     if seconds is not None:
         time = calibrated(left[0].config, left[0].name, seconds)
     elif (elapsed := time_of_finished(states)) is not None:

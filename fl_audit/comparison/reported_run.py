@@ -183,7 +183,7 @@ def _check_record(folder: RunFolder, report: Report) -> None:
     if record != report.run:
         raise InputError(
             f"{folder.report_json}: is the report of another run than {folder.record.name}; "
-            "delete it, and `fl-audit run --resume` makes it anew"
+            "delete the report, and `fl-audit run --resume` writes it anew"
         )
 
 

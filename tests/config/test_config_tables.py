@@ -248,16 +248,16 @@ def test_five_threat_models_and_back(tmp_path):
         ),
         (
             'claimed_epsilon = 1\nverdict_statistic = "window_max"',
-            "key `audit.verdict_statistic`: this run has no 'window_max'; known: all, final, "
-            "final_minus_initial, max, own_rounds, sum",
+            "key `audit.verdict_statistic`: this run has no statistic 'window_max'; known: all, "
+            "final, final_minus_initial, max, own_rounds, sum",
         ),
         (
             'claimed_epsilon = 1\nverdict_statistic = "summ"',
-            "key `audit.verdict_statistic`: this run has no 'summ'; did you mean 'sum'?",
+            "key `audit.verdict_statistic`: this run has no statistic 'summ'; did you mean 'sum'?",
         ),
         (
             'claimed_epsilon = 1\nthreat_models = ["final"]\nverdict_statistic = "max"',
-            "key `audit.verdict_statistic`: this run has no 'max'; known: all, final",
+            "key `audit.verdict_statistic`: this run has no statistic 'max'; known: all, final",
         ),
         ('verdict_statistic = "max"', "key `audit`: verdict_statistic needs a claim"),
     ],
