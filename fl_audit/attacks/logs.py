@@ -1,8 +1,8 @@
 """Reads log folders (docs/logs.md).
 
 `read_log` reads a folder once, and `read_listed` reads which canaries were included. The module
-`log_scores` scores a log's canaries by the attackers of runs, and `measured_canary_check` tests
-whether canaries reached the aggregates.
+`log_scores` scores a log's canaries with the same attackers as in runs, and `measured_canary_check`
+tests whether canaries reached the aggregates.
 """
 
 import functools
@@ -101,9 +101,9 @@ def _check_independent_of_coins(
     chance = hypergeometric_p_value(len(included), included.sum(), has_rounds.sum(), among_included)
     if chance < _FALSE_REFUSAL:
         raise InputError(
-            f"{path}: {among_included} included canaries have rounds and {among_excluded} "
-            "excluded ones: every canary must have the rounds in which it participates if "
-            "included; or leave out the column rounds"
+            f"{path}: {among_included} included and {among_excluded} excluded canaries have "
+            "rounds: list for every canary, excluded ones too, the rounds in which it would "
+            "participate if included; or leave out the column rounds"
         )
 
 
@@ -144,7 +144,7 @@ def write_listed(
     for canary, own in enumerate(rounds):
         if any(not 1 <= number <= num_rounds for number in own):
             raise InputError(
-                f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
+                f"canary_rounds: the rounds of canary {canary} must be in 1 to {num_rounds} "
                 f"(num_rounds), got {list(own)[:5]}"
             )
     if arms and len(arms) != pool.count:
@@ -275,11 +275,11 @@ def _same_rounds(
 ) -> Callable[[int, FloatArray], None]:
     """Refuses logged cosines of other rounds than those whose aggregates are in the folder.
 
-    Returns a function that refuses a round, from 1, if the cosines with its aggregate are not those
-    logged.
+    Returns a function that refuses a round, counted from 1, if the cosines with its aggregate
+    differ from the logged ones.
     """
-    contradiction = f"{folder.round_cosines}: covers other rounds than {folder.aggregates.name}/"
-    advice = "delete the older one of the two"
+    contradiction = f"{folder.round_cosines}: does not match {folder.aggregates.name}/"
+    advice = "delete the older of the two"
     logged = set((np.flatnonzero(log.written()) + 1).tolist())
     if only := sorted(logged ^ set(paths)):
         holder = folder.round_cosines if only[0] in logged else folder.aggregates
@@ -291,7 +291,7 @@ def _same_rounds(
     def check(number: int, cosines: FloatArray) -> None:
         row = log.row(number - 1)
         if row is None or np.abs(row - cosines).max() > _SAME * pool.dim**-0.5:
-            raise InputError(f"{contradiction}: round {number} has other cosines; {advice}")
+            raise InputError(f"{contradiction}: the cosines of round {number} differ; {advice}")
 
     return check
 

@@ -248,7 +248,7 @@ class CanaryWatch:
         rounds = "round 1" if round_number == 1 else f"rounds 1 to {round_number}"
         line = (
             f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. No "
-            "verdict on this training will be consistent: fix that and start anew, or train on"
+            "verdict on this training will be consistent: fix the fault and start anew, or train on"
         )
         # Canaries that are too long are no error: they may well contradict a claim.
         if self._choice == "error" and not canary_check.is_longer:

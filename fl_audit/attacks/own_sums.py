@@ -139,7 +139,9 @@ class KeptSums:
         cancel.
         """
         if len(at) != len(self.products):
-            raise InputError(f"knows {len(self.products)} directions, and {len(at)} were scored")
+            raise InputError(
+                f"has directions of {len(self.products)} rounds, but {len(at)} rounds were scored"
+            )
         squares = np.einsum("st,st->s", weights.of_set @ self.products, weights.of_set)
         is_exact = self.width == self.dim
         if is_exact:

@@ -180,7 +180,7 @@ class RoundScorer:
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(
-                f"{path}: must be a new or empty folder; RoundScorer.open goes on with an audit"
+                f"{path}: must be a new or empty folder; RoundScorer.open continues an audit"
             )
         if num_rounds < 1:
             raise InputError(f"num_rounds: must be at least 1, got {num_rounds}")
@@ -251,7 +251,7 @@ class RoundScorer:
         chain, read = ChainWriter.go_on(path), read_chain(path)
         if chain.head != self._opened_at:
             raise InputError(
-                f"{self.folder.path}: was changed after it was opened here; open it again"
+                f"{self.folder.path}: has changed since this RoundScorer opened it; open it again"
             )
         self._lock = lock
         for path in unfinished_files(self.folder.path):

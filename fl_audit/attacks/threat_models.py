@@ -205,8 +205,8 @@ def check_scored(canaries: Table, audit: Audit) -> None:
             *others, last = (f"'{name}'" for name in scored)
             among = f"{', '.join(others)} and {last}" if others else last
             raise InputError(
-                f"audit.threat_models: {model!r} is for canaries.kind {kinds}; must be among "
-                f"{among} for '{kind}'"
+                f"audit.threat_models: {model!r} is for canaries.kind {kinds}; canaries of "
+                f"kind '{kind}' allow {among}"
             )
 
 

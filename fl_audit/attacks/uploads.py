@@ -133,8 +133,8 @@ class CanaryUploads:
         others = np.flatnonzero(np.isfinite(values[:, canary]))
         if own is None and np.any(others != index):
             raise InputError(
-                f"{name}: it has an upload already, in round {int(others[0]) + 1}; canaries with "
-                "several uploads need canary_rounds in RoundScorer.create"
+                f"{name}: this canary has an upload already, in round {int(others[0]) + 1}; "
+                "canaries with several uploads need canary_rounds in RoundScorer.create"
             )
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:

@@ -205,7 +205,7 @@ def _later_fault(included: CanaryParticipations) -> str | None:
         return None
     return (
         f"in the rounds after their first, canaries have only {_share(later)} × the expected norm "
-        f"in the aggregates: they are lost there ({LOST}), or undone by clients"
+        f"in the aggregates: they are lost in those rounds ({LOST}), or undone by clients"
     )
 
 
@@ -301,7 +301,9 @@ class _FirstRounds:
             other = coefficient(others.with_promise, 0)
             if other is not None and _is_about_one(other):
                 way = "later" if shift > 0 else "earlier"
-                return f"they are in aggregates {abs(shift)} round {way}; rounds are counted from 1"
+                return (
+                    f"they appear {abs(shift)} round {way} than stated; rounds are counted from 1"
+                )
         return None
 
     def _shortfall(self) -> str:
@@ -395,8 +397,8 @@ def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
     if after is None or after.ratio <= LEFT_OVER + after.deviation(ALARM):
         return None
     return (
-        f"still {_share(after)} × in those of the next round: the model or an optimizer's "
-        "momentum is scored, not the aggregate of one round"
+        f"still {_share(after)} × the expected norm in the aggregates of the next round: the model "
+        "or an optimizer's momentum is scored, not the aggregate of one round"
     )
 
 

@@ -163,5 +163,5 @@ def configured(
 def why_not_checked(mechanism: Mechanism) -> str | None:
     """Why a run's aggregates are not checked, in words; None if they are checked."""
     if isinstance(mechanism, RecordedTable):
-        return "its mechanism is a plugin's, which is not imported to read a folder"
+        return "the mechanism is from a plugin, and plugins are not imported to read a folder"
     return MECHANISMS.kind_of(mechanism).why_not_checked

@@ -80,7 +80,9 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
 def check_scored(path: Path, flags: Mapping[str, bool], listed: Mapping[str, CanaryRow]) -> None:
     """Refuses a score file whose canaries or inclusion differ from canaries.csv."""
     if flags != {name: canary.included for name, canary in listed.items()}:
-        raise InputError(f"{path}: must score exactly the canaries of canaries.csv, same inclusion")
+        raise InputError(
+            f"{path}: must score exactly the canaries of canaries.csv, with the same inclusion"
+        )
 
 
 def _rounds(path: Path, canary: str, text: str) -> IndexArray:

@@ -431,7 +431,7 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
             f"{path}: line {number} is not a valid line of a chain: {json_words(error)}"
         ) from error
     if isinstance(line, Begun) != (number == 1):
-        raise InputError(f"{path}: line {number}: `begun` must be the first line, and no other")
+        raise InputError(f"{path}: line {number}: the first line, and no other, must be `begun`")
     if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:
         raise InputError(
             f"{path}: format_version is {line.format_version}, must be {FORMAT_VERSION}"

@@ -331,7 +331,7 @@ def _read_inclusion(
     _check_same(INCLUSION, words, name_row, _KINDS)
     kind = _KINDS[words[0]] if words else "coins"
     if PROBABILITY in columns and kind != "unequal_coins":
-        text = f"{PROBABILITY} goes with {INCLUSION} 'unequal_coins', not with {kind!r}"
+        text = f"{PROBABILITY} is only for {INCLUSION} 'unequal_coins', not for {kind!r}"
         raise _BadRowError(0, text)
     needed = _NEEDED.get(kind)
     if needed is not None and needed not in columns:

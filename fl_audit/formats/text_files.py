@@ -77,7 +77,7 @@ def open_foreign(path: Path) -> io.BufferedReader:
         _check_kind(path, found.st_mode)
         taken = 512 * found.st_blocks
         if found.st_size > _MOST_BYTES_OF_HOLES and taken < found.st_size // 1000:
-            claim = f"claims {found.st_size:,} bytes and takes {taken:,} on the disk"
+            claim = f"claims a size of {found.st_size:,} bytes, but takes {taken:,} on the disk"
             raise OSError(errno.EFBIG, claim, str(path))
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb")
@@ -333,7 +333,9 @@ def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
     """
     first = next(lines, "")
     if first.startswith("sep="):
-        raise InputError(f"{path}, line 1: is {first.strip()!r}, as Excel writes it; delete it")
+        raise InputError(
+            f"{path}, line 1: is {first.strip()!r}, as Excel writes it; delete this line"
+        )
     delimiter = separator_of(first)
     reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
     try:

@@ -63,7 +63,8 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
         raise ValueError(
-            f"noise by {kind.noise_distribution.name!r} must say so, got {noise.distribution!r}"
+            f"round_noise must return noise of distribution {kind.noise_distribution.name!r}, got "
+            f"{noise.distribution!r}"
         )
     return noise
 

@@ -74,7 +74,7 @@ def check_placement(config: PlacedCanaries, placement: str) -> None:
         )
     if first is not None and last is not None:
         raise InputError(
-            "participation.canary_last_rounds: does not go with canary_first_rounds; leave out one"
+            "participation.canary_last_rounds: excludes canary_first_rounds; leave out one of them"
         )
     for name, number in (("first", first), ("last", last)):
         if number is not None and number > config.rounds:
@@ -92,8 +92,8 @@ def check_placement(config: PlacedCanaries, placement: str) -> None:
 
 def belongs_to(key: str, needed: str, placement: str) -> str:
     return (
-        f"participation.{key}: goes with `canaries = {needed!r}`, not {placement!r}; leave it out, "
-        f"or set participation.canaries to {needed!r}"
+        f"participation.{key}: is not used under `canaries = {placement!r}`; leave it out, or set "
+        f"participation.canaries to {needed!r}"
     )
 
 

@@ -117,10 +117,13 @@ def test_a_link_is_of_all_that_a_line_says():
     [
         ("", "has no line"),
         ("{}\n", "line 1 is not a valid line of a chain"),
-        ('{"what":"resumed","link":"","rounds":1}\n', "`begun` must be the first line"),
+        ('{"what":"resumed","link":"","rounds":1}\n', "must be `begun`"),
         ('{"what":"begun","link":"","files":{"../x":""}}\n', "must name files in its folder"),
         ('{"what":"begun","link":"","files":{},"format_version":2}\n', "format_version is 2, must"),
-        ('{"what":"begun","link":"","files":{"a":"0"}}\n' * 2, "line 2: `begun` must be the first"),
+        (
+            '{"what":"begun","link":"","files":{"a":"0"}}\n' * 2,
+            "line 2: the first line, and no other",
+        ),
     ],
 )
 def test_what_is_no_chain_is_refused(tmp_path, text, message):

@@ -87,7 +87,8 @@ class MinSeparationSampling(CoinSampling):
         return (
             f"Each client that was not in any of the last {self.separation - 1} rounds joins with "
             f"probability {self.probability:.3g}, independently, and no attacker sees who did. The "
-            "upper bound counts no rest, for which no bound without simulation is known."
+            "upper bound does not count on these rests: no bound that does is known without "
+            "simulation."
         )
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:

@@ -119,8 +119,10 @@ class ClipQuestions:
     def _fixed_clip_finding(self) -> Check:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
-            return compared(UPDATE, EXPECTED[UPDATE], "it stays fixed")
-        return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
+            return compared(UPDATE, EXPECTED[UPDATE], "the clip norm stays fixed")
+        return failed(
+            UPDATE, EXPECTED[UPDATE], f"the clip norm moves from {self._start:g} to {after:g}"
+        )
 
     # The counts.
 
@@ -263,7 +265,7 @@ class ClipQuestions:
         words = f"{ratio[at]:.3g} times the promised size{where}"
         if ratio[2] * self.clip.count_stddev <= 2 * self.clip.rounding:
             words = "no noise under any seed"
-        words += f"; less than {math.sqrt(low):.2g} times it would have been detected"
+        words += f"; less than {math.sqrt(low):.2g} times this size would have been detected"
         if limited > 0.5:
             words = f"{100 * limited:.0f} % of the shares are at the limits of [0, 1]; {words}"
         log_p = min(0.0, float(tail.min()) + math.log(tests))
@@ -347,7 +349,7 @@ class ClipQuestions:
             length -= self.ruler.rounding(max(float(np.linalg.norm(r)) for r in releases))
             ratios[words] = length * self.trials.promise.denominator / norms[words]
         worst = max(ratios, key=lambda words: ratios[words])
-        words = f"{max(0.0, ratios[worst]):.3g} times that, after {worst} updates"
+        words = f"{max(0.0, ratios[worst]):.3g} times that maximum, after {worst} updates"
         if ratios[worst] <= 1.001:
             return compared(NEXT, EXPECTED[NEXT], f"at most {words}", ratio=ratios[worst])
         return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
@@ -367,7 +369,7 @@ def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int
     worst = int(np.argmax(moved))
     most, words = 0.5 * halves, pairs[worst][1].words
     ratio = moved[worst] / most
-    measured = f"{ratio:.3g} times that, by {words}"
+    measured = f"{ratio:.3g} times that maximum, by {words}"
     if moved[worst] <= most * 1.001 + 2 * clip.rounding:
         return compared(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio=ratio)
     return failed(COUNT, EXPECTED[COUNT], measured, ratio)
@@ -418,7 +420,10 @@ def zeroing_finding(
             return failed(name, expected, f"{type(error).__name__}: {error}")
         promised = _moved(zeroing, estimate, cohort)
         if not math.isclose(after, promised, rel_tol=1e-4):
-            words = f"with {large} large updates of {len(cohort)} it moves from {before:.4g} to "
+            words = (
+                f"with {large} large updates of {len(cohort)} the zeroing norm moves from "
+                f"{before:.4g} to "
+            )
             return failed(name, expected, f"{words}{after:.4g}, not to {promised:.4g}")
     return compared(name, expected, f"true of {_CLIENTS + 1} cohorts")
 

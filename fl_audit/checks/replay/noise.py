@@ -225,9 +225,9 @@ def length_finding(
     measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
     if not squared.any():
         measured = "the same noise, or none, under another seed"
-    measured += f"; less than {detectable[-1]:.2g} × would have been detected"
+    measured += f"; less than {detectable[-1]:.2g} × expected would have been detected"
     if len(sizes) > 1:
-        measured += f", or less than {detectable[:-1].min():.2g} × in a variable"
+        measured += f", or less than {detectable[:-1].min():.2g} × in one variable"
     return compared(
         name,
         expected,

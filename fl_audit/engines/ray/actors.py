@@ -368,7 +368,7 @@ def _check_cluster(cluster: RayCluster, clients_per_block: int | None) -> None:
     if cluster.gpus_per_actor and clients_per_block is None:
         raise InputError(
             "clients_per_block: must be set where ray.gpus_per_actor is above 0, so that the "
-            "result does not depend on the GPUs that are found; 8 to 64 suit most"
+            "result does not depend on the GPUs that are found; 8 to 64 suit most models"
         )
     if cluster.address in (LOCAL, "auto"):
         return

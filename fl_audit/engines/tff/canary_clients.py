@@ -320,7 +320,7 @@ def norm_to_clip(state: Any) -> float:
     if clip.norm is None:
         raise InputError(
             "norm: must be given, as the aggregator's state shows no clip norm; "
-            "fl_audit.training.probe(process) finds a norm that is clipped"
+            "fl_audit.training.probe(process) finds a norm above the clip norm"
         )
     return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
 
@@ -454,7 +454,7 @@ def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> 
             return last if is_zeroed else dataclasses.replace(probed, promised=last.arrived)
         last = probed
     raise InputError(
-        "norm: must be given, the norm of a typical update: nothing clips or zeroes updates up "
+        "norm: must be given, as the norm of a typical update: nothing clips or zeroes updates up "
         f"to norm {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
     )
 

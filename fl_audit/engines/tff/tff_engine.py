@@ -132,7 +132,7 @@ class BlockUpdates:
         except NotVectorizedError as error:
             raise InputError(
                 "audit.threat_models: 'all_iterates' for canaries.kind 'examples' needs a model "
-                f"that trains in blocks of clients, and must be left out for this one: {error}"
+                f"that trains in blocks of clients; leave it out for this model: {error}"
             ) from error
 
     def updates(
