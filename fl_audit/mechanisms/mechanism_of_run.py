@@ -29,7 +29,13 @@ from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, N
 from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind, NoisyMechanism
 from fl_audit.mechanisms.matrix import MATRIX_FACTORISATION
 from fl_audit.mechanisms.tree_aggregation import TREE_AGGREGATION
-from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_kind, zeroing_norm
+from fl_audit.mechanisms.zeroing import (
+    clipped_and_kept,
+    inside_zeroing,
+    zeroed,
+    zeroing_kind,
+    zeroing_norm,
+)
 from fl_audit.participation.schedule import Attendance, Draw, Schedule
 
 if typing.TYPE_CHECKING:
@@ -88,9 +94,6 @@ def make_aggregator(
 _CLIPPED_NORM = 1e15
 """A canary's norm if updates are clipped and not zeroed; its square fits into float32."""
 
-_JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""A canary's least and largest norm under zeroing, in clip norms."""
-
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
     """The clip norm and the noise of the round that starts from an aggregator's state."""
@@ -134,7 +137,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
         return fixed
     if table.zeroing is None:
         return _CLIPPED_NORM
-    return float(np.clip(zeroing_norm, _JUST_CLIPPED * clip_norm, _SURELY_CLIPPED * clip_norm))
+    return clipped_and_kept(clip_norm, zeroing_norm)
 
 
 def mechanism_for_epsilon(
