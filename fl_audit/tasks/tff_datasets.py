@@ -33,11 +33,7 @@ Features = Mapping[str, npt.NDArray[Any]]
 """Arrays by name, whose first axis is the example; strings are bytes objects."""
 
 _CLIENTS = """
-    SELECT client_id, num_examples FROM client_metadata
-    WHERE split_name = ? AND num_examples > 0 ORDER BY client_id LIMIT ?"""
-_WITHOUT_EXAMPLES = """
-    SELECT client_id FROM client_metadata
-    WHERE split_name = ? AND num_examples = 0 ORDER BY client_id"""
+    SELECT client_id, num_examples FROM client_metadata WHERE split_name = ? ORDER BY client_id"""
 _EXAMPLES = """
     SELECT serialized_example_proto FROM examples
     WHERE split_name = ? AND client_id = ? ORDER BY rowid"""
@@ -62,13 +58,14 @@ class SqliteClients(Population):
         if not path.is_file():
             raise InputError(f"{path}: no such file; must be the SQLite file that TFF downloads")
         self._local = threading.local()
-        rows = self._query(_CLIENTS, split, max_clients or -1)
-        if not rows:
+        rows = self._query(_CLIENTS, split)
+        used = [row for row in rows if row[1]][: max_clients or None]
+        if not used:
             raise InputError(f"{path}: no client has an example in the split {split!r}")
-        self.client_ids: Sequence[str] = [client_id for client_id, _ in rows]
-        self._num_examples = np.array([count for _, count in rows], np.int64)
-        without = [client_id for (client_id,) in self._query(_WITHOUT_EXAMPLES, split)]
-        say_left_out(f"{path}, split {split!r}", without, len(without) + len(rows))
+        self.client_ids: Sequence[str] = [client_id for client_id, _ in used]
+        self._num_examples = np.array([count for _, count in used], np.int64)
+        without = [client_id for client_id, count in rows if not count]
+        say_left_out(f"{path}, split {split!r}", without, len(rows))
 
     def num_examples(self, client: int) -> int:
         return int(self._num_examples[client])
