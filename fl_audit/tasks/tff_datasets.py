@@ -23,6 +23,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.datasets import download
 
 from fl_audit.errors import InputError
+from fl_audit.formats.text_files import reading, text_lines
 from fl_audit.tasks.client_text import encode, examples_of, vocabulary_of_words
 from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.learning_task import Examples, LearningTask, Population, say_left_out
@@ -219,15 +220,8 @@ def _words(config: StackOverflowTask) -> Sequence[str]:
 
 
 def _read_words(path: Path, count: int) -> Sequence[str]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            lines = [line.split() for line in islice(file, count)]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: must be UTF-8 text (unpack a .tar.bz2 first): {error.reason}"
-        ) from error
+    with reading(path):
+        lines = [line.split() for line in islice(text_lines(path), count)]
     for number, line in enumerate(lines, start=1):
         if len(line) != 2 or not line[1].isdecimal():
             raise InputError(
