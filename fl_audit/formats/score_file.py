@@ -388,9 +388,8 @@ def _probability(text: str) -> float:
 
 COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
-_MOST_DIGITS = 10
-_LARGEST = 10**9
-"""Counts must be smaller; the posterior of larger ones is too narrow for its integrals."""
+_LARGEST = 10**9 - 1
+"""The largest count; the posterior of larger ones is too narrow for its integrals."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
@@ -422,7 +421,7 @@ def _counts(path: Path) -> ChallengeCounts:
 
 def _count(where: str, text: str) -> int:
     digits = re.sub(r"\.0+$", "", text.strip())  # as written by data frames
-    is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
-    if not (is_short and int(digits) < _LARGEST):
-        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST - 1}, got {text!r}")
-    return int(digits)
+    number = text_files.read_integer(digits, _LARGEST)
+    if number is None:
+        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST}, got {text!r}")
+    return number

@@ -109,12 +109,7 @@ def _epochs(config: Shuffle, num_clients: int) -> list[range]:
             f"participation.epochs: {number} epochs do not fit into {config.rounds} rounds; must "
             f"be at most {config.rounds}"
         )
-    return _equal_parts(config.rounds, number)
-
-
-def _equal_parts(rounds: int, number: int) -> list[range]:
-    parts = np.array_split(np.arange(rounds), number)
-    return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return placement.equal_parts(range(config.rounds), number)
 
 
 def _shuffle_canaries(
@@ -131,7 +126,8 @@ def _shuffle_canaries(
         case "like_clients":
             if mean is not None:
                 why = "under shuffle each canary has a whole number of rounds"
-                epochs = _equal_parts(rounds, placement.whole_rounds(mean, rounds, why))
+                number = placement.whole_rounds(mean, rounds, why)
+                epochs = placement.equal_parts(range(rounds), number)
             return placement.shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
         case chosen:
             return placement.place(config, chosen, seed, roster, expected_clients)
