@@ -10,7 +10,12 @@ from html import escape
 from typing import Any, Literal
 
 from fl_audit.errors import InputError
-from fl_audit.json_records import fields_from_json, fields_to_json, numbers_from_json
+from fl_audit.json_records import (
+    fields_from_json,
+    fields_to_json,
+    from_json,
+    numbers_from_json,
+)
 from fl_audit.number_words import epsilon_text, lower_bound_text
 
 Kind = Literal["estimate", "lower_bound", "interval"]
@@ -132,8 +137,8 @@ class Estimate:
         Raises:
           ValueError: A key is missing, or a value is of another type.
         """
-        details = dict(fields["details"])
-        words = {name: details.pop(name, None) for name in _WORDS}
+        details = from_json(Mapping[str, object], fields.get("details"), "$.details")
+        words = {name: details.pop(name) for name in _WORDS if name in details}
         return fields_from_json(cls, {**fields, **words}, details=numbers_from_json(details))
 
 
