@@ -96,17 +96,8 @@ class Estimate:
 
     def record(self) -> Record:
         """The estimate as a row of a data frame, without `details`."""
-        return {
-            "method": self.method,
-            "kind": self.kind,
-            "epsilon": self.epsilon,
-            "lower": self.lower,
-            "upper": self.upper,
-            "valid_for": self.valid_for,
-            "assumes": self.assumes,
-            "guarantee": self.guarantee,
-            "source": self.source,
-        }
+        columns = ("method", "kind", "epsilon", "lower", "upper", *_WORDS)
+        return {name: getattr(self, name) for name in columns}
 
     def _repr_html_(self) -> str:
         """The table that a notebook shows, with guarantee and assumptions."""
