@@ -232,7 +232,7 @@ def _log_ratios(
     """
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
-    below[below < _LOST] *= 0.0  # cells below the quantile share the ratio of its cell
+    below[below < _LOST] = 0.0  # cells below the quantile share the ratio of its cell
     is_positive = below > 0
     x, y = lower_hull(below_claim[is_positive], below[is_positive])
     cell = np.clip(np.searchsorted(x, below_claim[1:], side="left"), 1, len(x) - 1)

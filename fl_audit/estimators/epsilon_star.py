@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import Distribution, Gaussian
 from fl_audit.estimators.gaussian.fit import Guess, epsilon_of_distributions
@@ -442,7 +442,7 @@ def _rates(losses: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, Floa
     return at_most / losses.size, (losses.size - at_most) / losses.size
 
 
-def _inside(rates: FloatArray) -> npt.NDArray[np.bool_]:
+def _inside(rates: FloatArray) -> BoolArray:
     return (rates > TRIMMED_BELOW) & (rates < 1 - TRIMMED_BELOW)
 
 

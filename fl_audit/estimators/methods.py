@@ -5,7 +5,7 @@ Another package adds a method by one function and one call of `register_method`.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -55,13 +55,13 @@ Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
 Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
 """A function from samples to the epsilon of each; None where scores do not allow the method."""
 
-_REFUSED: Mapping[Inclusion, str] = {
-    "coins": "each had one",
-    "unequal_coins": "coins were not fair",
-    "fixed_half": "a fixed half was included",
-    "pairs": "one of each pair was included",
+_INCLUDED: Mapping[Inclusion, str] = {
+    "coins": "by independent fair coins",
+    "unequal_coins": "by independent unfair coins",
+    "fixed_half": "as a fixed half",
+    "pairs": "as one of each pair",
 }
-"""Why methods that need fair coins are left out, by inclusion."""
+"""How canaries were included, after "included"."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,9 @@ class Method:
         """The estimate from the scores of a setting."""
         inclusion = setting.scores.inclusion
         if not self.allows(inclusion):
+            allowed = " or ".join(_INCLUDED[each] for each in self.valid_inclusions)
             raise NotApplicableError(
-                f"needs an independent fair coin for each canary; here {_REFUSED[inclusion]}"
+                f"needs canaries included {allowed}; these were included {_INCLUDED[inclusion]}"
             )
         try:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -147,14 +148,13 @@ class Method:
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
         """A test of many samples: whether the bound at confidence 1 - level exceeds epsilon.
 
-        All settings have this delta and confidence. A fast test assumes the null of each sample,
-        without testing it on the excluded scores.
+        The settings' own delta and confidence are not used. A fast test assumes the null of each
+        sample, without testing it on the excluded scores.
         """
         if self.fast_rejection is not None:
             return self.fast_rejection(epsilon, delta, level)
-        return lambda settings: np.array(
-            [self.rejects(setting, epsilon) for setting in settings], bool
-        )
+        at = functools.partial(replace, delta=delta, confidence=1 - level)
+        return lambda settings: np.array([self.rejects(at(one), epsilon) for one in settings], bool)
 
     def rejects(self, setting: AuditSetting, epsilon: float) -> bool:
         """Whether the bound exceeds epsilon; False if the scores allow no bound."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, closed_form_null
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
@@ -379,7 +379,7 @@ def _small_squares_p_value(z: FloatArray) -> float:
 _SPACING = 1.2
 
 
-def spaced_ranks(n: int) -> npt.NDArray[np.int64]:
+def spaced_ranks(n: int) -> IntArray:
     """Ranks in [1, n] that grow by a fifth from 1 and, mirrored, from n, up to the middle.
 
     >>> spaced_ranks(20).tolist()

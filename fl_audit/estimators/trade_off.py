@@ -138,8 +138,8 @@ class TabulatedTradeOff:
             np.concatenate([[0.0], np.exp(log_rates[:-1])])
             for log_rates in (self.log_fpr, self.log_fnr)
         ]
-        last = max(float(np.exp(self.log_fpr[-1])), 0.0), float(np.exp(self.log_fnr[-1]))
-        return lower_hull(rising, np.concatenate([*below, [min(*last, 1.0)]]))
+        last = min(*np.exp([self.log_fpr[-1], self.log_fnr[-1]]), 1.0)
+        return lower_hull(rising, np.concatenate([*below, [last]]))
 
 
 def lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

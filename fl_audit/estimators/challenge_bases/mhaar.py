@@ -18,9 +18,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases import error_counts
 from fl_audit.estimators.challenge_bases.posterior_summary import (
@@ -187,9 +186,7 @@ def _start_fixed(
     chains = len(rates.alpha)
     epsilon, chosen = np.zeros(chains), np.zeros(rates.alpha.shape[:2], dtype=np.int64)
     for candidate in rng.permutation(_EPSILONS):
-        reached = folded.inside(candidate, delta) & ~folded.inside(
-            strength * candidate, strength * delta
-        )
+        reached = folded.reached(candidate, strength, delta)
         new = np.all(np.any(reached, axis=2), axis=1) & (epsilon == 0)
         epsilon[new] = candidate
         chosen[new] = np.argmax(reached, axis=2)[new]
@@ -391,9 +388,7 @@ class _Chain:
         allowed = np.isfinite(self._coordinates.log_prior(proposed))
         return np.where(allowed[:, None], proposed, self.position)
 
-    def _move(
-        self, step: LearnedStep, proposed: FloatArray, log_ratio: FloatArray
-    ) -> npt.NDArray[np.bool_]:
+    def _move(self, step: LearnedStep, proposed: FloatArray, log_ratio: FloatArray) -> BoolArray:
         """Accept or reject proposals by their likelihood ratio; return which were accepted."""
         log_prior = self._coordinates.log_prior(proposed)
         level = np.log(self._rng.random(len(proposed)))
@@ -404,12 +399,11 @@ class _Chain:
         step.count(float(np.mean(accept)))
         return np.asarray(accept)
 
-    def _reached(self, folded: FoldedRates, position: FloatArray) -> npt.NDArray[np.bool_]:
+    def _reached(self, folded: FoldedRates, position: FloatArray) -> BoolArray:
         """Whether pairs are in R_s(epsilon, delta), of shape (c, n, k)."""
         at = self._coordinates.parameters(position)
         epsilon, strength = at.epsilon[:, None, None], at.strength[:, None, None]
-        inner = folded.inside(strength * epsilon, strength * self._delta)
-        return folded.inside(epsilon, self._delta) & ~inner
+        return folded.reached(epsilon, strength, self._delta)
 
     def _log_average(self, weights: FloatArray, position: FloatArray) -> FloatArray:
         """Log of the product of the bases' averaged likelihoods, (c,), up to a constant."""

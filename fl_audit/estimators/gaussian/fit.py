@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.distributions import (
     Distribution,
     ExactCosine,
@@ -266,7 +266,7 @@ def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
     return hit[rare], miss[~rare]
 
 
-def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
+def _highest_peaks(values: FloatArray, count: int = 4) -> IntArray:
     """Indices of the highest local maxima."""
     padded = np.concatenate([[-np.inf], values, [-np.inf]])
     peaks = np.flatnonzero((values >= padded[:-2]) & (values >= padded[2:]))

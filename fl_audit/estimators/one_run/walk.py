@@ -140,7 +140,8 @@ class _Walk:
         self._lowest = 0
         self._chances = np.ones(1)  # the probabilities of _lowest, _lowest + 1, ... right guesses
         self._chances_of_steps: dict[int, tuple[int, FloatArray]] = {}
-        self._stopped: list[tuple[int, int, FloatArray]] = []
+        # One empty part, as all paths may be dropped before the boundary.
+        self._stopped = [(0, 0, np.zeros(0))]
 
     @property
     def has_ended(self) -> bool:

@@ -34,7 +34,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
@@ -75,7 +74,7 @@ class RankTests:
     are too large by about a tenth, which costs almost nothing, and never too small.
     """
 
-    ranks: npt.NDArray[np.int64]  # j in [1, n0], ascending: the threshold is the j-th largest
+    ranks: IntArray  # j in [1, n0], ascending: the threshold is the j-th largest
     levels: FloatArray  # failure probability of each test
     cells: FloatArray  # upper limits of the cells, (r, c)
     masses: FloatArray  # of the cells, (c,)
@@ -112,7 +111,7 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
     return RankTests(ranks, levels, cells, masses)
 
 
-def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+def _weighted_ranks(n0: int) -> tuple[IntArray, FloatArray]:
     """Ranks that grow by a fifth at each step, from both ends, and their shares of the level.
 
     A share is the step in log j to the next rank, over sqrt(j): the loss of epsilon at rank j is
@@ -135,7 +134,7 @@ def largest_rejected_claim(
     log_upper_half = math.log(tests.masses[middle:].sum())
     log_levels = np.log(tests.levels)
 
-    def least_excess(index: npt.NDArray[np.int64], claim: float) -> FloatArray:
+    def least_excess(index: IntArray, claim: float) -> FloatArray:
         """A lower bound on the log of p-value over level, from the upper half of V's mass only."""
         k = above[index]
         rates = largest_rate(tests.cells[index, middle], claim)
@@ -189,7 +188,7 @@ def _root(excess: Callable[[float], float], low: float) -> float:
     return float(optimize.brentq(excess, low, low + step, xtol=1e-10))
 
 
-def _upper_quantiles(ranks: npt.NDArray[np.int64], n0: int, points: FloatArray) -> FloatArray:
+def _upper_quantiles(ranks: IntArray, n0: int, points: FloatArray) -> FloatArray:
     """Quantiles of Beta(j, n0 - j + 1) at normal scores, from the accurate tail."""
     lower = beta_quantile(ranks, n0 - ranks + 1, special.ndtr(np.minimum(points, 0)))
     upper = 1 - beta_quantile(n0 - ranks + 1, ranks, special.ndtr(-np.maximum(points, 0)))
