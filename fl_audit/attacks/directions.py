@@ -178,7 +178,6 @@ class RoundDirections:
         self._is_exact = log.width == dim
         self._seed = seed
         self._dim = dim
-        self._added: int | None = None
 
     @functools.cached_property
     def _sketch(self) -> Sketch:
@@ -206,19 +205,15 @@ class RoundDirections:
         return cls(log, seed, dim, kept)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
-        """Keeps a round's direction, once, even if several attackers pass it."""
-        if round_index == self._added:
-            return
+        """Keeps a round's direction, in place of an earlier one of that round."""
         rotated = self._sketch.rotated(vector)
         concentration = concentration_of(rotated)
         fourth_norm = 0.0 if concentration is None else concentration.fourth_powers**0.25
         self._log.write_direction(round_index, fourth_norm, self._sketch.folded(rotated))
-        self._added = round_index
 
     def forget(self, round_index: int) -> None:
         """Makes a round's direction unknown, before the round's cosines are replaced."""
         self._log.forget(round_index)
-        self._added = None
 
     def flush(self) -> None:
         self._log.flush()
