@@ -487,7 +487,7 @@ class RoundScorer:
             for name, model in (("initial", initial), ("final", final))
         }
         rounds = logged_rounds(self.folder, self.pool, self._log)
-        listed = self._listed
+        listed = read_listed(self.folder, self.pool)  # refuses a file damaged since it was cached
         uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
         chain = self._chain  # opening it makes a round that a kill interrupted count as scored
         number = len(self.scored_rounds)

@@ -61,6 +61,19 @@ class RunAggregates:
     frozen: frozenset[int] = frozenset()
     numbers: Sequence[int] | None = None
 
+    @property
+    def moving(self) -> list[int]:
+        """The variables, from 0, that are not frozen."""
+        return [index for index in range(len(self.sizes)) if index not in self.frozen]
+
+    @property
+    def dim_with_noise(self) -> int:
+        return sum(self.sizes[index] for index in self.moving)
+
+    @property
+    def round_numbers(self) -> Sequence[int]:
+        return self.numbers or range(1, len(self.measured) + 1)
+
 
 def check_aggregates(run: RunAggregates) -> list[Check]:
     """Makes every check that the input allows; checks of noise only if some round has noise."""
@@ -98,18 +111,16 @@ class _Rounds:
 
     @classmethod
     def from_run(cls, run: RunAggregates) -> "_Rounds":
-        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
-        sizes = np.array([*run.sizes, sum(run.sizes[index] for index in moving)], np.float64)
-        whole = run.measured[:, moving].sum(axis=1, keepdims=True)
+        whole = run.measured[:, run.moving].sum(axis=1, keepdims=True)
         measured = np.concatenate([run.measured, whole], axis=1)
         measured[:, sorted(run.frozen)] = np.nan
         return cls(
-            sizes=sizes,
+            sizes=np.array([*run.sizes, run.dim_with_noise], np.float64),
             squared=measured[:, :, 0],
             products=measured[:, :, 1],
             stddev=run.stddev[:, None],
             norm_bound=run.norm_bound[:, None],
-            numbers=run.numbers or range(1, len(run.measured) + 1),
+            numbers=run.round_numbers,
         )
 
     @property
@@ -131,11 +142,9 @@ class _Noise:
         if run.noise is None or not (run.stddev > 0).any():
             return None
         has_noise = np.isfinite(run.noise[:, -1])
-        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
-        numbers = run.numbers or range(1, len(run.measured) + 1)
         return cls(
-            NoiseRows(run.noise[has_noise], sum(run.sizes[index] for index in moving)),
-            [numbers[index] for index in np.flatnonzero(has_noise)],
+            NoiseRows(run.noise[has_noise], run.dim_with_noise),
+            [run.round_numbers[index] for index in np.flatnonzero(has_noise)],
         )
 
 

@@ -18,7 +18,13 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
 from fl_audit.checks.replay.changes import Ruler
-from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds, shows_noise
+from fl_audit.checks.replay.noise import (
+    NoisyRounds,
+    detectable_mean,
+    length_finding,
+    num_seeds,
+    shows_noise,
+)
 from fl_audit.checks.replay.trial_rounds import FAR, SHORT, Answer, TrialRounds, Trials, most_of
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import AdaptiveClip
@@ -222,7 +228,7 @@ class ClipQuestions:
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
         words = f"true of {len(whole)} cohorts; the count is off by {mean:.3g} clients on average"
-        detectable = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
+        detectable = spread * detectable_mean(2, units.size)
         return compared(
             UPDATE,
             EXPECTED[UPDATE],
