@@ -19,12 +19,10 @@ from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_
 from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
     ListedCanaries,
-    SeenLog,
     check_pool,
-    logged_rounds,
     pool_of_uploads,
     read_listed,
-    read_uploads,
+    read_log,
     write_listed,
 )
 from fl_audit.attacks.measured_canary_check import (
@@ -486,13 +484,8 @@ class RoundScorer:
             name: None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))
         }
-        rounds = logged_rounds(self.folder, self.pool, self._log)
-        listed = read_listed(self.folder, self.pool)  # refuses a file damaged since it was cached
-        uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
-        chain = self._chain  # opening it makes a round that a kill interrupted count as scored
-        number = len(self.scored_rounds)
-        log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
-        scored = score_seen(log, **models)
+        chain = self._chain
+        scored = score_seen(read_log(self.folder, iter), **models)
         if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         write_scores(self.folder, scored, chain)

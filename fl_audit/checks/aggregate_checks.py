@@ -265,11 +265,7 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
         tested.
       dof: The number of dimensions of the noise, of shape (variables + 1,).
     """
-    counts = (~np.isnan(lengths)).sum(axis=0)
-    together = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
-    lengths = np.vstack([lengths, together])
-    dofs = np.vstack([np.broadcast_to(dof, (len(lengths) - 1, len(dof))), counts * dof])
-    dofs = np.maximum(dofs, 1)
+    lengths, dofs = _with_sums(lengths, dof)
     log_p = log_p_shorter(lengths / (1 - OFF) ** 2, dofs)
     ratio = np.sqrt(lengths / dofs)
     return _worst(
@@ -280,6 +276,17 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
         numbers=rounds.numbers,
         detectable_ratio=detectable_noise(lengths, dofs, (1 - OFF) ** 2, math.log(FALSE_ALARM)),
     )
+
+
+def _with_sums(lengths: FloatArray, dof: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Squared norms with one more row of their sums over rounds, and the degrees of freedom.
+
+    A sum is NaN unless two rounds at least are tested; degrees of freedom are at least 1.
+    """
+    counts = (~np.isnan(lengths)).sum(axis=0)
+    sums = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
+    dofs = np.vstack([np.broadcast_to(dof, lengths.shape), np.maximum(counts, 1) * dof])
+    return np.vstack([lengths, sums]), np.maximum(dofs, 1)
 
 
 def _noise_everywhere(noise: _Noise) -> Check:
@@ -305,18 +312,14 @@ def _bounded_length(rounds: _Rounds) -> Check:
     certain = np.where(np.sqrt(squared) <= bound, 0.0, -np.inf)
     certain = np.where(np.isnan(squared + bound), np.nan, certain)
     by_chance = np.where(is_certain | np.isnan(norm_bound), np.nan, lengths)
-    counts = (~np.isnan(by_chance)).sum(axis=0)
-    together = np.where(counts > 1, np.nansum(by_chance, axis=0), np.nan)
+    with_sums, dofs = _with_sums(by_chance, rounds.sizes)
     with np.errstate(over="ignore"):
         all_bounds = np.sqrt(np.nansum(np.where(np.isnan(by_chance), 0, norm_bound) ** 2, axis=0))
-    dofs = np.vstack(
-        [np.broadcast_to(rounds.sizes, squared.shape), np.maximum(counts, 1) * rounds.sizes]
-    )
-    likely = log_p_longer(np.vstack([lengths, together]), dofs, np.vstack([norm_bound, all_bounds]))
+    likely = log_p_longer(with_sums, dofs, np.vstack([norm_bound, all_bounds]))
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = rounds.norm_bound**2 + rounds.stddev**2 * rounds.sizes
         ratio = np.where(squared > 0, np.sqrt(squared / expected), 0.0)
-        of_all = np.sqrt(together / (dofs[-1] + all_bounds**2))
+        of_all = np.sqrt(with_sums[-1] / (dofs[-1] + all_bounds**2))
     return _worst(
         "bounded_length",
         np.vstack([np.where(is_certain, certain, likely[:-1]), likely[-1:]]),

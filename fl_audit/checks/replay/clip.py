@@ -160,18 +160,14 @@ class ClipQuestions:
         most = min(_MOST_CLIENTS, _MOST_SENT // self.rounds.dim)
         return max(2, min(math.ceil(self.clip.denominator), most))
 
-    def _scaled(self, length: float) -> FloatArray:
-        update = self.trials.vectors[0]
-        return np.asarray(update * (length * self._start / float(np.linalg.norm(update))))
-
     def _cohorts(self) -> Iterator[tuple[str, list[FloatArray]]]:
         """The clients to add to the smallest cohort, with words: none, one, and many."""
         yield "the smallest cohort", []
         for trial in self.trials.alone():
             yield trial.words, [trial.cohort[trial.left]]
-        yield "one client 0.9 clip norms long", [self._scaled(0.9)]
+        yield "one client 0.9 clip norms long", [self.trials.scaled(0, 0.9)]
         some = max(2, self._crowd // 3)
-        short, long = self._scaled(SHORT), self._scaled(3.0)
+        short, long = self.trials.scaled(0, SHORT), self.trials.scaled(0, 3.0)
         yield f"{some} short clients", [short] * some
         yield f"{some} short clients and a long one", [short] * some + [long]
         yield f"{some} long clients", [long] * some
@@ -310,7 +306,7 @@ class ClipQuestions:
         """The findings on large cohorts of short or long updates, which move the clip norm most."""
         promise = self.trials.promise
         crowds = {
-            words: self._few([self._scaled(length)] * self._crowd)
+            words: self._few([self.trials.scaled(0, length)] * self._crowd)
             for words, length in (("short", SHORT), ("long", 3.0))
         }
         after = {words: self.rounds.run(crowd, _FIRST_SEED) for words, crowd in crowds.items()}
@@ -343,7 +339,7 @@ class ClipQuestions:
         """The effect of one long update after the clip norm moved down, and after it moved up."""
         ratios = {}
         for words, answer in after.items():
-            alone = self._few([self._scaled(FAR)])
+            alone = self._few([self.trials.scaled(0, FAR)])
             idle = self._few([np.zeros(self.rounds.dim)] if self.is_silenced else [])
             releases = [
                 self.rounds.go_on(answer.state, cohort, _FIRST_SEED + 1).release
