@@ -54,8 +54,8 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
     """The correlated noise that a log states; None if it is independent, or no round is scored."""
     if not folder.noise_correlation.exists():
         return None
-    numbers = [index + 1 for index, _ in cosines.numbered_rows()]
-    correlation = read_correlation(folder, max(numbers)) if numbers else None
+    rounds = cosines.scored_rounds()
+    correlation = read_correlation(folder, int(rounds[-1]) + 1) if len(rounds) else None
     if correlation is None or correlation.is_identity:
         return None
     return CorrelatedRounds(
@@ -127,8 +127,7 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
     own = log.listed.own_rounds
     if own is None:
         return None
-    scored = {index for index, _ in log.cosines.numbered_rows()}
-    indices = np.array(sorted(scored & own.members().keys()), np.int64)
+    indices = np.intersect1d(log.cosines.scored_rounds(), own.participations[1])
     if not len(indices):
         return None
     clients, stddevs = _lengths_and_stddevs(log, indices)
@@ -142,8 +141,7 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
     0 and infinity if the noise of a round is not stated. A round without a client's norm is assumed
     to have the largest, or the smallest, that other rounds state.
     """
-    indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
-    clients, stddevs = _lengths_and_stddevs(log, indices)
+    clients, stddevs = _lengths_and_stddevs(log, log.cosines.scored_rounds())
     is_known = np.isfinite(clients) & (clients > 0)
     if not np.isfinite(stddevs).all():
         return 0.0, math.inf
@@ -196,7 +194,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     least_noise, most_noise = _noise_range(log)
     noise = least_noise or 1 / float(shifts.max())
     participation = read_participation(log.folder.participation)
-    released = [index for index, _ in log.cosines.numbered_rows()]
+    released = log.cosines.scored_rounds().tolist()
     correlated = correlated_rounds(log.folder, log.cosines)
     if correlated is not None:
         release = release_under(correlated.correlation, own, noise)

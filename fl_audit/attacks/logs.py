@@ -29,7 +29,6 @@ from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
     StatedRounds,
-    Variables,
     logged_aggregates,
     read_mechanism,
     read_variables,
@@ -248,7 +247,7 @@ def _rounds(
         return read_vector(path, pool.dim)
 
     stated_noise = read_mechanism(folder)
-    variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
+    variables = read_variables(folder, pool.dim)
     measure = None
     if stated_noise is not None:
         over_all = read_correlation(folder, max(len(stated_noise), numbers))

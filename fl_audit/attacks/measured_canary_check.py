@@ -47,13 +47,10 @@ class RoundLengths:
     def at(self, rounds: IndexArray) -> tuple[FloatArray, FloatArray]:
         """The norms of aggregates and of clients in some rounds; NaN in rounds beyond the last."""
         known = rounds < len(self.of_aggregate)
-        index = np.where(known, rounds, 0)
-        if not known.any():
-            return np.full(len(rounds), np.nan), np.full(len(rounds), np.nan)
-        return (
-            np.where(known, self.of_aggregate[index], np.nan),
-            np.where(known, self.of_client[index], np.nan),
-        )
+        of_aggregate, of_client = np.full((2, len(rounds)), np.nan)
+        of_aggregate[known] = self.of_aggregate[rounds[known]]
+        of_client[known] = self.of_client[rounds[known]]
+        return of_aggregate, of_client
 
 
 _Participations = list[tuple[int, IndexArray, FloatArray]]

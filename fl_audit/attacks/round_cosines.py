@@ -53,6 +53,10 @@ class RoundCosines(abc.ABC):
     @abc.abstractmethod
     def numbered_rows(self) -> Iterator[NumberedRow]: ...
 
+    def scored_rounds(self) -> IndexArray:
+        """The scored rounds, from 0, in order; reads their rows."""
+        return np.array([index for index, _ in self.numbered_rows()], np.int64)
+
     @abc.abstractmethod
     def scored_round(self, index: int) -> ScoredRound | None:
         """A round's cosines and compared vector; None if the round is not scored."""
@@ -88,7 +92,9 @@ class RoundCosines(abc.ABC):
     def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
         """What is kept of the scored rounds' directions; None if a direction is not known."""
         known = self._directions
-        return None if known is None else known.kept_sums(weights, self._scored())
+        if isinstance(known, RoundDirections):
+            return known.kept_sums(weights, self._scored())
+        return known
 
     def measured_lengths(self) -> FloatArray:
         """The norms of aggregates that were read, by round from 0; NaN in rounds without one."""

@@ -19,12 +19,10 @@ from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_
 from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
     ListedCanaries,
-    SeenLog,
     check_pool,
-    logged_rounds,
     pool_of_uploads,
     read_listed,
-    read_uploads,
+    read_log,
     write_listed,
 )
 from fl_audit.attacks.measured_canary_check import (
@@ -119,7 +117,6 @@ class RoundScorer:
         self._lengths = LengthLog.opened("r+", folder.round_lengths, log.num_rounds)
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
-        self._uploads: CanaryUploads | None = None
         self._num_scored = int(log.written().sum())
         self._watch = CanaryWatch(
             log.num_rounds,
@@ -385,27 +382,41 @@ class RoundScorer:
             finite; or a canary may have no upload in that round. No upload is written then.
         """
         self._check_number(round_number)
-        vectors, chain = {}, self._chain
-        log = self._upload_log()
+        vectors = {}
         for canary, upload in uploads.items():
-            log.check(round_number - 1, int(canary))
             name = f"upload of canary {canary} in round {round_number}"
+            self._check_upload(name, round_number - 1, int(canary))
             vectors[int(canary)] = flatten(upload, self.pool.dim, name)
+        chain, log = self._chain, self._uploads
         chain.add(Scoring(round=round_number))
         for canary, vector in vectors.items():
             log.add(round_number - 1, canary, vector)
         log.flush()
         chain.log_round(round_number, self.folder.round_logs())
 
-    def _upload_log(self) -> CanaryUploads:
+    def _check_upload(self, name: str, index: int, canary: int) -> None:
+        """Refuses an upload outside a canary's rounds, or a second upload if rounds are unknown."""
+        if not 0 <= canary < self.pool.count:
+            raise InputError(f"{name}: there are canaries 0 to {self.pool.count - 1}")
+        own = self._listed.own_rounds
+        if own is not None:
+            if index not in own.of_canary[canary]:
+                raise InputError(
+                    f"{name}: this canary does not participate in that round (canary_rounds)"
+                )
+        elif self.folder.upload_cosines.exists():
+            others = [other for other in self._uploads.rounds_of(canary) if other != index]
+            if others:
+                raise InputError(
+                    f"{name}: this canary has an upload already, in round {others[0] + 1}; canaries with "
+                    "several uploads need canary_rounds in RoundScorer.create"
+                )
+
+    @functools.cached_property
+    def _uploads(self) -> CanaryUploads:
         """The log of uploads, created at the first upload."""
-        if self._uploads is None:
-            own = read_listed(self.folder, self.pool).own_rounds
-            pool = pool_of_uploads(self.pool, own)
-            self._uploads = CanaryUploads.opened(
-                "a+", self.folder, pool, self.num_rounds, self.pool.count
-            )
-        return self._uploads
+        pool = pool_of_uploads(self.pool, self._listed.own_rounds)
+        return CanaryUploads.opened("a+", self.folder, pool, self.num_rounds, self.pool.count)
 
     @property
     def scored_rounds(self) -> list[int]:
@@ -439,7 +450,7 @@ class RoundScorer:
         """
         check_delta(delta)
         check_confidence(confidence)
-        listed = read_listed(self.folder, self.pool)
+        listed = self._listed
         why_not = why_no_live_test(listed.own_rounds, self.pool.family)
         if listed.own_rounds is None or why_not is not None:
             raise InputError(f"{self.folder.path}: no lower bound yet: {why_not}")
@@ -473,13 +484,8 @@ class RoundScorer:
             name: None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))
         }
-        rounds = logged_rounds(self.folder, self.pool, self._log)
-        listed = read_listed(self.folder, self.pool)
-        uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
-        chain = self._chain  # opening it makes a round that a kill interrupted count as scored
-        number = len(self.scored_rounds)
-        log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
-        scored = score_seen(log, **models)
+        chain = self._chain
+        scored = score_seen(read_log(self.folder, iter), **models)
         if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         write_scores(self.folder, scored, chain)

@@ -62,6 +62,19 @@ class RunAggregates:
     frozen: frozenset[int] = frozenset()
     numbers: Sequence[int] | None = None
 
+    @property
+    def moving(self) -> list[int]:
+        """The variables, from 0, that are not frozen."""
+        return [index for index in range(len(self.sizes)) if index not in self.frozen]
+
+    @property
+    def dim_with_noise(self) -> int:
+        return sum(self.sizes[index] for index in self.moving)
+
+    @property
+    def round_numbers(self) -> Sequence[int]:
+        return self.numbers or range(1, len(self.measured) + 1)
+
 
 def check_aggregates(run: RunAggregates) -> list[Check]:
     """Makes every check that the input allows; checks of noise only if some round has noise."""
@@ -99,18 +112,16 @@ class _Rounds:
 
     @classmethod
     def from_run(cls, run: RunAggregates) -> "_Rounds":
-        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
-        sizes = np.array([*run.sizes, sum(run.sizes[index] for index in moving)], np.float64)
-        whole = run.measured[:, moving].sum(axis=1, keepdims=True)
+        whole = run.measured[:, run.moving].sum(axis=1, keepdims=True)
         measured = np.concatenate([run.measured, whole], axis=1)
         measured[:, sorted(run.frozen)] = np.nan
         return cls(
-            sizes=sizes,
+            sizes=np.array([*run.sizes, run.dim_with_noise], np.float64),
             squared=measured[:, :, 0],
             products=measured[:, :, 1],
             stddev=run.stddev[:, None],
             norm_bound=run.norm_bound[:, None],
-            numbers=run.numbers or range(1, len(run.measured) + 1),
+            numbers=run.round_numbers,
         )
 
     @property
@@ -132,11 +143,9 @@ class _Noise:
         if run.noise is None or not (run.stddev > 0).any():
             return None
         has_noise = np.isfinite(run.noise[:, -1])
-        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
-        numbers = run.numbers or range(1, len(run.measured) + 1)
         return cls(
-            NoiseRows(run.noise[has_noise], sum(run.sizes[index] for index in moving)),
-            [numbers[index] for index in np.flatnonzero(has_noise)],
+            NoiseRows(run.noise[has_noise], run.dim_with_noise),
+            [run.round_numbers[index] for index in np.flatnonzero(has_noise)],
         )
 
 
@@ -257,11 +266,7 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
         tested.
       dof: The number of dimensions of the noise, of shape (variables + 1,).
     """
-    counts = (~np.isnan(lengths)).sum(axis=0)
-    together = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
-    lengths = np.vstack([lengths, together])
-    dofs = np.vstack([np.broadcast_to(dof, (len(lengths) - 1, len(dof))), counts * dof])
-    dofs = np.maximum(dofs, 1)
+    lengths, dofs = _with_sums(lengths, dof)
     log_p = log_p_shorter(lengths / (1 - OFF) ** 2, dofs)
     ratio = np.sqrt(lengths / dofs)
     return _worst(
@@ -272,6 +277,17 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
         numbers=rounds.numbers,
         detectable_ratio=detectable_noise(lengths, dofs, (1 - OFF) ** 2, math.log(FALSE_ALARM)),
     )
+
+
+def _with_sums(lengths: FloatArray, dof: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Squared norms with one more row of their sums over rounds, and the degrees of freedom.
+
+    A sum is NaN unless two rounds at least are tested; degrees of freedom are at least 1.
+    """
+    counts = (~np.isnan(lengths)).sum(axis=0)
+    sums = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
+    dofs = np.vstack([np.broadcast_to(dof, lengths.shape), np.maximum(counts, 1) * dof])
+    return np.vstack([lengths, sums]), np.maximum(dofs, 1)
 
 
 def _noise_everywhere(noise: _Noise) -> Check:
@@ -297,18 +313,14 @@ def _bounded_length(rounds: _Rounds) -> Check:
     certain = np.where(np.sqrt(squared) <= bound, 0.0, -np.inf)
     certain = np.where(np.isnan(squared + bound), np.nan, certain)
     by_chance = np.where(is_certain | np.isnan(norm_bound), np.nan, lengths)
-    counts = (~np.isnan(by_chance)).sum(axis=0)
-    together = np.where(counts > 1, np.nansum(by_chance, axis=0), np.nan)
+    with_sums, dofs = _with_sums(by_chance, rounds.sizes)
     with np.errstate(over="ignore"):
         all_bounds = np.sqrt(np.nansum(np.where(np.isnan(by_chance), 0, norm_bound) ** 2, axis=0))
-    dofs = np.vstack(
-        [np.broadcast_to(rounds.sizes, squared.shape), np.maximum(counts, 1) * rounds.sizes]
-    )
-    likely = log_p_longer(np.vstack([lengths, together]), dofs, np.vstack([norm_bound, all_bounds]))
+    likely = log_p_longer(with_sums, dofs, np.vstack([norm_bound, all_bounds]))
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = rounds.norm_bound**2 + rounds.stddev**2 * rounds.sizes
         ratio = np.where(squared > 0, np.sqrt(squared / expected), 0.0)
-        of_all = np.sqrt(together / (dofs[-1] + all_bounds**2))
+        of_all = np.sqrt(with_sums[-1] / (dofs[-1] + all_bounds**2))
     return _worst(
         "bounded_length",
         np.vstack([np.where(is_certain, certain, likely[:-1]), likely[-1:]]),

@@ -344,12 +344,8 @@ def _excluded_cause(
 
     Canaries that are not sent are independent of all aggregates: anything beyond chance is a fault.
     """
-    participations = excluded.with_promise
-    absent = coefficient(participations, 0)
+    absent = _sent(excluded, alarm)
     if absent is None:
-        return None
-    is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > alarm
-    if not is_mixed and not absent.differs_by(0, 0, alarm):
         return None
     cause = (
         "some or all canaries participate whatever their coin says"
@@ -362,6 +358,16 @@ def _excluded_cause(
     )
 
 
+def _sent(excluded: CanaryParticipations, nats: float) -> Coefficient | None:
+    """The share of excluded canaries in aggregates; None unless more than chance explains it."""
+    participations = excluded.with_promise
+    absent = coefficient(participations, 0)
+    if absent is None or absent.differs_by(0, 0, nats):
+        return absent
+    is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > nats
+    return absent if is_mixed else None
+
+
 def _doubt(
     first: _FirstRounds | None,
     excluded: CanaryParticipations,
@@ -372,12 +378,7 @@ def _doubt(
         return left_over
     if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
         return f"unevenly, as if {_in_part(mixture)}"
-    participations = excluded.with_promise
-    absent = coefficient(participations, 0)
-    if absent is not None and (
-        absent.differs_by(0, 0, ARRIVED)
-        or (participations.knows_tails and excluded_log_e_value(participations.first) > ARRIVED)
-    ):
+    if absent := _sent(excluded, ARRIVED):
         return f"excluded ones, which send nothing, have {_share(absent)} × the expected norm"
     return None
 

@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,16 +60,12 @@ class CanaryParticipations:
         return len(self.cosines)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> "CanaryParticipations":
-        return dataclasses.replace(
-            self,
-            canaries=self.canaries[mask],
-            rounds=self.rounds[mask],
-            cosines=self.cosines[mask],
-            aggregate_lengths=self.aggregate_lengths[mask],
-            client_lengths=self.client_lengths[mask],
-            others=self.others[mask],
-            is_first=self.is_first[mask],
-        )
+        columns: dict[str, Any] = {
+            name: values[mask]
+            for name, values in vars(self).items()
+            if isinstance(values, np.ndarray)
+        }
+        return dataclasses.replace(self, **columns)
 
     @property
     def first(self) -> "CanaryParticipations":

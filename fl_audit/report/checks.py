@@ -194,8 +194,8 @@ def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
         return None
     measured, dim = np.full((len(lengths), 1, 2), np.nan), log.pool.dim
     measured[:, 0, 0] = lengths**2
-    if variables := read_variables(log.folder, dim):
-        dim -= sum(variables.sizes[number - 1] for number in variables.frozen)
+    variables = read_variables(log.folder, dim)
+    dim -= sum(variables.sizes[number - 1] for number in variables.frozen)
     stddev, norm_bound = stated[: len(lengths)].T
     return RunAggregates([dim], stddev, norm_bound, measured)
 

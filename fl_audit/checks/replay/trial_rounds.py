@@ -241,7 +241,7 @@ class Trials:
         """A single client: short, about the clip norm, long, or long in one variable."""
         for length in (SHORT, 1.2, 3.0, FAR):
             words = f"one client {length:g} clip norms long"
-            yield from self._each(words, [self._scaled(0, length)], [0])
+            yield from self._each(words, [self.scaled(0, length)], [0])
         words, count = "one client with {} long", len(self.sizes)
         yield from self._each(words.format("every variable"), [self._lengthened(0, 1)], [0])
         step = min(count, _MOST_ALONE)
@@ -252,12 +252,12 @@ class Trials:
     def unlike(self) -> Iterator[Trial]:
         """Clients of graded norms, with every second left out in turn; and opposing groups."""
         for lengths in _GRADED:
-            graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
+            graded = [self.scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"
             yield from self._each(words, graded, range(1, len(graded), 2))
-        update = self._scaled(0, 1.0)
+        update = self.scaled(0, 1.0)
         yield from self._each("two clients against two", [update, update, -update, -update], [3])
-        update = self._scaled(0, 3.0)
+        update = self.scaled(0, 3.0)
         for count in _AGAINST_ONE:
             yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
@@ -265,10 +265,10 @@ class Trials:
         """Equal clients against an opposite one: a few equal ones, or more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
-            update = self._scaled(0, 3.0)
+            update = self.scaled(0, 3.0)
             words = f"{count + 1} clients, the last against the others"
             yield from self._each(words, [update] * count + [-2 * count * update], [count])
-            update = self._scaled(0, SHORT)
+            update = self.scaled(0, SHORT)
             yield from self._each(f"{words}, all short", [update] * count + [-update], [count])
 
     @property
@@ -297,14 +297,14 @@ class Trials:
     def _of(self, index: int) -> FloatArray:
         return self.vectors[index % len(self.vectors)]
 
-    def _scaled(self, index: int, length: float) -> FloatArray:
+    def scaled(self, index: int, length: float) -> FloatArray:
         """An update's direction, `length` clip norms long."""
         update = self._of(index)
         return update * (length * self._unit(index) / float(np.linalg.norm(update)))
 
     def _lengthened(self, first: int, step: int) -> FloatArray:
         """A short update with every `step`-th variable, from `first` on, long."""
-        changed = self._scaled(0, 0.1)
+        changed = self.scaled(0, 0.1)
         ends = np.cumsum(self.sizes)
         for variable in range(first, len(self.sizes), step):
             part = changed[ends[variable] - self.sizes[variable] : ends[variable]]
