@@ -28,7 +28,7 @@ from fl_audit.report.patterns import equally_often
 
 @dataclass(frozen=True)
 class Leakage:
-    """One run's estimate and interval; `epsilon` is None if the lower bound contradicts both."""
+    """One run's estimate, None if the lower bound contradicts it, and interval (`order.span`)."""
 
     epsilon: float | None
     lower: float
@@ -77,7 +77,7 @@ def difference_to_last(comparison: Comparison) -> Difference:
 
     Raises:
       InputError: There are not two runs, they are not comparable, or no statistic has an interval
-        in both.
+        in both runs.
     """
     if len(comparison.runs) != 2:
         raise InputError(

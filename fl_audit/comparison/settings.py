@@ -147,7 +147,7 @@ class Setting:
         )
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
-        """Epsilon by one method on one statistic, over runs; None if all left it out."""
+        """Epsilon by one method on one statistic, over the runs that have one; None without any."""
         return Spread.from_values(run.epsilon(statistic, method) for run in self.runs)
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
@@ -172,7 +172,7 @@ class Setting:
         return rounds_words(None if self.participations is None else self.participations.mean)
 
     def headline(self, statistic: str) -> Headline | None:
-        """The combined result of all runs on one statistic; None if all left it out.
+        """The combined result of all runs on one statistic; None if no run has the statistic.
 
         The lower bound is the smallest of the runs' bounds, valid at the confidence of one run. The
         estimate is the mean, with an interval that covers the intervals of all runs.

@@ -109,7 +109,7 @@ class _Scored:
     """Scores by statistic, and facts about the audit.
 
     Attributes:
-      release: The release, for upper bounds; None if it is not known.
+      release: The release, for upper bounds; None if unknown.
       is_drawn: Whether canaries' rounds have the distribution that their arm names.
     """
 
@@ -199,7 +199,7 @@ def arms_of_log(
 ) -> ReportedArms | None:
     """The arms of a log or of scores; None without own-round scores of two arms.
 
-    Upper bounds come from `release`, which is None if it is not known, or if canaries' rounds do
+    Upper bounds come from `release`; it is None if no release is known, or if canaries' rounds do
     not have the distribution that their arm names.
     """
     own = scores.get(STATISTIC)

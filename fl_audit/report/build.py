@@ -93,7 +93,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """The report of a run; estimates and verdict are those of `estimated`, or as configured."""
+    """A run's report, with estimates and verdict from `estimated` or, if None, as configured."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -139,7 +139,7 @@ def _accounted(
     confidence: float,
     uploads: Release | None = None,
 ) -> _Accounted:
-    """The upper bounds of a release, and the efficiency of statistics compared with them.
+    """The upper bounds of a release, and the efficiency of statistics compared with these bounds.
 
     `uploads` is the release of single uploads, if a log states it separately.
     """
@@ -199,7 +199,7 @@ def _release(run: FinishedRun) -> Release:
 
 
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
-    """The verdict on the config's claim, or else on the configured noise; None without either."""
+    """The verdict on the config's claim or, without one, the configured noise; else None."""
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
@@ -232,7 +232,7 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
 
 
 def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
-    """A run's canaries scored by `own_rounds`; None if not asked for, or without a background."""
+    """A run's canaries with `own_rounds` scores; None if not selected or without a background."""
     asked = run.config.audit.verdict_statistic
     is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
     if background is None or not is_asked:
@@ -437,7 +437,7 @@ def _claim_verdict(
     others: Sequence[ScoredStatistic] = (),
     folder: AuditedFolder | None = None,
 ) -> Verdict | None:
-    """The verdict on the request's claim, or else on configured or logged noise; None without."""
+    """The verdict on the request's claim or, without one, configured or logged noise; else None."""
     claim = request.claim or _configured(folder, request.delta, statistics)
     if claim is None:
         return None
@@ -475,7 +475,7 @@ def _sampled_canaries_of(
 def _configured(
     folder: AuditedFolder | None, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The folder's configured or logged noise as an unstated claim; None if it cannot be tested."""
+    """The folder's configured or logged noise as an unstated claim; None if no test is possible."""
     if folder is not None and folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = None if folder is None else _run_of(folder)

@@ -175,7 +175,7 @@ _MOST_MARKERS = 30
 
 
 def training_curves(run: FinishedRun) -> dict[str, Markup]:
-    """The figures by title, one per curve with any value; no loss if participants are secret."""
+    """A figure by title for each curve with any value; without loss if participants are secret."""
     rounds, are_secret = run.rounds, run.record.schedule_secret is not None
     loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
     curves = loss | {
@@ -231,7 +231,7 @@ class LogAxis:
         return cls(min(max(0.85 * min(known), high / 10**_DECADES), high / 10), high)
 
     def place(self, epsilon: float) -> float:
-        """The place of an epsilon, 0 to 1 on the axis; epsilon 0 is left of it, infinity right.
+        """The place of an epsilon, 0 to 1 on the axis; less for epsilon 0, more for infinity.
 
         >>> axis = LogAxis(0.1, 10.0)
         >>> [axis.place(epsilon) for epsilon in (0.0, 0.01, 1.0, 10.0, math.inf)]

@@ -97,7 +97,7 @@ def _nothing_scored(path: Path) -> InputError:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, with facts on which null distributions depend; None if not known."""
+    """Scores by statistic, with facts (None if unknown) on which null distributions depend."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]

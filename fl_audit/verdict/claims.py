@@ -61,7 +61,7 @@ _POINTS = 300
 """The number of points of a claim from an accountant's profile."""
 
 _LEAST_DELTA = 1e-13
-"""The delta of the last point, unless the accountant's rounding is above it."""
+"""The delta of the last point, or the accountant's rounding if that is larger."""
 
 _NEAREST_EPSILON, _FARTHEST_EPSILON = 1e-4, 650.0
 """The range of epsilons for the last point; e^650 is a float."""
@@ -71,10 +71,10 @@ _NEAREST_EPSILON, _FARTHEST_EPSILON = 1e-4, 650.0
 class Claim:
     """The claim that a run is (epsilon, delta)-private for a client.
 
-    Neighbouring runs differ in one client, which in one of them is absent or sends nothing. A
-    canary is such a client, so a lower bound for a canary bounds the client's epsilon too, if a
+    Neighbouring runs differ in one client, which is absent or sends nothing in one of the two runs.
+    A canary is such a client, so a lower bound for a canary bounds the client's epsilon too, if a
     canary participates no more often than a client may. A canary that participates less often is
-    better protected, so a claim for the client holds for it as well.
+    better protected, so a claim for the client also holds for that canary.
 
     Attributes:
       epsilon: The claimed epsilon, in (0, LARGEST_EPSILON].
@@ -262,9 +262,9 @@ def _is_rounded(point: tuple[float, float]) -> bool:
 class ProfileClaim(OneCurveClaim):
     """The claim of a privacy profile for a client: an epsilon at each of several deltas.
 
-    Accountants print such points, and all of them hold at once: the claim is the curve below all
-    lines TPR = e^epsilon FPR + delta (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes
-    points by dp-accounting.
+    Accountants print such points, which all hold at once: the claim is the curve below all lines
+    TPR = e^epsilon FPR + delta (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes points
+    by dp-accounting.
 
     Attributes:
       points: Pairs of an epsilon, at least 0, and the delta claimed at that epsilon, in [0, 1]; at
@@ -357,7 +357,8 @@ class ConfiguredClaim:
     Attributes:
       noise_multiplier: The configured noise multiplier.
       epsilon: The accounted epsilon of a canary at delta, against an attacker who knows its rounds;
-        if none is known, against one who does not, or else against one who sees uploads.
+        if that is unknown, against an attacker who does not know the rounds; if both are unknown,
+        against one who sees uploads.
       delta: The delta of that epsilon, in (0, 1).
       is_stated: Whether the user stated the claim; it is tested in either case.
       curves: The known curves by name of the statistic.

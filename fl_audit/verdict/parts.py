@@ -139,7 +139,7 @@ class Parts:
 
     Attributes:
       z: The deviates of included canaries with scored rounds, float64 of shape (canaries,).
-      numbers: The numbers of scored rounds of these canaries, int64 of the same shape.
+      numbers: The number of scored rounds of each of these canaries, int64 of shape (canaries,).
       participations: The number of participations of all included canaries together.
       trials: The number of included canaries times the number of rounds.
       spent: The part of the level spent on testing the null distribution.

@@ -1,8 +1,9 @@
 """The power of the tests of a claim's parts (parts.py): what they detect, computed without samples.
 
-The noise is varied at the stated rate, and the rate with the stated noise. The bound on the part
-that is not varied is random. What the other bound has to reach is computed at two quantiles of this
-random bound, and interpolated.
+The noise is varied at the stated rate, and the rate with the stated noise. While noise is varied,
+the bound on the rate is random: the bound on the noise that contradicts the claim is computed at
+two quantiles of the bound on the rate, and interpolated. While the rate is varied, the roles are
+exchanged.
 """
 
 import functools

@@ -44,7 +44,7 @@ def whole(clause: str) -> str:
 
 
 def lines(clauses: Iterable[str | None]) -> str:
-    """Clauses as sentences, one per line, without None or empty ones."""
+    """Clauses as sentences, one per line; None and empty clauses are left out."""
     return "\n".join(whole(clause) for clause in clauses if clause)
 
 

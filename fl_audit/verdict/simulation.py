@@ -113,7 +113,7 @@ def simulate(
 def _simulation(
     claim: Claim | CurveClaim, tests: AuditTests, statistic: ScoredStatistic, seen: Seen
 ) -> Simulation | None:
-    """The simulation by one statistic, from canaries' rounds or else scores; None if impossible."""
+    """The simulation by a statistic, from canaries' rounds, else scores; None if impossible."""
     background, exposure, lengths = seen.background, None, seen.lengths
     less = None
     if background is not None:
@@ -136,7 +136,7 @@ def _simulation(
 def _stated(
     claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
 ) -> LessNoise | None:
-    """The alternatives by the stated noise; None if it is not stated, is 0, or has no epsilon."""
+    """Shares of the stated noise; None without stated noise or a finite epsilon."""
     if background.release is None:
         return None
     if isinstance(claim, NoiseClaim):
@@ -166,10 +166,11 @@ class DecidedCurve:
 def decided_curve(
     claim: Claim | CurveClaim, simulation: Simulation, confidence: float, scope: Scope
 ) -> DecidedCurve | None:
-    """The curve to claim instead of a point; None if it does not apply or takes too many canaries.
+    """The curve to claim instead of a point; None if no curve applies or is decidable.
 
-    It applies if the claim does not rely on sampling, so that the guarantee of noise for a client
-    is a Gaussian curve, and if the null distribution of scores is known.
+    A curve applies if the claim is a point that does not rely on sampling, so that the guarantee of
+    noise for a client is a Gaussian curve, and if the null distribution of scores is known. It is
+    decidable if at most MOST_CANARIES are needed.
     """
     statistic, audit = simulation.statistic, simulation.audit
     if not isinstance(claim, Claim) or scope.counts_on_sampling is not False:
