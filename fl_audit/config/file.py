@@ -305,7 +305,7 @@ def set_key(table: dict[str, Any], path: str, value: Any, name: str) -> None:
 
 
 def _value(text: str, name: str) -> Any:
-    """A value written as TOML, or else as a bare string."""
+    """The value of TOML text or, if the text is no TOML, the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

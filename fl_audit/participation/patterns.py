@@ -8,7 +8,7 @@
 
 Patterns in which clients draw rounds are in `client_patterns`. A pattern is a config table, a
 function from the table, a seed and a roster to a `Schedule`, and the words of the report;
-`fl_audit.participation` registers them.
+`fl_audit.participation` registers the patterns.
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -391,7 +391,7 @@ class Uniform(
 def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules samples of one size from an urn.
 
-    The urn holds the real clients alone if canaries are placed or have a mean of their own.
+    The urn holds the real clients alone if canaries are placed or `canary_mean_repeats` is set.
     """
     placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)

@@ -63,7 +63,7 @@ class Target(abc.ABC):
     """The target of an attack: members, and the training of models on some of them.
 
     Attributes:
-      attack: The numbers of models, and the parameters for judging them.
+      attack: The numbers of models, and the parameters for judging the models.
       upper_bound: The upper bound from accounting for a member.
       words: The report's nouns.
     """
@@ -92,7 +92,7 @@ class Target(abc.ABC):
         """A chosen member for the report."""
 
     def features(self) -> FloatArray | None:
-        """Features of every member, of shape (members, f); None if they have none."""
+        """Features of every member, of shape (members, f); None if members have no features."""
         return None
 
 

@@ -122,7 +122,7 @@ class FinishedRound:
 class RoundObserver:
     """Receives every round of a run, such as a progress bar or a log.
 
-    A subclass overrides the methods it needs. An error in one of them ends the run, which can be
+    A subclass overrides the methods it needs. An error in such a method ends the run, which can be
     resumed.
     """
 

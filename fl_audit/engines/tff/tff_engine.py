@@ -150,7 +150,7 @@ class BlockUpdates:
                 self.run.config.client.batch_size,
                 classifier.padding_label,
             )
-            # TFF's updates are initial minus trained weights; those yielded have the other sign.
+            # TFF's updates are initial minus trained weights; the yielded ones have the other sign.
             leaves = self.trainer.train(weights, block).update
             rows = [leaf.numpy().reshape(len(members), -1) for leaf in leaves]
             yield members, -np.concatenate(rows, axis=1)
