@@ -216,7 +216,7 @@ class RegeneratedFamily(CanaryFamily):
 class GaussianFamily(RegeneratedFamily):
     """Standard normal vectors, normalised: uniform on the sphere (Andrew et al. section 3).
 
-    `HalfNormals` draws the numbers, and documents how they differ from normal ones.
+    `HalfNormals` draws the numbers, and documents how they differ from normal numbers.
     """
 
     @classmethod
@@ -489,7 +489,7 @@ class HalfNormals:
 def score_on_all_cores(
     num_canaries: int, new_scorer: Callable[[], Callable[[int], float]]
 ) -> npt.NDArray[np.float64]:
-    """Scores every canary, float64; each core takes the next one.
+    """Scores every canary, float64; each core takes the next canary.
 
     `new_scorer` returns a function from canary to score, with its own buffers, for one thread.
     """

@@ -130,8 +130,8 @@ def _leakage(run: ReportedRun, statistic: str) -> Leakage | None:
 def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
     """The interval of new minus old, as in the module's equation.
 
-    It is from opposite ends of both intervals if an estimate is unknown or infinite, or if
-    `old.upper` is infinite.
+    If an estimate is unknown or infinite, or `old.upper` is infinite, the limits
+    are differences of opposite limits of the two intervals.
     """
     centres = (new.epsilon, old.epsilon)
     known = [centre for centre in centres if centre is not None and math.isfinite(centre)]

@@ -30,12 +30,12 @@ class Group:
     """Settings whose intervals overlap, directly or through others.
 
     Attributes:
-      lower: The lowest end of the settings' intervals.
-      upper: The highest end of the settings' intervals.
-      printed: The highest end as printed, where intervals are capped at the upper bound from
+      lower: The lowest limit of the settings' intervals.
+      upper: The highest limit of the settings' intervals.
+      printed: The highest limit as printed, where intervals are capped at the upper bound from
         accounting.
       accounting: The smallest and the largest of the settings' upper bounds from accounting; None
-        if one is unknown.
+        if a setting's upper bound is unknown.
     """
 
     settings: tuple[Setting, ...]

@@ -31,7 +31,7 @@ class Spread:
 
     @classmethod
     def from_values(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The spread of the values other than None; None without any."""
+        """The spread of the values other than None; None if all values are None."""
         known = tuple(value for value in values if value is not None)
         return cls(known) if known else None
 
@@ -183,7 +183,7 @@ class Setting:
         return _combined_headline(headlines) if headlines else None
 
     def guarantee(self, party: Party) -> Spread | None:
-        """The runs' upper bounds from accounting for one party; None if one is unknown."""
+        """The runs' upper bounds from accounting for one party; None if any is unknown."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.from_values(known)
 

@@ -391,7 +391,7 @@ COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
 _MOST_DIGITS = 10
 _LARGEST = 10**9
-"""Counts must be smaller; the posterior of larger ones is too narrow for its integrals."""
+"""Counts must be smaller; the posterior of larger counts is too narrow for its integrals."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:

@@ -80,7 +80,7 @@ class Mechanism:
     """The base class of mechanisms' config tables, which also inherit from `Table`.
 
     Attributes:
-      zeroing: The zeroing of updates before the mechanism; None for none.
+      zeroing: The zeroing of updates before the mechanism; None for no zeroing.
       epsilon: A target epsilon from which noise has yet to be calculated; None otherwise.
     """
 

@@ -169,7 +169,7 @@ def mechanism_for_epsilon(
 
 
 def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canaries: int) -> Release:
-    """The release of a run; without canaries, its `canary` is the same as its `client`."""
+    """The release of a run; without canaries, `canary` equals `client`."""
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
     distribution = noise_distribution_named(noise.distribution)

@@ -377,8 +377,8 @@ class Uniform(
 ):
     """A uniform sample of fixed size in each round, without replacement.
 
-    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded ones in
-    it send nothing.
+    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded canaries
+    in the sample send nothing.
 
     Attributes:
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
@@ -482,7 +482,7 @@ class MinSeparation(
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
     arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` without
-    `canary_mean_repeats`, canaries share the sample; excluded ones in it send nothing.
+    `canary_mean_repeats`, canaries share the sample; excluded canaries send nothing.
 
     Attributes:
       rounds: Number of training rounds.
@@ -618,7 +618,7 @@ def _every_turn(
 ) -> schedule.ParticipationTable:
     """Places each canary in the rounds of one group, drawn among groups that have a round.
 
-    A canary has all rounds of its group, or the first ones up to a client's cap.
+    A canary has all rounds of its group, or as many of the first as a client's cap allows.
     """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))

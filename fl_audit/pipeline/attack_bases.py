@@ -1,8 +1,8 @@
 """The models of an attack: their challenges, outputs and results.
 
 Models trained on random halves of the members show which members are easiest to distinguish. Each
-such member gets a base, a fixed set of others; then models are trained on the base with the member,
-and without. The models' outputs become scores, error counts, losses and a report.
+such member gets a base, a fixed set of other members; then models are trained on the base with the
+member, and without. The models' outputs become scores, error counts, losses and a report.
 """
 
 import abc

@@ -165,9 +165,9 @@ class ClaimPower:
 
     @functools.cached_property
     def canaries_needed(self) -> int | None:
-        """Number of canaries with ENOUGH_POWER at `ideal_epsilon`; if by parts, of included ones.
+        """Number of canaries (by parts, of included canaries) with ENOUGH_POWER at `ideal_epsilon`.
 
-        The config's number of canaries if that is enough; None if no number tried is.
+        The config's number of canaries if that is enough; None if no number tried is enough.
         """
         audit, parts = self.simulation.audit, self.parts
         if self.simulation.power.is_enough or (parts is not None and parts.is_enough):

@@ -72,7 +72,7 @@ ENDS = tuple(
     Unknowns(alignment, drift, first, last)
     for (alignment, drift), (first, last) in itertools.product(_DIRECTIONS, _NORMS)
 )
-"""The ends of the ranges; a plan's intervals cover them all."""
+"""Combinations of extreme assumptions; a plan's intervals cover all of these."""
 
 
 # The path of the clip norm, and of the norm of the sum of real updates.

@@ -160,7 +160,7 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """The views, by name, of the config's threat models and of further statistics' ones."""
+    """The views, by name, of the config's threat models, then those of further statistics."""
     of_config = threat_models_of(run.config.audit)
     models = {model.name: _threat_model(run, model) for model in of_config}
     for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
@@ -278,7 +278,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """The parameters of estimates from scores; InputError for invalid ones."""
+    """The parameters of estimates from scores; InputError if a parameter is invalid."""
 
     delta: float  # the delta of differential privacy, in [0, 1)
     confidence: float = 0.95  # confidence of every bound, in (0, 1)

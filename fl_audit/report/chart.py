@@ -152,7 +152,7 @@ def _edges(scores: CanaryScores) -> FloatArray:
 
 
 def _fitted(values: FloatArray) -> Gaussian | None:
-    """The Gaussian fitted to scores; None for fewer than two scores, or equal ones."""
+    """The Gaussian fitted to scores; None for fewer than two scores, or equal scores."""
     if len(values) < 2 or np.ptp(values) == 0:
         return None
     return Gaussian.fitted_to(values)
@@ -221,7 +221,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """An axis over the finite values from `_LEAST` on; smaller ones are placed at its low end.
+        """An axis over the finite values from `_LEAST` on, with smaller values at its low end.
 
         >>> LogAxis.around([5e-324])
         LogAxis(low=0.11499999999999999, high=1.15)

@@ -77,7 +77,7 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
 
 
 def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's record, else of its config; None without either, or if none is set."""
+    """The delta of a run's record, else of its config; None without both, or if no delta is set."""
     run = RunFolder(path)
     if run.record.exists():
         return read_record(run).delta

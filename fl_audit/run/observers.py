@@ -95,7 +95,8 @@ class FinishedRound:
       metrics: The metrics of the round.
       cosines: The cosines of canaries with the round's aggregate; None if no attacker computes
         them, or if participation is secret.
-      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 if none does.
+      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 if no bound
+        does.
       is_secret: Whether participation in the round is secret.
     """
 

@@ -159,7 +159,7 @@ class OneCurveClaim(abc.ABC):
         return f"the claim {self.short} ({_point(self.epsilon, self.delta)})"
 
     def curve(self, statistic: str | None) -> TradeOff | None:
-        """The claimed curve against the attacker of a statistic: the same for all."""
+        """The claimed curve, which is the same against the attackers of all statistics."""
         return self.trade_off
 
 
@@ -412,7 +412,7 @@ def claim_to_json(claim: Claim | CurveClaim) -> dict[str, Any]:
 
 
 def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
-    """The claim written by `claim_to_json`; a configured one then has no curves."""
+    """The claim written by `claim_to_json`; a `ConfiguredClaim` then has no curves."""
     kind = _KINDS.get(str(fields.get("kind")))
     if kind is None:
         raise ValueError(f"claim.kind must be one of {', '.join(_KINDS)}")

@@ -80,7 +80,7 @@ class VectorExposure:
         return dataclasses.replace(self, rest=self.signal**2)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
-        """Another number of included canaries, drawn from these, which hide each other."""
+        """The exposure of `num_included` canaries drawn from these, which hide each other."""
         added = num_included - self.num_included
         return self.of(_drawn(self.num_included, num_included, random), added)
 
@@ -100,7 +100,7 @@ class VectorExposure:
     def at(self, factor: float, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The mean and the standard deviation of each included canary's cosine.
 
-        `lengths` are included canaries' norms over the expected ones.
+        `lengths` are included canaries' norms divided by the expected norms.
         """
         cosines = self._cosines(factor, lengths)
         return cosines, np.sqrt((1 - cosines**2) / self.dim)

@@ -161,7 +161,7 @@ sum's cells, and the number of scores.
 
 @dataclass(frozen=True)
 class Lengths:
-    """The norms of included canaries over the expected ones.
+    """The norms of included canaries divided by the expected norms.
 
     Attributes:
       share: The mean, in [0, 1].
@@ -172,7 +172,7 @@ class Lengths:
     missing: Missing | None = None
 
     def ways(self, num_included: int) -> list[FloatArray]:
-        """Canaries' norms over the expected ones in each simulated way, of shape (num_included,).
+        """Canaries' norms over the expected norms, of shape (num_included,), in each simulated way.
 
         A shortfall may mean that all canaries are shorter, or that fewer reached the aggregate.
         Which of the two reduces power more depends on the claim.
@@ -223,7 +223,7 @@ class SimulatedAudit:
     """An audit with variable noise.
 
     Attributes:
-      like: The audit's own scores; simulated ones have the same null and kind of inclusion.
+      like: The audit's own scores; simulated scores have the same null and kind of inclusion.
     """
 
     claimed_epsilon: float
@@ -248,9 +248,10 @@ class SimulatedAudit:
         """What simulated audits contradict.
 
         All shares of the noise use the same random numbers. A sample that contradicts the claim at
-        one share is assumed to do so at smaller ones, which is true up to rare exceptions. The
-        share at which FACTOR times the claim is true (`twice`) is tried first, so that the
-        detectable epsilon is at most FACTOR times the claim if and only if the power is enough.
+        one share is assumed to contradict it at smaller shares, which is true up to rare
+        exceptions. The share at which FACTOR times the claim is true (`twice`) is tried first, so
+        that the detectable epsilon is at most FACTOR times the claim if and only if the power is
+        enough.
         """
         power, factor = 1.0, math.inf
         claimed = self.less_noise.factor(self.claimed_epsilon)

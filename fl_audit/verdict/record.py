@@ -42,9 +42,9 @@ class Detectable:
     """The smallest violation of a claimed curve that 80 % of such audits would contradict.
 
     Attributes:
-      mu: The mu of a Gaussian mechanism that leaks as much.
-      noise_multiplier: The noise multiplier, to compare with the claimed one; None if the claim is
-        not about noise, or if its curve is not Gaussian.
+      mu: The mu of a Gaussian mechanism that leaks as much as this violation.
+      noise_multiplier: The noise multiplier of that mechanism, to compare with the claimed
+        multiplier; None if the claim is not about noise, or if its curve is not Gaussian.
     """
 
     mu: float

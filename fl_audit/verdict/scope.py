@@ -60,14 +60,14 @@ class Scope:
 
     Attributes:
       counts_on_sampling: Whether the claim relies on sampling; None if that is not stated, so that
-        it may.
+        the claim may.
       whom: The client represented by canaries, in words.
       unfit: Why a bound for a canary is not a bound for a client; None if it is one.
       not_covered: Possible participation of a client that no canary had, so that canaries cannot
         support the claim; None without any.
       covers_uploads: Whether the claim covers an attacker who sees single uploads.
       say_so: How to make statistics of known rounds count, in words; None if impossible.
-      say_so_of_uploads: How to make statistics of uploads count, likewise.
+      say_so_of_uploads: How to make statistics of uploads count, in words; None if impossible.
     """
 
     counts_on_sampling: bool | None = False

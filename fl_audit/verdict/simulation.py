@@ -46,7 +46,7 @@ class Simulation:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether some canaries show much less than others, such as by fewer participations."""
+        """Whether some canaries show much less than others, such as canaries in fewer rounds."""
         shifts = self.audit.exposure.shifts(1.0, 1.0)
         return bool(len(shifts) and shifts.min() < _EVEN * shifts.max())
 
@@ -80,9 +80,9 @@ def simulate(
 ) -> Simulation | None:
     """The simulation of the most powerful statistic; None if scores show no signal.
 
-    The claim's delta must be above 0. For a curve, the leading test is simulated; None if that is
-    by guesses. The most powerful statistic has the smallest detectable epsilon, else the largest
-    power; ties go to one that more canaries would help, then to one with known rounds.
+    The claim's delta must be above 0. For a curve, the leading test is simulated; None if that test
+    is by guesses. The most powerful statistic has the smallest detectable epsilon, else the largest
+    power; ties go to a statistic that more canaries would help, then to one with known rounds.
     """
     simulated: AuditTests
     if isinstance(tests, ClaimTests):

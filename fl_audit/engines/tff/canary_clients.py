@@ -402,9 +402,9 @@ def probe(
 
     The round has 32 identical canaries and no other client; its state is discarded. If the
     aggregator's state has no clip norm, more such rounds measure the largest norm of a client: for
-    a given `norm`, seven rounds with longer canaries; without one, the norm is doubled in each
-    round until the measured norm no longer grows. Outside a runtime's block, TFF's runtime starts
-    and ends with the probe.
+    a given `norm`, seven rounds with longer canaries; without a given norm, the norm is doubled in
+    each round until the measured norm no longer grows. Outside a runtime's block, TFF's runtime
+    starts and ends with the probe.
 
     Args:
       process: A process of `compose_audited_process`.
@@ -413,7 +413,8 @@ def probe(
       state: The state before the round; by default the initial one.
 
     Raises:
-      InputError: The norm is not positive and finite, or none is given and nothing clips or zeroes.
+      InputError: The norm is not positive and finite, or no norm is given and nothing clips or
+        zeroes.
     """
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
