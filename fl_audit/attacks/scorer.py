@@ -408,8 +408,8 @@ class RoundScorer:
             others = [other for other in self._uploads.rounds_of(canary) if other != index]
             if others:
                 raise InputError(
-                    f"{name}: this canary has an upload already, in round {others[0] + 1}; canaries with "
-                    "several uploads need canary_rounds in RoundScorer.create"
+                    f"{name}: this canary has an upload already, in round {others[0] + 1}; "
+                    "canaries with several uploads need canary_rounds in RoundScorer.create"
                 )
 
     @functools.cached_property

@@ -82,7 +82,7 @@ class RunDesign:
 
     @property
     def secret_from(self) -> Literal["run", "config"] | None:
-        """Whose secret draws the schedule, the run's or the config's; None if the seed does."""
+        """Whose secret draws the schedule, the run's or the config's; None if the seed draws it."""
         if self.secret is None:
             return None
         return "run" if self.config.schedule_secret is UNSET else "config"

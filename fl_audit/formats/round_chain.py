@@ -3,7 +3,7 @@ r"""The chain of a folder: everything an audit wrote, in order, linked by digest
 `chain.jsonl` begins with the digests of the files that define the audit (config or pool, canaries),
 and gets a line with the digests of a round's rows as soon as they are written. Every line has a
 link, the SHA-256 of the previous link and the line itself, so no line can be changed, dropped,
-repeated or moved without rewriting all later ones. Lines are only added: a resumed run adds a line
+repeated or moved without rewriting all later lines. Lines are only added: a resumed run adds a line
 that says so, and then the rounds after its last checkpoint again. An incomplete last line is
 ignored.
 
@@ -103,7 +103,7 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
-    """A run is resumed after `rounds` rounds; later ones, if logged, are logged again."""
+    """A run is resumed after `rounds` rounds; later rounds, if logged, are logged again."""
 
     rounds: int
 
@@ -256,10 +256,10 @@ class ChainWriter:
 
         Args:
           number: The round, from 1.
-          logs: The logs with a row per round; missing ones are left out. In a CSV the line of this
+          logs: The logs with a row per round; missing logs are left out. In a CSV the line of this
             round must be the last.
           step: The row, from 1, in `step_logs`; None if no model was released after this round.
-          step_logs: The logs with a row per released model; missing ones are left out.
+          step_logs: The logs with a row per released model; missing logs are left out.
         """
         rows = _digests(logs, number - 1)
         steps = {} if step is None else _digests(step_logs, step - 1)

@@ -2,12 +2,13 @@
 
 A score file is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and
 `score` (finite; a LARGER score looks MORE like a member). A column `inclusion`, the same in every
-row, states how included canaries were chosen; without it, fair coins chose them. With
-`unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
+row, states how included canaries were chosen; without that column, they were chosen by fair coins.
+With `unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
 column `pair` names the pair of each canary. Other columns are ignored.
 
 A count file is CSV with the columns `fp` (false positives), `n0` (challenges without the point),
-`fn` (false negatives) and `n1` (challenges with it), all whole numbers, and no other columns.
+`fn` (false negatives) and `n1` (challenges with the point), all whole numbers, and no other
+columns.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +54,7 @@ class ScoreFile:
     """The columns of a score file, with one row per canary.
 
     Attributes:
-      canary_id: The unique names of the canaries, k of them.
+      canary_id: The unique names of the k canaries.
       included: Whether each canary was included in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
       inclusion: How included canaries were chosen.
@@ -89,7 +90,7 @@ class ScoreFile:
         return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
-        """The scores of included and of excluded canaries; those of a pair have the same index."""
+        """The scores of included and of excluded canaries; a pair's scores have the same index."""
         included, excluded = np.flatnonzero(self.included), np.flatnonzero(~self.included)
         if self.pair:
             names = np.array(self.pair)

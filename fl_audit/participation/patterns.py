@@ -8,7 +8,7 @@
 
 Patterns in which clients draw rounds are in `client_patterns`. A pattern is a config table, a
 function from the table, a seed and a roster to a `Schedule`, and the words of the report;
-`fl_audit.participation` registers them.
+`fl_audit.participation` registers the patterns.
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -373,8 +373,8 @@ class Uniform(
 ):
     """A uniform sample of fixed size in each round, without replacement.
 
-    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded ones in
-    it send nothing.
+    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded canaries
+    in the sample send nothing.
 
     Attributes:
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
@@ -387,7 +387,7 @@ class Uniform(
 def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules samples of one size from an urn.
 
-    The urn holds the real clients alone if canaries are placed or have a mean of their own.
+    The urn holds the real clients alone if canaries are placed or `canary_mean_repeats` is set.
     """
     placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -478,7 +478,7 @@ class MinSeparation(
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
     arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` without
-    `canary_mean_repeats`, canaries share the sample; excluded ones in it send nothing.
+    `canary_mean_repeats`, canaries share the sample; excluded canaries send nothing.
 
     Attributes:
       rounds: Number of training rounds.
@@ -617,7 +617,7 @@ def _every_turn(
 ) -> schedule.ParticipationTable:
     """Places each canary in the rounds of one group, drawn among groups that have a round.
 
-    A canary has all rounds of its group, or the first ones up to a client's cap.
+    A canary has all rounds of its group, or as many of the first as a client's cap allows.
     """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))

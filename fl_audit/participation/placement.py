@@ -31,7 +31,7 @@ class PlacedCanaries(Table, Participation, frozen=True, kw_only=True):
       rounds: Number of training rounds.
       canary_repeats: Number of a canary's rounds under `repeats`.
       canary_first_rounds: Number of first rounds in which `repeats` places canaries; default all.
-      canary_last_rounds: Number of last rounds in which `repeats` or `last_rounds` places them.
+      canary_last_rounds: Number of last rounds in which `repeats` or `last_rounds` places canaries.
       canary_mean_repeats: Mean number of a canary's rounds under `like_clients` and
         `last_rounds`; default: a client's.
     """

@@ -90,7 +90,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """The report of a run; estimates and verdict are those of `estimated`, or as configured."""
+    """A run's report, with estimates and verdict from `estimated` or, if None, as configured."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -136,7 +136,7 @@ def _accounted(
     confidence: float,
     uploads: Release | None = None,
 ) -> _Accounted:
-    """The upper bounds of a release, and the efficiency of statistics compared with them.
+    """The upper bounds of a release, and the efficiency of statistics compared with these bounds.
 
     `uploads` is the release of single uploads, if a log states it separately.
     """
@@ -157,7 +157,7 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """The views, by name, of the config's threat models and of further statistics' ones."""
+    """The views, by name, of the config's threat models, then those of further statistics."""
     of_config = threat_models_of(run.config.audit)
     models = {model.name: _threat_model(run, model) for model in of_config}
     for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
@@ -196,7 +196,7 @@ def _release(run: FinishedRun) -> Release:
 
 
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
-    """The verdict on the config's claim, or else on the configured noise; None without either."""
+    """The verdict on the config's claim or, without one, the configured noise; else None."""
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
@@ -299,7 +299,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """The parameters of estimates from scores; InputError for invalid ones."""
+    """The parameters of estimates from scores; InputError if a parameter is invalid."""
 
     delta: float  # the delta of differential privacy, in [0, 1)
     confidence: float = 0.95  # confidence of every bound, in (0, 1)

@@ -266,7 +266,7 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
 
 
 def _not_kept(run: FinishedRun) -> str | None:
-    """Why some aggregates of a run with a checkable mechanism are not checked; None if all are."""
+    """Why some aggregates under a checkable mechanism are not checked; None if all can be."""
     if run.aggregates is None:
         return None
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
@@ -357,7 +357,7 @@ def folder_canary_check(
 
 
 def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
-    """The canary check, made inconclusive if the audit left a file of its own faults."""
+    """The canary check, made inconclusive if the audit left a file listing the audit's faults."""
     if canary_check.state != "arrived" or not path.exists():
         return canary_check
     faults = path.read_text(encoding="utf-8", errors="replace").splitlines()

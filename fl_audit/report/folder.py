@@ -93,7 +93,7 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
 
 
 def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's record, else of its config; None without either, or if none is set."""
+    """The delta of a run's record, else of its config; None without both, or if no delta is set."""
     run = RunFolder(path)
     if run.record.exists():
         return read_record(run).delta
@@ -113,7 +113,7 @@ def _nothing_scored(path: Path) -> InputError:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, with facts on which null distributions depend; None if not known."""
+    """Scores by statistic, with facts (None if unknown) on which null distributions depend."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]

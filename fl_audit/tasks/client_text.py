@@ -221,7 +221,7 @@ def _texts_from_bytes(array: AnyArray) -> list[str]:
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Holds out every tenth sentence, except a client's first; counts the words of the others."""
+    """Holds out every tenth sentence, except a client's first; counts words in all others."""
     counts: Counter[str] = Counter()
     client_of: dict[str, int] = {}
     number_of: dict[str, int] = {}  # of each word, in order of appearance
@@ -235,7 +235,7 @@ def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
         words = sentence.words[:length]
         lengths.append(len(words))
         numbers.extend([number_of.setdefault(word, len(number_of)) for word in words])
-    all_words = list(dict.fromkeys([*number_of, *counts]))  # those of cut sentences first
+    all_words = list(dict.fromkeys([*number_of, *counts]))  # first the words of cut sentences
     return Corpus(
         length=length,
         client_ids=list(client_of),

@@ -1,7 +1,7 @@
 """The data sets published by TFF: EMNIST by writer, and Stack Overflow (Reddi et al. 2020).
 
 Clients are read one by one from TFF's SQLite files; their examples are not held in memory. The
-tables are those of `tff.simulation.datasets.SqlClientData`: `client_metadata` (client_id,
+files have the tables of `tff.simulation.datasets.SqlClientData`: `client_metadata` (client_id,
 split_name, num_examples) and `examples` (split_name, client_id, serialized_example_proto), one
 serialized `tf.train.Example` per row. According to FedJAX (`TFFSQLiteClientsIterator`), the files
 that TFF publishes have an index on (split_name, client_id). Files written by

@@ -48,7 +48,7 @@ def compare_scores(
 ) -> ScoreFile:
     """Compares a score file with the scores from coins and logs, up to a rounding `error`.
 
-    Returns the recorded scores if they fit, else the recomputed ones.
+    Returns the recorded scores if they fit, else the recomputed scores.
     """
     recorded = read_score_file(path)
     if recorded.canary_id != derived.canary_id:

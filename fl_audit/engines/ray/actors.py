@@ -317,7 +317,7 @@ class RaySession:
     ) -> Any:
         """The sum over a round's participants; None without any.
 
-        The call that starts the actors gives them `parts`; those of later calls are ignored.
+        The call that starts the actors gives them `parts`; `parts` of later calls is ignored.
         """
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
