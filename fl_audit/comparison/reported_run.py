@@ -63,7 +63,7 @@ class ReportedRun:
         """The mean number of rounds of an included canary, if known.
 
         It is counted in canaries.csv. If that file lists no rounds, it is the largest number that
-        the record allows, or the expected number if there is no largest one.
+        the record allows, or the expected number if there is no largest number.
         """
         path = RunFolder(self.folder).canaries
         included = (

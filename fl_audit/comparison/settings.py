@@ -56,7 +56,7 @@ class Spread:
         return max(self.values)
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object, with infinities as words."""
+        """The JSON object, with infinities as strings."""
         return {
             "values": [to_json(value) for value in self.values],
             "mean": to_json(self.mean),

@@ -67,7 +67,7 @@ def _at(words: str) -> Callable[[Check], str]:
 def _detectable(noise: float, checks: str) -> str:
     """Says which deficit of noise `checks` would find, rounded up to whole percent.
 
-    `noise` is the largest share of the configured noise with which they fail in 95 % of runs.
+    `noise` is the largest share of the configured noise with which `checks` fail in 95 % of runs.
     """
     deficit = 100 - math.floor(100 * noise)  # in percent
     if deficit == 100:
@@ -421,8 +421,8 @@ def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
 def run_canary_check(run: FinishedRun) -> CanaryCheck:
     """The canary check of a run.
 
-    It uses every canary's cosine with every aggregate if these were logged, else only scores (as
-    for canaries that hold examples).
+    The check uses every canary's cosine with every aggregate if cosines were logged, else only
+    scores (as for canaries that hold examples).
     """
     path = run.folder.round_cosines
     if not path.exists():

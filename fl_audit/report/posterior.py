@@ -1,7 +1,7 @@
 """The page of `fl-audit mcmc`, and plots, which the page of an attack uses too.
 
-They show the posterior of epsilon and of the attacks' strength s, as Yıldırım et al. (2025) do in
-Figures 3, 4 and 6.
+Page and plots show the posterior of epsilon and of the attacks' strength s, as Yıldırım et al.
+(2025) do in Figures 3, 4 and 6.
 """
 
 from collections.abc import Callable

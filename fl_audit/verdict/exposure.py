@@ -205,7 +205,7 @@ class LargestExposure:
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """Each canary's largest shift in a participation; 0 without one."""
+        """Each canary's largest shift in a round; 0 for a canary without rounds."""
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest

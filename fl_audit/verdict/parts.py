@@ -62,7 +62,7 @@ class NoiseTest:
     """The test of a noise multiplier by canaries' scores in their own rounds.
 
     Attributes:
-      stated: The multiplier for which the grid is chosen; the test is valid for any.
+      stated: The multiplier for which the grid is chosen; the test is valid for any multiplier.
       numbers: The distinct numbers of rounds of canaries, at least 1, int64 of shape (groups,).
       canaries: The number of canaries with each number of rounds, of the same shape.
     """

@@ -495,7 +495,7 @@ def detectable_words(
 ) -> str:
     """A clause on the smallest violation that an audit would contradict with enough power.
 
-    It is an epsilon, or a noise multiplier if one is claimed.
+    The violation is an epsilon or, if `noise_multiplier` is given, a noise multiplier.
     """
     if epsilon is None:
         return "audits like this notice no true ε, however large,"

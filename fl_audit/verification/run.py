@@ -3,7 +3,7 @@
 Coins and rounds are drawn again from the seed or secret; the noise follows from the config. Scores
 and compared vectors (score_files.py) are recomputed from models and logs, the live test from logs.
 The record follows from all these, and the report from everything; a report by other code may differ
-in words and lack keys.
+in wording and lack JSON keys.
 """
 
 import contextlib
