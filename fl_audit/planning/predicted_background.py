@@ -104,9 +104,9 @@ def simulate_clip_path(
 ) -> ClipPath:
     """Simulates the mechanism's update rule of the clip norm.
 
-    Norms of a round's real updates are log-normal around a median from `unknowns`. A canary is
-    longer than any clip norm and counts as clipped: with more canaries than the target quantile
-    leaves room for, the clip norm grows without end.
+    Norms of a round's real updates are log-normal around a median from `unknowns`. A canary's norm
+    exceeds every clip norm, so the canary counts as clipped: if canaries are a larger share of
+    cohorts than 1 minus the target quantile, the clip norm grows without end.
     """
     shape = (trials, run.num_rounds)
     clip_norms, real_norms = np.empty(shape), np.empty(shape)

@@ -293,7 +293,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """A statistic's threat model; empty if unknown, or if it has keys and is not in `audit`."""
+    """A statistic's threat model; empty if unknown, or if keys that `audit` lacks define it."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):

@@ -347,7 +347,7 @@ def folder_canary_check(
 ) -> CanaryCheck:
     """The canary check of a log, a run, or a folder of scores alone.
 
-    `statistics` are all statistics of the folder: scores decide where no other record does.
+    `statistics` are all statistics of the folder, used only if no other record shows more.
     """
     if folder.log is not None:
         canary_check = log_canary_check(folder.log) or dataclasses.replace(
@@ -405,7 +405,7 @@ def canary_check_words(canary_check: CanaryCheck) -> str:
 
 
 def _unscored(canary_check: CanaryCheck) -> str:
-    """How many included canaries have a scored round, if some have none; else empty."""
+    """How many included canaries have a scored round, if some have no scored round; else empty."""
     scored, included = canary_check.num_scored, canary_check.num_included
     if scored is None or included is None or scored == included:
         return ""

@@ -332,7 +332,8 @@ class Background:
         """The squared length of each aggregate without noise.
 
         Rounds' squared lengths differ from their mean partly by chance in the noise: a deviation
-        within `_CHANCE` standard deviations counts as noise, and only the excess as a difference.
+        within `_CHANCE` standard deviations counts as noise, and of a larger deviation only the
+        excess counts as a difference.
         """
         noise = self.noise_squared
         excess = np.divide(
