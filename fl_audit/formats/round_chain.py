@@ -232,7 +232,7 @@ class ChainWriter:
 
     @classmethod
     def go_on(cls, path: Path) -> "ChainWriter":
-        """Continues after the last complete line; an incomplete one is cut off."""
+        """Continues after the last complete line; an incomplete line is cut off."""
         chain = read_chain(path)
         chain.check(path)
         if chain.torn:

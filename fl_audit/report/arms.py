@@ -247,7 +247,7 @@ def _left_out(
 def _compared(
     scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float, left_out: Sequence[str]
 ) -> ArmComparison | None:
-    """The comparison of arms that are not left out; None for fewer than two."""
+    """The comparison of arms that are not left out; None for fewer than two arms."""
     deviates = math.sqrt(dim) * scores.score
     arm_of_canary = np.array(arms)
     included = {

@@ -350,11 +350,11 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")
-"""Finds the name of the run's folder on its page; the title has it too."""
+"""Finds the name of the run's folder on the run's page; the title has the name too."""
 
 
 def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | None:
-    """Where the page differs from a new one; None if nowhere. Another folder name is only noted."""
+    """Where the page differs from a new page, if it does. Another folder name is only noted."""
     path = run.folder.report_html
     with reading(path):
         recorded = read_foreign(path).decode("utf-8")
