@@ -286,9 +286,9 @@ class HadamardFamily(SignFamily):
       its cosine with any fixed vector, and the same sub-Gaussian tail;
     - the N rows are orthogonal before they are cut to dim coordinates, and for any vector the
       mean of the squared cosines over all N rows is exactly 1/dim (Parseval);
-    - canaries are not jointly independent: s and pi are shared. Given s and pi, only a canary's row
-    is random. Because of the shuffle pi, vectors with few entries in neighbouring coordinates, such
-    as a few touched rows of an embedding, meet many patterns of signs.
+    - canaries are not jointly independent: s and pi are shared. Given s and pi, only a canary's
+      row is random. Because of the shuffle pi, vectors with few entries in neighbouring
+      coordinates, such as a few touched rows of an embedding, meet many patterns of signs.
 
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
     that it sees, or by NumPy: O(N^(4/3)) for all canaries; other families cost O(dim) for each.

@@ -482,7 +482,7 @@ def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:
 
 
 def on(statistics: Sequence[ScoredStatistic]) -> str:
-    """The statistics' names, such as " on max or sum"; empty if they have none."""
+    """The statistics' names, such as " on max or sum"; empty if statistics have no names."""
     names = [statistic.name for statistic in statistics if statistic.name is not None]
     return f" on {' or '.join(names)}" if names else ""
 
