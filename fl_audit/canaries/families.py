@@ -111,8 +111,8 @@ class DiracFamily(CanaryFamily):
     def __post_init__(self) -> None:
         if self.num_canaries > self.dim:
             raise InputError(
-                f"there are {self.dim:,} dirac canaries for a model of {self.dim:,} parameters, "
-                f"got canaries.count {self.num_canaries:,} (rademacher has no limit)"
+                f"there are only {self.dim:,} dirac canaries for a model of {self.dim:,} "
+                f"parameters, got canaries.count {self.num_canaries:,} (rademacher has no limit)"
             )
 
     has_known_null: ClassVar[bool] = False
@@ -297,8 +297,9 @@ class HadamardFamily(SignFamily):
     def __post_init__(self) -> None:
         if self.num_canaries > 1 << self._log_size:
             raise InputError(
-                f"there are {1 << self._log_size:,} hadamard canaries for a model of {self.dim:,} "
-                f"parameters, got canaries.count {self.num_canaries:,} (rademacher has no limit)"
+                f"there are only {1 << self._log_size:,} hadamard canaries for a model of "
+                f"{self.dim:,} parameters, got canaries.count {self.num_canaries:,} (rademacher "
+                "has no limit)"
             )
 
     def vector(self, canary: int) -> Float32Array:

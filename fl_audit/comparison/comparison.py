@@ -308,12 +308,12 @@ _MUST_AGREE = (
     _MustAgree(
         "neighbouring relation",
         _neighbours,
-        "these upper bounds from accounting are not comparable",
+        "upper bounds from accounting for different relations are not comparable",
     ),
     _MustAgree(
         "fl-audit version",
         lambda run: run.report.fl_audit_version,
-        "a method may have changed in between",
+        "a method may have changed between versions",
     ),
 )
 
@@ -385,7 +385,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
         if checks is not None and (failed := failed_checks(checks)):
             yield (
                 f"The mechanism of {run.folder} is not as configured: {', '.join(failed)} failed. "
-                "Its upper bound is that of the config, not of what ran."
+                "The upper bound shown is for the configured mechanism, not for the one that ran."
             )
 
 
@@ -396,8 +396,8 @@ def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
         twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)
         if twin is not None:
             yield (
-                f"{twin.folder} and {run.folder} hold the same numbers: they are no independent "
-                "repetitions."
+                f"{twin.folder} and {run.folder} hold the same numbers: the two runs are no "
+                "independent repetitions."
             )
         seen.append(run)
 

@@ -186,7 +186,7 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
     for less, more in itertools.pairwise(groups):
         if less.accounting and more.accounting and less.accounting[0] > more.accounting[1]:
             yield (
-                f"Accounting orders them the other way round: its upper bound for {less.names} is "
+                f"Accounting orders these settings in reverse: its upper bound for {less.names} is "
                 f"larger than for {more.names}. For {less.names} the attack found a smaller share "
                 "of the upper bound, which does not show that less leaks."
             )
@@ -206,7 +206,7 @@ def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
 # Settings as participation patterns, against each attacker.
 
 
-_SHARED = "Runs of one seed share canaries, coins and the first model, and not the noise."
+_SHARED = "Runs of one seed share canaries, coins and the first model, but not the noise."
 
 
 def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:

@@ -84,14 +84,16 @@ class Attack(Judging, frozen=True):
     def __post_init__(self) -> None:
         """Raises ValueError for missing DP-SGD keys, two noises, or too many micro-batches."""
         if self.microbatches is not None and self.clip_norm is None:
-            raise ValueError("microbatches are DP-SGD's; set clip_norm and epsilon too")
+            raise ValueError("microbatches are only for DP-SGD; set clip_norm and epsilon too")
         if self.microbatches is not None and self.microbatches > self.batch_size:
             raise ValueError(
                 f"microbatches must be at most batch_size, {self.batch_size}, got "
                 f"{self.microbatches}"
             )
         if self.noise_multiplier is not None and self.epsilon is not None:
-            raise ValueError("noise_multiplier and epsilon both say DP-SGD's noise; set one")
+            raise ValueError(
+                "noise_multiplier and epsilon both determine DP-SGD's noise; set one of them"
+            )
         has_noise = self.noise_multiplier is not None or self.epsilon is not None
         if (self.clip_norm is not None) != has_noise:
             raise ValueError(

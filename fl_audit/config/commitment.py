@@ -243,8 +243,8 @@ def check_committed(path: Path, config: Config) -> Opened:
     version = opened.commitment.fl_audit_version
     if version != __version__:
         raise InputError(
-            f"--commitment {path}: is of fl-audit {version}, and this is {__version__}; run it "
-            "with that version"
+            f"--commitment {path}: was made by fl-audit {version}, but this is fl-audit "
+            f"{__version__}; run the config with fl-audit {version}"
         )
     _refuse_others(path, opened, committed_keys(config), are_inputs=False)
     return opened

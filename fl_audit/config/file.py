@@ -162,7 +162,7 @@ def _check_audit(config: Config, name: str) -> None:
     chosen = config.audit.verdict_statistic
     if chosen not in known:
         raise InputError(
-            f"{name}: key `audit.verdict_statistic`: this run has no {chosen!r}; "
+            f"{name}: key `audit.verdict_statistic`: this run has no statistic {chosen!r}; "
             f"{nearest(chosen, known)}"
         )
     methods = ("all", *valid_methods(config.canaries.inclusion))

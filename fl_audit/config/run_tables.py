@@ -47,7 +47,7 @@ class LocalSteps(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raises ValueError for momentum with an optimizer other than `sgd`."""
         if self.momentum and self.optimizer != "sgd":
-            raise ValueError(f"momentum goes with optimizer 'sgd', not {self.optimizer!r}")
+            raise ValueError(f"momentum is only for optimizer 'sgd', not {self.optimizer!r}")
 
 
 class FedAvg(LocalSteps, frozen=True, kw_only=True, tag_field="kind", tag="fed_avg"):

@@ -332,7 +332,7 @@ def _read_inclusion(
     _check_same(INCLUSION, words, name_row, _KINDS)
     kind = _KINDS[words[0]] if words else "coins"
     if PROBABILITY in columns and kind != "unequal_coins":
-        text = f"{PROBABILITY} goes with {INCLUSION} 'unequal_coins', not with {kind!r}"
+        text = f"{PROBABILITY} is only for {INCLUSION} 'unequal_coins', not for {kind!r}"
         raise _BadRowError(0, text)
     needed = _NEEDED.get(kind)
     if needed is not None and needed not in columns:
@@ -389,9 +389,8 @@ def _probability(text: str) -> float:
 
 COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
-_MOST_DIGITS = 10
-_LARGEST = 10**9
-"""Counts must be smaller; the posterior of larger counts is too narrow for its integrals."""
+_LARGEST = 10**9 - 1
+"""The largest count; the posterior of larger ones is too narrow for its integrals."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
@@ -423,7 +422,7 @@ def _counts(path: Path) -> ChallengeCounts:
 
 def _count(where: str, text: str) -> int:
     digits = re.sub(r"\.0+$", "", text.strip())  # as written by data frames
-    is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
-    if not (is_short and int(digits) < _LARGEST):
-        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST - 1}, got {text!r}")
-    return int(digits)
+    number = text_files.read_integer(digits, _LARGEST)
+    if number is None:
+        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST}, got {text!r}")
+    return number

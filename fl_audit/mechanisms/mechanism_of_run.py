@@ -29,7 +29,13 @@ from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, N
 from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind, NoisyMechanism
 from fl_audit.mechanisms.matrix import MATRIX_FACTORISATION
 from fl_audit.mechanisms.tree_aggregation import TREE_AGGREGATION
-from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_kind, zeroing_norm
+from fl_audit.mechanisms.zeroing import (
+    clipped_and_kept,
+    inside_zeroing,
+    zeroed,
+    zeroing_kind,
+    zeroing_norm,
+)
 from fl_audit.participation.schedule import Attendance, Draw, Schedule
 
 if typing.TYPE_CHECKING:
@@ -63,7 +69,8 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
         raise ValueError(
-            f"noise by {kind.noise_distribution.name!r} must say so, got {noise.distribution!r}"
+            f"round_noise must return noise of distribution {kind.noise_distribution.name!r}, got "
+            f"{noise.distribution!r}"
         )
     return noise
 
@@ -86,9 +93,6 @@ def make_aggregator(
 
 _CLIPPED_NORM = 1e15
 """A canary's norm if updates are clipped and not zeroed; its square fits into float32."""
-
-_JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""A canary's least and largest norm under zeroing, in clip norms."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
@@ -133,7 +137,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
         return fixed
     if table.zeroing is None:
         return _CLIPPED_NORM
-    return float(np.clip(zeroing_norm, _JUST_CLIPPED * clip_norm, _SURELY_CLIPPED * clip_norm))
+    return clipped_and_kept(clip_norm, zeroing_norm)
 
 
 def mechanism_for_epsilon(

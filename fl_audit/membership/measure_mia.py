@@ -154,9 +154,10 @@ def _warn_if_skewed(sides: list[FloatArray]) -> None:
         skewness = np.abs(np.mean(centred**3, axis=1)) / stddev**3
         if np.max(skewness) > _LARGE_SKEWNESS:
             warnings.warn(
-                f"losses are far from normal (skewness {np.max(skewness):.1f} on a base), so that "
-                "the attack misses its false positive rate; give minus the log-odds of the "
-                "label, -fl_audit.membership.outputs.margin, instead of the cross-entropy",
+                f"losses are far from normal (skewness {np.max(skewness):.1f} on a challenge "
+                "base), so that the attack misses its false positive rate; give minus the "
+                "log-odds of the label, -fl_audit.membership.outputs.margin, instead of the "
+                "cross-entropy",
                 stacklevel=3,
             )
             return

@@ -77,10 +77,10 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
     for attendance in parties:
         if not isinstance(attendance.sampling, FixedRounds):
             raise InputError(
-                "dropouts: goes with patterns whose rounds an attacker may know, such as shuffle "
-                "and min_separation; if accounting counts on sampling, set a smaller "
-                "participation.clients_per_round for clients that report less often; hours in "
-                "which a device is available would reveal when it may be sampled"
+                "dropouts: is only for patterns whose rounds an attacker may know, such as shuffle "
+                "and min_separation, as the hours in which a device is available would reveal when "
+                "it may be sampled; where accounting counts on sampling, set a smaller "
+                "participation.clients_per_round for clients that report less often"
             )
     num_clients, size = roster.num_clients, roster.num_clients + len(roster.included)
     offsets = generator(seed, Stream.DROPOUTS).random(size)

@@ -110,12 +110,7 @@ def _epochs(config: Shuffle, num_clients: int) -> list[range]:
             f"participation.epochs: {number} epochs do not fit into {config.rounds} rounds; must "
             f"be at most {config.rounds}"
         )
-    return _equal_parts(config.rounds, number)
-
-
-def _equal_parts(rounds: int, number: int) -> list[range]:
-    parts = np.array_split(np.arange(rounds), number)
-    return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return placement.equal_parts(range(config.rounds), number)
 
 
 def _shuffle_canaries(
@@ -132,7 +127,8 @@ def _shuffle_canaries(
         case "like_clients":
             if mean is not None:
                 why = "under shuffle each canary has a whole number of rounds"
-                epochs = _equal_parts(rounds, placement.whole_rounds(mean, rounds, why))
+                number = placement.whole_rounds(mean, rounds, why)
+                epochs = placement.equal_parts(range(rounds), number)
             return placement.shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
         case chosen:
             return placement.place(config, chosen, seed, roster, expected_clients)
@@ -329,14 +325,14 @@ def _truncated_schedule(
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
-            f"{config.clients_per_round}, the expected size before the limit; must be at least that"
+            f"the expected size before the limit; must be at least {config.clients_per_round}"
         )
     is_shared = config.canaries == "like_clients"
     if is_shared and config.canary_mean_repeats is not None:
         raise InputError(
-            "participation.canary_mean_repeats: does not go with largest_round under `canaries = "
-            "'like_clients'`, where clients and canaries are drawn together; leave out one of "
-            "the two"
+            "participation.canary_mean_repeats: cannot be combined with largest_round under "
+            "`canaries = 'like_clients'`, where clients and canaries are drawn together; leave out "
+            "one of the two"
         )
     urn = Urn(roster if is_shared else roster.without_canaries, largest)
     probability = config.clients_per_round / roster.num_clients
@@ -514,10 +510,13 @@ class MinSeparation(
                 raise ValueError("separation is missing (or cool_down_hours and round_hours)")
             return
         if hours[0] is None or hours[1] is None:
-            raise ValueError("cool_down_hours and round_hours go together; set both")
+            raise ValueError("cool_down_hours and round_hours must both be set, or neither")
         rounds = math.ceil(hours[0] / hours[1] * (1 - _ROUNDING))
         if self.separation not in (0, rounds):
-            raise ValueError(f"separation is {self.separation}, and {rounds} by hours; set one")
+            raise ValueError(
+                f"separation is {self.separation}, but the hours give {rounds}; set one or the "
+                "other"
+            )
         msgspec.structs.force_setattr(self, "separation", rounds)
 
     @property

@@ -154,7 +154,7 @@ class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag=
     def __post_init__(self) -> None:
         """Refuses hidden layers for a model that is not dense."""
         if self.hidden and self.model != "dense":
-            raise ValueError(f"hidden goes with model 'dense', not {self.model!r}")
+            raise ValueError(f"hidden is only for model 'dense', not {self.model!r}")
 
 
 class TableTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="table"):

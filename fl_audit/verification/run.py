@@ -149,7 +149,7 @@ def _design(
                 if not isinstance(config.participation, Replay) or _draws(design, folder):
                     return design
         except InputError as error:
-            verified.add(folder.config, f"does not go with {folder.record.name}: {error}")
+            verified.add(folder.config, f"does not match {folder.record.name}: {error}")
             return None
         why_not = "the task's order of clients is not known"
     verified.note(f"rounds and noise are not drawn again from the seed: {why_not}")

@@ -163,7 +163,7 @@ class Blocks:
         count = self._size * len(self._devices)
         shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)
         few = client.take(np.arange(self._batch_size))
-        block = pad_block([few] * count, self._batch_size, self._padding_label, shape)
+        block = pad_block([few] * count, shape, self._padding_label)
         trained = self._begin(model, self._numbers(0, count, self._size))
         arrays = self._on_devices(block, slice(0, _BATCHES_AT_ONCE))
         plan = self._steps.lower(model, trained, *arrays).compile().memory_analysis()
@@ -176,7 +176,7 @@ class Blocks:
         needed = BlockShape.least(group, self._batch_size).batches
         batches = -(-needed // _BATCHES_AT_ONCE) * _BATCHES_AT_ONCE
         shape = BlockShape(count, batches, rows)
-        block = pad_block(group, self._batch_size, self._padding_label, shape)
+        block = pad_block(group, shape, self._padding_label)
         trained = self._begin(model, self._numbers(0, len(group), self._size))
         for start in range(0, batches, _BATCHES_AT_ONCE):
             part = slice(start, start + _BATCHES_AT_ONCE)

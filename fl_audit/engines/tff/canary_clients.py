@@ -9,25 +9,24 @@ the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl
 import collections
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import Float32Array, IndexArray
 from fl_audit.canaries.families import CanaryFamily
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
 from fl_audit.engines.tff.native_worker import instead_of_tffs_worker
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, inner_product
-from fl_audit.mechanisms import ClientGaussian, Mechanism, canary_norm
-from fl_audit.mechanisms.client_gaussian import noise_keys
+from fl_audit.mechanisms.zeroing import clipped_and_kept
 from fl_audit.participation.placement import spread
 from fl_audit.tasks.learning_task import Examples
 
@@ -36,38 +35,40 @@ from fl_audit.tasks.learning_task import Examples
 
 @dataclass(frozen=True)
 class DataSets:
-    """Participants for a process of `build_process`, each a pair of data sets."""
+    """Participants that train one by one, as inputs of `build_process`: pairs of data sets."""
 
     batch_size: int
     family: CanaryFamily
     no_examples: Examples  # empty, in the task's shapes, for canaries that are vectors
+    clients_per_block: ClassVar[int] = 1
 
-    def client_data(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
+    @classmethod
+    def from_run(cls, run: PreparedRun) -> Self:
+        none = run.task.held_out.take(np.zeros(0, np.int64))
+        return cls(run.config.client.batch_size, run.family, none)
+
+    def inputs(
+        self, weights: Sequence[Float32Array], data: RoundData, canary_norm: float
+    ) -> Iterator[Any]:
         """The data sets of participants that train, then of canaries that are vectors, lazily."""
+        del weights  # TFF sends them
         # Participants without examples, or without a vector, share one empty data set.
         no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
         no_batches = batches_of(self.no_examples, self.batch_size)
         for examples in data.trained:
-            yield _participant(no_vector, batches_of(examples, self.batch_size))
+            yield _client_data(no_vector, batches_of(examples, self.batch_size))
         for canary in data.vectors:
             vector = self.family.vector(int(canary)) * np.float32(canary_norm)
-            yield _participant(small_data_set(vector[None, :]), no_batches)
+            yield _client_data(small_data_set(vector[None, :]), no_batches)
 
-    def participants(self, data: RoundData, mechanism: Mechanism, state: Any) -> Iterator[Any]:
-        """`client_data` with canaries of the round's norm, and noise keys if clients add noise."""
-        client_data = self.client_data(data, canary_norm(mechanism, state.aggregator))
-        return with_noise_keys(
-            client_data, mechanism, state, data, lambda key: small_data_set(key[None, :])
-        )
+    def noise_key(self, key: IndexArray) -> tf.data.Dataset:
+        """A participant's noise key as an input: a data set of one key."""
+        return small_data_set(key[None, :])
 
 
 def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
     """A client's batches, in order; the last batch may be smaller."""
     return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
-
-
-def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
-    return collections.OrderedDict(canary=canary, examples=examples)
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:
@@ -80,20 +81,8 @@ def small_data_set(arrays: Any) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(arrays).with_options(options)
 
 
-def with_noise_keys(
-    participants: Iterable[Any],
-    mechanism: Mechanism,
-    state: Any,
-    data: RoundData,
-    as_data: Callable[[IndexArray], Any],
-) -> Iterator[Any]:
-    """Participants, with noise keys if clients add noise; `as_data` converts a key, int64 (2,)."""
-    if not isinstance(mechanism, ClientGaussian):
-        yield from participants
-        return
-    keys = noise_keys(state.aggregator, len(data.trained) + len(data.vectors))
-    for participant, key in zip(participants, keys, strict=True):
-        yield collections.OrderedDict(participant, noise_key=as_data(key))
+def _client_data(canary: tf.data.Dataset, examples: Any) -> Any:
+    return collections.OrderedDict(canary=canary, examples=examples)
 
 
 class CanaryClients:
@@ -222,22 +211,19 @@ class CanaryClients:
 def real_client_data(process: tff.learning.templates.LearningProcess, examples: Any) -> Any:
     """A real client's data for an audited process."""
     no_vector = np.zeros((0, canary_dim(process)), np.float32)
-    return _client_data(no_vector, examples)
+    return _client_data(small_data_set(no_vector), examples)
 
 
 def canary_client_data(
-    process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
+    process: tff.learning.templates.LearningProcess, vector: Float32Array
 ) -> Any:
     """A canary's data: no examples, and its update, a vector in the direction it moves the model.
 
     `vector` is float32 of shape (dim,).
     """
     examples_type = process.next.type_signature.parameter[1].member["examples"]
-    return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
-
-
-def _client_data(vectors: npt.NDArray[np.float32], examples: Any) -> Any:
-    return collections.OrderedDict(canary=small_data_set(vectors), examples=examples)
+    vectors = small_data_set(np.asarray(vector, np.float32)[None])
+    return _client_data(vectors, _no_examples(examples_type))
 
 
 def _no_examples(kind: tff.Type) -> Any:
@@ -255,10 +241,6 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
 
 
 # The clip, the zeroing and the denominator in the state of a TFF aggregator.
-
-
-JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
-"""The smallest and the largest norm of a canary, in clip norms."""
 
 
 @dataclass(frozen=True)
@@ -320,9 +302,9 @@ def norm_to_clip(state: Any) -> float:
     if clip.norm is None:
         raise InputError(
             "norm: must be given, as the aggregator's state shows no clip norm; "
-            "fl_audit.training.probe(process) finds a norm that is clipped"
+            "fl_audit.training.probe(process) finds a norm above the clip norm"
         )
-    return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
+    return clipped_and_kept(clip.norm, clip.unzeroed)
 
 
 # A round before training that measures canaries in the aggregate.
@@ -455,7 +437,7 @@ def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> 
             return last if is_zeroed else dataclasses.replace(probed, promised=last.arrived)
         last = probed
     raise InputError(
-        "norm: must be given, the norm of a typical update: nothing clips or zeroes updates up "
+        "norm: must be given, as the norm of a typical update: nothing clips or zeroes updates up "
         f"to norm {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
     )
 

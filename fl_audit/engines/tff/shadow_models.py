@@ -329,7 +329,7 @@ def cached_arrays(
     """The arrays of a file; a missing file is first written with what `make` returns."""
     arrays = read_or_make(path, "a file of trained models", make)
     if {name: array.shape for name, array in arrays.items()} != shapes:
-        raise InputError(f"{path}: is damaged; remove it to train its models again")
+        raise InputError(f"{path}: is damaged; remove the file to train its models again")
     return arrays
 
 
