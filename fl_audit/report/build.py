@@ -489,7 +489,7 @@ def _verdict_asked(
 def _configured(
     folder: AuditedFolder, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The folder's configured or logged noise as an unstated claim; None if it cannot be tested."""
+    """The folder's configured or logged noise as an unstated claim, if testable and wanted."""
     if folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = folder.run
