@@ -125,7 +125,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
 
     Attributes:
       source: Where canaries' data come from (docs/canaries.md).
-      count: Canaries, included and excluded; for `file` by default all clients of the file.
+      count: Canaries, included and excluded; for `file` by default all its clients.
       examples_per_canary: Examples per canary; by default all of one client's (`random`: the
         median client's number).
       path: The CSV or NPZ of `source = "file"`.
