@@ -198,7 +198,7 @@ class Headline:
         end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound" if self.is_estimate_below else ""
         over = self.estimate_is_over
-        mean = "" if over is None else f", a mean over {over} and the ε of none of them"
+        mean = "" if over is None else f", a mean over {over}, not the ε of any single canary"
         ends = f"{start}{end or epsilon_text(upper)})"
         return middle, f"{ends}{mean}, if the noise is Gaussian{below}"
 
