@@ -184,8 +184,8 @@ DRAWS_DEPEND = lines(
 )
 
 _NOT_COVERED = (
-    "the parts do not cover a sampler that depends on data, nor dependent draws whose numbers and "
-    "returns look independent"
+    "the tests of noise and rate do not cover a sampler that depends on data, nor dependent draws "
+    "that look independent in clients' numbers of rounds and in their returns"
 )
 
 
@@ -203,7 +203,8 @@ def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
     reason = lines(
         (
             f"the claim is contradicted by its parts: {_bounds(parts)}",
-            f"for these, accounting gives at least ε = {lower_bound_text(epsilon)}, with "
+            f"for any noise and rate within these bounds, accounting gives at least "
+            f"ε = {lower_bound_text(epsilon)}, with "
             f"{100 * (1 - parts.level):g} % confidence for both together (p ≤ {p:.2g})",
             f"{NEXT}do not publish this ε; {fault}",
         )

@@ -461,7 +461,7 @@ def _to_show_more(
     if not simulation.knows_rounds:
         yield "audit with a log that says every canary's rounds and the noise"
     elif hidden is not None and not audit.less_noise.is_stated:
-        parts = ", and the claim’s parts count" if scope.counts_on_sampling else ""
+        parts = ", so that the claim’s parts can be tested" if scope.counts_on_sampling else ""
         yield f"state each round’s noise (noise_stddev){parts}"
     elif hidden == "by clients":
         yield "audit with fewer clients in a round"

@@ -57,7 +57,7 @@ def test_a_run_that_was_moved_and_renamed(finished, tmp_path):
     check(moved)
     check(moved, finished.parent / "commitment.json")
     notes = check(moved.rename(tmp_path / "a"))  # a letter of which the page is full
-    assert notes.endswith("report.html: is of a folder of another name, 'run'")
+    assert notes.endswith("report.html: names another folder, 'run'")
 
 
 def test_a_copy_beside_a_run_is_no_second_try(finished, tmp_path):
