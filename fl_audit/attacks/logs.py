@@ -29,7 +29,6 @@ from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
     StatedRounds,
-    Variables,
     logged_aggregates,
     read_mechanism,
     read_variables,
@@ -56,7 +55,7 @@ class ListedCanaries:
 
 
 def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
-    """Reads a log's canaries.csv; if there is none, inclusion follows from the pool's coins."""
+    """Reads a log's canaries.csv; without it, inclusion follows from the pool's coins."""
     if not folder.canaries.exists():
         return ListedCanaries(pool.included, None)
     rows = read_canaries(folder.canaries)
@@ -173,7 +172,8 @@ Progress = Callable[[list[Path]], Iterable[Path]]
 class SeenLog:
     """The content of a log.
 
-    The first use of `cosines` reads the files of aggregates. `uploads` is None if there are none.
+    The first use of `cosines` reads the files of aggregates. `uploads` is None if no uploads are
+    logged.
     """
 
     folder: LogFolder
@@ -221,7 +221,7 @@ def pool_of_uploads(pool: CanaryPool, own: OwnRounds | None) -> PoolOfUploads:
 def read_uploads(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None
 ) -> CanaryUploads | None:
-    """The uploads of a log; None if there are none."""
+    """The uploads of a log; None if no uploads are logged."""
     if not folder.upload_cosines.exists():
         return None
     uploads = CanaryUploads.opened("r", folder, pool_of_uploads(pool, own), "rounds", pool.count)
@@ -231,7 +231,7 @@ def read_uploads(
 def _rounds(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
-    """The cosines, from files of aggregates or else from the log; and the number of rounds."""
+    """The cosines, from files of aggregates or, without files, logged; and the number of rounds."""
     log = None
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
@@ -247,7 +247,7 @@ def _rounds(
         return read_vector(path, pool.dim)
 
     stated_noise = read_mechanism(folder)
-    variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
+    variables = read_variables(folder, pool.dim)
     measure = None
     if stated_noise is not None:
         over_all = read_correlation(folder, max(len(stated_noise), numbers))

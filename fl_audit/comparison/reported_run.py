@@ -90,7 +90,7 @@ class ReportedRun:
         return analytical is not None and analytical.client.participations is None
 
     def headline(self, statistic: str) -> Headline | None:
-        """The bounds and the estimate on one statistic; None if it was left out."""
+        """The bounds and the estimate on one statistic; None if the statistic was left out."""
         known = statistic in self.report.statistics
         return headline_on(self.report, statistic) if known else None
 
@@ -100,12 +100,12 @@ class ReportedRun:
         return None if result is None else result.estimate_by(method)
 
     def epsilon(self, statistic: str, method: str) -> float | None:
-        """Epsilon by one method; None if it was left out."""
+        """Epsilon by one method on one statistic; None if either was left out."""
         estimate = self.estimate(statistic, method)
         return None if estimate is None else estimate.epsilon
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
-        """The ends of one method's interval; None if it was left out or has none."""
+        """The limits of one method's interval; None if the method was left out or has none."""
         estimate = self.estimate(statistic, method)
         if estimate is None or estimate.lower is None or estimate.upper is None:
             return None

@@ -47,8 +47,8 @@ class Attack(Judging, frozen=True):
     Attributes:
       num_shadow: Models on random halves of the points, to choose the points to attack.
       num_points: Points to attack.
-      num_base_shadow: Shadow models per point, half of them with it.
-      num_challenges: Attacked models per point; a coin decides whether each trains on it.
+      num_base_shadow: Shadow models per point, half of them with the point.
+      num_challenges: Attacked models per point; a coin decides whether each trains on the point.
       epochs: Passes over the training points.
       batch_size: Points in a step (DP-SGD: expected).
       learning_rate: Learning rate of SGD.
@@ -107,13 +107,14 @@ class Attack(Judging, frozen=True):
 
 
 class FederatedAttack(Judging, frozen=True):
-    """The attack of `fl-audit attack` on the clients of a run; `run` ignores it.
+    """The attack of `fl-audit attack` on the clients of a run; `fl-audit run` ignores this table.
 
     Attributes:
       num_shadow: Runs with a random half of the clients, to choose the clients to attack.
       num_clients: Clients to attack.
-      num_base_shadow: Shadow runs per client, half of them with it.
-      num_challenges: Attacked runs per client; a coin decides whether it participates.
+      num_base_shadow: Shadow runs per client, half of them with the client.
+      num_challenges: Attacked runs per client; in each, a coin decides whether the client
+        participates.
       initial_weights: `random` for each run, or the `same` for all.
     """
 

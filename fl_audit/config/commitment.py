@@ -238,7 +238,7 @@ def opening_text(nonce: str) -> str:
 
 
 def check_committed(path: Path, config: Config) -> Opened:
-    """Opens a commitment; raises InputError if the version or the config differs from it."""
+    """Opens a commitment; raises InputError if version or config differs from the committed one."""
     opened = open_commitment(path)
     version = opened.commitment.fl_audit_version
     if version != __version__:

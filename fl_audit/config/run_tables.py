@@ -176,7 +176,7 @@ class ReleaseStatement(Table, frozen=True):
     Attributes:
       name: Name of what is released.
       released: What is released besides the model.
-      released_to: Who receives it.
+      released_to: Who receives the release.
       data: Whose training data, and since when.
       unit: What a client is, and how many a person may be.
       trust_model: Who sees what before noise is added.

@@ -53,7 +53,7 @@ class Audit(Table, frozen=True):
       claim: `configured`: the configured noise; `none`: nothing is tested (docs/verdict.md).
       claimed_delta: Delta of the claim; default: `delta`, which it must equal.
       verdict_statistic: Statistic of the verdict, or `all`.
-      verdict_method: Method of the verdict, or `all` valid ones.
+      verdict_method: Method of the verdict, or `all` valid methods.
       replay: Whether to replay the first round (docs/replay.md).
       stop_when_contradicted: Whether to stop when the claim is contradicted (docs/live_verdict.md).
       lost_canaries: Whether lost canaries end the run (`error`), or only `warn`.

@@ -1,7 +1,7 @@
 """The runtimes by their names in a config, and the choice of one for a run.
 
 Engines are imported when a runtime is made, so that the name in a config can be checked without
-them.
+importing engines.
 """
 
 import importlib

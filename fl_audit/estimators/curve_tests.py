@@ -12,10 +12,10 @@ that is fixed before scores are seen. Then
 
     P(sum over canaries of g(z) >= s) <= P(sum of as many independent g(Z*) >= s),            (2)
 
-if (1) holds for each canary given the scores of those before it, as it does for scores that are
+if (1) holds for each canary given the scores of earlier canaries, which it does if scores are
 independent given inclusion. Proof: by induction. Given the previous scores, g(z) of the last canary
-is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
-lower the left side. Given g(Z*), what remains is the claim for one canary fewer, at s - g(Z*). QED
+is stochastically at most g(Z*). Replacing this g(z) by an independent copy of g(Z*) therefore does
+not lower the left side. Given that copy, (2) for one canary fewer, at s - g(Z*), bounds it. QED
 
 The right side is computed exactly: g has values on a grid, so the sum has finitely many values,
 and the probabilities of a sum of n are the coefficients of the n-th power of a polynomial.
@@ -196,7 +196,7 @@ def claimed_tail(curve: TradeOff, z: FloatArray) -> FloatArray:
 
 
 def _cells(curve: TradeOff) -> tuple[FloatArray, FloatArray]:
-    """The edges of the cells, and log S at them."""
+    """The edges of the cells, and log S at each edge."""
     high = 1.0
     while high < _HIGHEST and not _is_flat(curve, high):
         high += 1.0
@@ -232,7 +232,7 @@ def _log_ratios(
     """
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
-    below[below < _LOST] *= 0.0  # cells below the quantile share the ratio of its cell
+    below[below < _LOST] = 0.0  # cells below the quantile share the ratio of its cell
     is_positive = below > 0
     x, y = lower_hull(below_claim[is_positive], below[is_positive])
     cell = np.clip(np.searchsorted(x, below_claim[1:], side="left"), 1, len(x) - 1)

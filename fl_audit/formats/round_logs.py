@@ -50,8 +50,8 @@ def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Ma
         with path.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             file.flush()
-            _make_room(file, math.prod(shape) * np.dtype(dtype).itemsize, f"{path}: a log", shape)
-    except InputError:
+            _make_room(file, math.prod(shape) * np.dtype(dtype).itemsize, str(path), shape)
+    except OSError:
         path.unlink(missing_ok=True)
         raise
     rows: MappedArray = np.lib.format.open_memmap(path, "r+")
@@ -61,13 +61,13 @@ def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Ma
 def unnamed_log(shape: tuple[int, int]) -> MappedArray:
     """Creates float32 rows in an anonymous temporary file, which is deleted with the array."""
     with tempfile.TemporaryFile() as file:
-        where = f"{tempfile.gettempdir()} (set TMPDIR to use another folder): a file"
+        where = f"{tempfile.gettempdir()} (set TMPDIR to use another folder)"
         _make_room(file, 4 * math.prod(shape), where, shape)
         return np.memmap(file, np.float32, "r+", shape=shape)
 
 
-def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...]) -> None:
-    """Allocates disk space after the file's position.
+def _make_room(file: IO[bytes], num_bytes: int, name: str, shape: tuple[int, ...]) -> None:
+    """Allocates disk space after the file's position; raises OSError if there is too little.
 
     Otherwise a full disk would end the program by a signal (SIGBUS).
     """
@@ -75,9 +75,8 @@ def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...
         if num_bytes:
             os.posix_fallocate(file.fileno(), file.tell(), num_bytes)
     except OSError as error:
-        raise InputError(
-            f"{what} of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
-        ) from error
+        why = f"a log of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
+        raise OSError(error.errno, why, name) from error
 
 
 def open_log(

@@ -29,7 +29,13 @@ from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, N
 from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind, NoisyMechanism
 from fl_audit.mechanisms.matrix import MATRIX_FACTORISATION
 from fl_audit.mechanisms.tree_aggregation import TREE_AGGREGATION
-from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_kind, zeroing_norm
+from fl_audit.mechanisms.zeroing import (
+    clipped_and_kept,
+    inside_zeroing,
+    zeroed,
+    zeroing_kind,
+    zeroing_norm,
+)
 from fl_audit.participation.schedule import Attendance, Draw, Schedule
 
 if typing.TYPE_CHECKING:
@@ -88,9 +94,6 @@ def make_aggregator(
 _CLIPPED_NORM = 1e15
 """A canary's norm if updates are clipped and not zeroed; its square fits into float32."""
 
-_JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""A canary's least and largest norm under zeroing, in clip norms."""
-
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
     """The clip norm and the noise of the round that starts from an aggregator's state."""
@@ -127,14 +130,14 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
     The update is long enough to be clipped to the round's clip norm (Andrew et al. 2023, algorithm
     1, PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So under zeroing
     a canary's norm is the zeroing norm, but at least 1.001 and at most 2 clip norms. Without
-    clipping it is `canary_norm` in the config.
+    clipping, the norm is `canary_norm` in the config.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:
         return fixed
     if table.zeroing is None:
         return _CLIPPED_NORM
-    return float(np.clip(zeroing_norm, _JUST_CLIPPED * clip_norm, _SURELY_CLIPPED * clip_norm))
+    return clipped_and_kept(clip_norm, zeroing_norm)
 
 
 def mechanism_for_epsilon(
@@ -170,7 +173,7 @@ def mechanism_for_epsilon(
 
 
 def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canaries: int) -> Release:
-    """The release of a run; without canaries, its `canary` is the same as its `client`."""
+    """The release of a run; without canaries, `canary` equals `client`."""
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
     distribution = noise_distribution_named(noise.distribution)
@@ -202,8 +205,8 @@ def _cohort_sizes(schedule: Schedule) -> IndexArray:
 def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     """A party with its squared sensitivity if each participant adds all of the noise.
 
-    It is the sum of 1 / participants over the rounds of the worst member. If rounds are secret, it
-    is this sum over the rounds with the fewest participants, as many as a member may have.
+    That is the sum of 1 / participants over the rounds of the worst member or, if rounds are
+    secret, over the rounds with the fewest participants, as many rounds as a member may have.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -223,8 +226,9 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
     """The squared sensitivity to one member under correlated noise, in squared clip norms.
 
-    It is the maximum, or an upper bound of it, over all possible rounds of a member, or over the
-    actual rounds of all members. None if rounds are unknown, or a member may be drawn in all.
+    This is the maximum, or an upper bound on the maximum, over all possible rounds of a member, or
+    over the actual rounds of all members. None if rounds are unknown, or a member may be drawn in
+    all rounds.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):

@@ -1,4 +1,4 @@
-"""Aggregations that are missing in TFF and tensorflow-privacy; imports both.
+"""Aggregations that TFF and tensorflow-privacy lack; this module imports both libraries.
 
 These are sums divided by the expected cohort, trees with restarts, noise correlated by a matrix,
 noise from clients, and plain sums that simulate secure ones: TFF leaves the protocol of a secure

@@ -3,7 +3,7 @@
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
 charged are left out. Accounting counts the rounds in which a client reports. If clients add the
-noise, a client that drops out adds none, so the bound is that of the smallest round.
+noise, a client that drops out adds none, so the bound is for the round with the fewest reports.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@
 
 Patterns in which clients draw rounds are in `client_patterns`. A pattern is a config table, a
 function from the table, a seed and a roster to a `Schedule`, and the words of the report;
-`fl_audit.participation` registers them.
+`fl_audit.participation` registers the patterns.
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -109,12 +109,7 @@ def _epochs(config: Shuffle, num_clients: int) -> list[range]:
             f"participation.epochs: {number} epochs do not fit into {config.rounds} rounds; must "
             f"be at most {config.rounds}"
         )
-    return _equal_parts(config.rounds, number)
-
-
-def _equal_parts(rounds: int, number: int) -> list[range]:
-    parts = np.array_split(np.arange(rounds), number)
-    return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return placement.equal_parts(range(config.rounds), number)
 
 
 def _shuffle_canaries(
@@ -131,7 +126,8 @@ def _shuffle_canaries(
         case "like_clients":
             if mean is not None:
                 why = "under shuffle each canary has a whole number of rounds"
-                epochs = _equal_parts(rounds, placement.whole_rounds(mean, rounds, why))
+                number = placement.whole_rounds(mean, rounds, why)
+                epochs = placement.equal_parts(range(rounds), number)
             return placement.shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
         case chosen:
             return placement.place(config, chosen, seed, roster, expected_clients)
@@ -377,8 +373,8 @@ class Uniform(
 ):
     """A uniform sample of fixed size in each round, without replacement.
 
-    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded ones in
-    it send nothing.
+    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded canaries
+    in the sample send nothing.
 
     Attributes:
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
@@ -391,7 +387,7 @@ class Uniform(
 def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules samples of one size from an urn.
 
-    The urn holds the real clients alone if canaries are placed or have a mean of their own.
+    The urn holds the real clients alone if canaries are placed or `canary_mean_repeats` is set.
     """
     placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -482,7 +478,7 @@ class MinSeparation(
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
     arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` without
-    `canary_mean_repeats`, canaries share the sample; excluded ones in it send nothing.
+    `canary_mean_repeats`, canaries share the sample; excluded canaries send nothing.
 
     Attributes:
       rounds: Number of training rounds.
@@ -621,7 +617,7 @@ def _every_turn(
 ) -> schedule.ParticipationTable:
     """Places each canary in the rounds of one group, drawn among groups that have a round.
 
-    A canary has all rounds of its group, or the first ones up to a client's cap.
+    A canary has all rounds of its group, or as many of the first as a client's cap allows.
     """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))

@@ -1,7 +1,6 @@
 """An audited run from start to end: check, train with canaries, score, estimate, report."""
 
 import contextlib
-import errno
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -196,12 +195,8 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
             yield folder
     except BrokenPipeError:
         raise
-    except (InputError, OSError) as error:
-        what = str(error)  # an InputError is reworded only if the disk was full
-        if isinstance(error, OSError):
-            what = f"{error.filename or folder.path}: {error.strerror or error}"
-        elif getattr(error.__cause__, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+    except OSError as error:
+        what = f"{error.filename or folder.path}: {error.strerror or error}"
         saved = folder.checkpoint.exists()
         then = "--resume continues from the last checkpoint" if saved else "start the run again"
         raise InputError(f"{what}; once that is fixed, {then}") from error

@@ -130,7 +130,7 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
       path: Examples of all clients.
       held_out: Held-out examples; by default a random tenth.
       hidden: Widths of the hidden dense layers; none for a linear model.
-      num_classes: Number of classes; default: that of distinct labels.
+      num_classes: Number of classes; default: the number of distinct labels.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "held_out")

@@ -76,6 +76,16 @@ def test_a_row_that_has_changed_is_named_with_its_round(folder):
     assert chain.changed(folder) == ["cosines.npy", "metrics.csv"]
 
 
+def test_a_part_of_a_chain_knows_its_own_faults_alone(folder):
+    path = folder / "chain.jsonl"
+    *lines, last = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, last.replace("scores_max", "scores_sum"), '{"what"']))
+    chain = read_chain(path)
+    assert (chain.broken, chain.torn) == ((ROUNDS + 2,), True)
+    part = chain.until(chain.lines[-2].link)
+    assert (part.broken, part.torn, len(part.lines)) == ((), False, ROUNDS + 1)
+
+
 def test_rounds_behind_the_last_scores_make_them_old(folder):
     ChainWriter.go_on(folder / "chain.jsonl").log_round(1, [folder / "cosines.npy"])
     chain = read_chain(folder / "chain.jsonl")

@@ -114,7 +114,7 @@ def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
     for index in range(rounds):
         ready[index + 1] += (1 - p) * ready[index]
         if index < rest:
-            ready[index + 1, 0] += p * started  # joined in one of `rest` rounds before the first
+            ready[index + 1, 0] += p * started  # joined in the `rest` rounds before round 1
         if index + 1 + rest <= rounds:
             ready[index + 1 + rest, 1:] += p * ready[index, :-1]
     resting = np.zeros(most + 1)

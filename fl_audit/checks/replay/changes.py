@@ -89,8 +89,8 @@ class Ruler:
         Rounding up or down at random is independent between coordinates and right on average. The
         change's component along the client's own update is therefore the client's part, up to a
         normal error with a standard deviation below the step; the orthogonal component is at most
-        as long as such rounding makes it. If a client other than the last is left out, the others
-        may be rounded differently.
+        as long as such rounding makes it. If a client other than the last is left out, all other
+        clients may be rounded differently.
         """
         trial = change.trial
         own = trial.cohort[trial.left]
@@ -203,8 +203,8 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     """Whether each client of a round counts at most once, by decomposing the round's sum.
 
     If the whole is no sum of the clients' updates, each variable is fitted by itself, except those
-    with fewer than two values per client. `change` is the release of the round less that of a round
-    without these clients.
+    with fewer than two values per client. `change` is the release of the round less the release of
+    a round without these clients.
     """
     name, expected = "every_client", "every client counts at most once, within the clip norm"
     if len(change) < 2 * len(clients):
@@ -267,7 +267,7 @@ def grid_step(vector: FloatArray, error: float) -> float | None:
     return step if off.max() <= max(8 * error, 1e-6 * step) else None
 
 
-# A state that remembers clients: later rounds must not release more about them.
+# A state that remembers clients: later rounds must not release more about these clients.
 
 
 _ROUNDS = 2
@@ -338,11 +338,11 @@ class _Later:
     def excess(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
     ) -> tuple[FloatArray, FloatArray]:
-        """The excess of this release over that of `quiet`, and of `before` over `before_quiet`.
+        """The excess of this release over `quiet`'s, and of `before`'s over `before_quiet`'s.
 
         This round follows `before`; `quiet` follows `before_quiet`, a round without clients, under
-        the same seeds. If the clip norm follows the updates, the noise may be a multiple of that in
-        `quiet`: this growth, measured between two seeds, is subtracted from both.
+        the same seeds. If the clip norm follows the updates, the noise may be a multiple of the
+        noise in `quiet`: this growth, measured between two seeds, is subtracted from both excesses.
         """
         excess, last = self.release - quiet.release, before.release - before_quiet.release
         if not excess.any():

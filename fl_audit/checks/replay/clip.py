@@ -18,7 +18,13 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
 from fl_audit.checks.replay.changes import Ruler
-from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds, shows_noise
+from fl_audit.checks.replay.noise import (
+    NoisyRounds,
+    detectable_mean,
+    length_finding,
+    num_seeds,
+    shows_noise,
+)
 from fl_audit.checks.replay.trial_rounds import FAR, SHORT, Answer, TrialRounds, Trials, most_of
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import AdaptiveClip
@@ -42,7 +48,7 @@ _MOST_SENT = 1 << 25
 _MOST_CLIENTS = 512
 
 _FIRST_SEED = 3_000_017
-"""The first seed of these questions, far from the seeds of other questions."""
+"""The first seed of questions about the clip norm, far from the seeds of other questions."""
 
 COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
@@ -156,18 +162,14 @@ class ClipQuestions:
         most = min(_MOST_CLIENTS, _MOST_SENT // self.rounds.dim)
         return max(2, min(math.ceil(self.clip.denominator), most))
 
-    def _scaled(self, length: float) -> FloatArray:
-        update = self.trials.vectors[0]
-        return np.asarray(update * (length * self._start / float(np.linalg.norm(update))))
-
     def _cohorts(self) -> Iterator[tuple[str, list[FloatArray]]]:
         """The clients to add to the smallest cohort, with words: none, one, and many."""
         yield "the smallest cohort", []
         for trial in self.trials.alone():
             yield trial.words, [trial.cohort[trial.left]]
-        yield "one client 0.9 clip norms long", [self._scaled(0.9)]
+        yield "one client 0.9 clip norms long", [self.trials.scaled(0, 0.9)]
         some = max(2, self._crowd // 3)
-        short, long = self._scaled(SHORT), self._scaled(3.0)
+        short, long = self.trials.scaled(0, SHORT), self.trials.scaled(0, 3.0)
         yield f"{some} short clients", [short] * some
         yield f"{some} short clients and a long one", [short] * some + [long]
         yield f"{some} long clients", [long] * some
@@ -197,7 +199,7 @@ class ClipQuestions:
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
     ) -> Check:
-        """Whether cohorts move the clip norm as promised, and noise does not bias it.
+        """Whether cohorts move the clip norm as promised, and noise does not bias the clip norm.
 
         The mean of `units`, which are from `_normal`, is normal.
         """
@@ -224,7 +226,7 @@ class ClipQuestions:
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
         words = f"true of {len(whole)} cohorts; the count is off by {mean:.3g} clients on average"
-        detectable = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
+        detectable = spread * detectable_mean(2, units.size)
         return compared(
             UPDATE,
             EXPECTED[UPDATE],
@@ -306,7 +308,7 @@ class ClipQuestions:
         """The findings on large cohorts of short or long updates, which move the clip norm most."""
         promise = self.trials.promise
         crowds = {
-            words: self._few([self._scaled(length)] * self._crowd)
+            words: self._few([self.trials.scaled(0, length)] * self._crowd)
             for words, length in (("short", SHORT), ("long", 3.0))
         }
         after = {words: self.rounds.run(crowd, _FIRST_SEED) for words, crowd in crowds.items()}
@@ -339,7 +341,7 @@ class ClipQuestions:
         """The effect of one long update after the clip norm moved down, and after it moved up."""
         ratios = {}
         for words, answer in after.items():
-            alone = self._few([self._scaled(FAR)])
+            alone = self._few([self.trials.scaled(0, FAR)])
             idle = self._few([np.zeros(self.rounds.dim)] if self.is_silenced else [])
             releases = [
                 self.rounds.go_on(answer.state, cohort, _FIRST_SEED + 1).release

@@ -47,7 +47,7 @@ class Replay:
       findings: Expected and measured values, question by question.
       sensitivity: How far the release moves if the first client is left out: the norm in each
         variable, then in the whole, float64 of shape (variables + 1,); NaN if the round cannot be
-        repeated, or fails without a client.
+        repeated, or fails without this client.
     """
 
     findings: tuple[Check, ...]
@@ -134,8 +134,10 @@ def replay_round(
     clients, changes = replayed.client_findings()
     of_all = [ruler.lengths(change.vector) for change in changes if _is_finite(change.vector)]
     touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
-    first = [change.vector for change in changes if change.trial.cohort is vectors]
-    sensitivity = ruler.lengths(first[-1]) if first else np.full(len(rounds.sizes) + 1, np.nan)
+    sensitivity = np.full(len(rounds.sizes) + 1, np.nan)
+    for change in changes:
+        if change.trial.cohort is vectors and change.trial.left == 0:
+            sensitivity = ruler.lengths(change.vector)
     findings = [again, *clients, *replayed.noise_findings(touched)]
     if zeroing is not None and zeroing_norm_of is not None:
         findings.append(zeroing_finding(rounds, trials, zeroing, zeroing_norm_of))
