@@ -124,7 +124,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     """Canaries that hold data and train on it like clients (Steinke et al. 2023, section 6).
 
     Attributes:
-      source: Where their data come from (docs/canaries.md).
+      source: Where canaries' data come from (docs/canaries.md).
       count: Canaries, included and excluded; for `file` by default all its clients.
       examples_per_canary: Examples per canary; by default all of one client's (`random`: the
         median client's number).
