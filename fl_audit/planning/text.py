@@ -194,7 +194,7 @@ def _median(variant: Variant, statistic: str, methods: Sequence[str]) -> str:
 
 _NOISE = {
     1.0: ("as configured", "as configured"),
-    0.5: ("half of it", "with half the noise"),
+    0.5: ("half as much", "with half the noise"),
     0.0: ("none", "without noise"),
 }
 """Words for the actual noise, by its share of the configured noise: in a table, in a sentence."""
@@ -226,7 +226,9 @@ def _power(plan: Plan) -> list[str]:
         if needed is not None:
             reaches = f"; {needed:,} included canaries would reach twice the claim"
             more = "" if needed == k else reaches
-        words.append(f"simulations, by its parts: the noise, and the rate of sampling{more}")
+        words.append(
+            f"simulations, by the claim's parts: the noise, and the rate of sampling{more}"
+        )
     sentence = " ".join(words)
     remarks = [f"{sentence[0].upper()}{sentence[1:]}."]
     if power.accounting is not None:

@@ -159,7 +159,8 @@ def with_parts(
         basis="parts",
         reason=lines(
             (
-                f"{nothing_contradicts(claim)}, nor do its parts contradict it: {_bounds(parts)}",
+                f"{nothing_contradicts(claim)}, nor do its parts, noise and sampling rate: "
+                f"{_bounds(parts)}",
                 _power_words(power, canary_check.length),
                 _NOT_COVERED,
                 OTHER_ATTACKS if is_enough else None,
@@ -202,7 +203,7 @@ def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
     fault = f"find why {' and '.join(causes)} than {parts.source}" if causes else "claim that"
     reason = lines(
         (
-            f"the claim is contradicted by its parts: {_bounds(parts)}",
+            f"the claim is contradicted by its parts, noise and sampling rate: {_bounds(parts)}",
             f"for any noise and rate within these bounds, accounting gives at least "
             f"ε = {lower_bound_text(epsilon)}, with "
             f"{100 * (1 - parts.level):g} % confidence for both together (p ≤ {p:.2g})",
@@ -244,7 +245,7 @@ def _power_words(power: PartsPower, length: float | None) -> str:
             f"{epsilon} or more"
         )
     return (
-        f"power by its parts: {seen} ({len(power.parts.z):,} included canaries with "
+        f"power by these parts: {seen} ({len(power.parts.z):,} included canaries with "
         f"{int(power.parts.numbers.sum()):,} participations{norm_words(length)})"
     )
 

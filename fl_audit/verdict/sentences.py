@@ -32,7 +32,7 @@ OTHER_ATTACKS = "Other attacks may show more."
 
 CLAIM_A_POINT = (
     f"{NEXT}claim an ε at δ (--claimed-epsilon, claimed_epsilon in [audit]), which is tested by "
-    "its parts (docs/verdict.md)"
+    "its parts, noise and sampling rate (docs/verdict.md)"
 )
 """The next step if a curve that relies on sampling lacks power."""
 

@@ -71,7 +71,8 @@ def verify_chain(
         )
     if chain.torn:
         verified.note(
-            f"{folder.chain.name}: a last line is cut off, as by a kill; it does not count"
+            f"{folder.chain.name}: the last line is cut off, as after a kill; this line does not "
+            "count"
         )
     _verify_files(folder, chain, verified)
     with verified.reading(folder.chain):

@@ -101,7 +101,7 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
     with verified.reading(folder.config):
         values = read_toml(folder.config)
         if read_foreign(folder.config).decode().split() != tomli_w.dumps(values).split():
-            verified.add(folder.config, "has text that is not of its keys and values")
+            verified.add(folder.config, "has other text than its keys and values")
 
 
 def _verify_inputs(

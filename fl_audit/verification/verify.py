@@ -16,8 +16,8 @@ from fl_audit.verification.run import verify_run
 from fl_audit.verification.score_files import compare_scores, compare_vectors
 
 NOT_SHOWN = (
-    "not shown: that rounds, losses, accuracies and a replay are those of a training on these "
-    "data; that there was no other run (docs/verify.md)"
+    "not shown: that rounds, losses, accuracies and a replay come from a training on these data; "
+    "that there was no other run (docs/verify.md)"
 )
 """What no verification of a folder can show."""
 
