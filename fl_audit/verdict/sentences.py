@@ -359,9 +359,9 @@ def _hidden_words(simulation: Simulation) -> str:
         why = "canaries show less than the claim allows a client, whatever the noise"
     else:
         is_stated = simulation.knows_rounds and simulation.audit.less_noise.is_stated
-        what = "clients' updates hide" if is_stated else "what is not known to be noise hides"
+        what = "clients' updates" if is_stated else "not known to be noise"
         share = _percent(simulation.audit.exposure.clients_share)
-        why = f"{what} the canaries ({share} of what hides them)"
+        why = f"{share} of what hides the canaries is {what}"
     return f"audits like this notice no true ε, however large, as {why}"
 
 
@@ -377,7 +377,9 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
     """The assumptions of the simulated audits; None if everything was measured or stated."""
     power, less = simulation.power, simulation.audit.less_noise
     share = simulation.audit.exposure.clients_share
-    rest = f"; the other {_percent(share)} of what hides canaries would remain with less noise"
+    rest = (
+        f"; {_percent(share)} of what hides canaries is not noise, and would remain with less noise"
+    )
     rest = rest if share >= _SEEN else ""
     if not simulation.knows_rounds:
         return (
