@@ -47,7 +47,11 @@ class _CheckWords:
 
 
 def _norm(check: Check) -> str:
-    causes = "; longer updates, or rounding to steps wider than the noise" if check.failed else ""
+    causes = (
+        "; possible causes: longer updates, or rounding to steps wider than the noise"
+        if check.failed
+        else ""
+    )
     return f"{_at('the largest plausible norm')(check)}{causes}"
 
 
