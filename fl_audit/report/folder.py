@@ -72,7 +72,7 @@ class FolderFacts:
     """Facts about a folder's audit, other than scores.
 
     Attributes:
-      audit: The config's table [audit]; the default one without a config.
+      audit: The config's table [audit]; the default table without a config.
     """
 
     family: str | None = None
@@ -150,7 +150,7 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """The facts on which null distributions depend; `dim` and `family` if the folder has none."""
+    """The facts on which null distributions depend; `dim` and `family` if the folder lacks them."""
     config = RunFolder(folder.path).config
     return RunFacts(
         load_recorded(config).audit if config.exists() else Audit(),
