@@ -200,7 +200,11 @@ def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
         causes.append("there is less noise")
     if parts.rate_bound > parts.stated_rate:
         causes.append("clients are sampled more often")
-    fault = f"find why {' and '.join(causes)} than {parts.source}" if causes else "claim that ε"
+    fault = (
+        f"find why {' and '.join(causes)} than {parts.source}"
+        if causes
+        else "claim what accounting gives"
+    )
     reason = lines(
         (
             f"the claim is contradicted by its parts, noise and sampling rate: {_bounds(parts)}",
