@@ -220,8 +220,8 @@ def _read_npz(path: Path) -> _Rows:
     if not ids.shape == arrays["labels"].shape == arrays["inputs"].shape[:1]:
         raise InputError(
             f"{path}: inputs {arrays['inputs'].shape}, labels {arrays['labels'].shape} and "
-            f"client_id {ids.shape} must have the same number of rows, and the last two only one "
-            "dimension"
+            f"client_id {ids.shape} must have the same number of rows, and labels and client_id "
+            "only one dimension"
         )
     return _Rows(ids, arrays["inputs"], arrays["labels"])
 

@@ -571,8 +571,8 @@ def _check_cap(config: MinSeparation, urn: Urn) -> None:
     least = int(np.max(-(-turns * urn.sample_size // sizes)))
     if config.sampling.at_most < least:
         raise InputError(
-            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds of each "
-            f"do not fill {config.rounds} rounds of {config.clients_per_round} from "
+            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds per "
+            f"client do not fill {config.rounds} rounds of {config.clients_per_round} from "
             f"{urn.roster.num_clients} clients; must be at least {least}"
         )
 

@@ -128,8 +128,8 @@ class Headline:
         least = 0.0 if self.lower_bound is None else self.lower_bound.epsilon
         if least == 0 and self.turned_round is not None:
             return (
-                f"{attacker}: included canaries score below excluded ones: wrong sign? Turned "
-                f"round, the scores show ε ≥ {lower_bound_text(self.turned_round)}."
+                f"{attacker}: included canaries score below excluded ones: wrong sign? The "
+                f"negated scores show ε ≥ {lower_bound_text(self.turned_round)}."
             )
         if least == 0:
             return f"{attacker}: no leakage was detected."
@@ -198,7 +198,7 @@ class Headline:
         end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound" if self.is_estimate_below else ""
         over = self.estimate_is_over
-        mean = "" if over is None else f", a mean over {over} and the ε of none of them"
+        mean = "" if over is None else f", a mean over {over}, not the ε of any single canary"
         ends = f"{start}{end or epsilon_text(upper)})"
         return middle, f"{ends}{mean}, if the noise is Gaussian{below}"
 
@@ -334,7 +334,7 @@ def _by_attacker(against: Guarantees, report: Report) -> str:
     if against == uploads and sums is not None:
         of_sums = f"ε ≤ {upper_bound_text(sums.client.epsilon)} for a client"
         against_uploads = f"against an attacker {Attacker.SEES_UPLOADS.words}"
-        return f" {against_uploads}; {of_sums} against one who sees sums"
+        return f" {against_uploads}; {of_sums} against an attacker who sees sums"
     both = _against_both(report)
     return "" if both is None else f"; ε ≤ {upper_bound_text(both[1].client.epsilon)} {_KNOWS}"
 

@@ -276,7 +276,7 @@ def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arr
     except OSError:
         return make()  # raises the error for an unreadable source
     with in_turn(path.with_suffix(".lock")):
-        return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
+        return read_or_make(path, "a file that the runs of a sweep share; delete the file", make)
 
 
 def _key(source: Path, settings: str) -> str:
