@@ -69,7 +69,7 @@ class ScoredStrategy:
             of clipped updates `lambda replies: clip_norm / replies`. The canary check expects this
             norm of a canary, and needs the `canary_rounds` of the scorer; without the check no
             verdict is "consistent" (docs/canary_check.md).
-          model: The clients' model as NumPy arrays, in the model's order; those of floating-point
+          model: The clients' model as NumPy arrays, in the model's order; arrays of floating-point
             type are audited. None to decide by the types of the initial arrays.
           rounds_before: The number of rounds trained before this start, as Flower counts from 1
             again: `max(scorer.scored_rounds, default=0)` if every round was scored.

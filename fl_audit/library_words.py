@@ -95,10 +95,10 @@ def _kinds(names: str) -> str:
 _TOML = {
     "Invalid value": "this is no value; text needs double quotes",
     "Expected '=' after a key": "a key must be followed by = and its value",
-    "Expected newline or end of document": "there is more after the value; one key a line",
+    "Expected newline or end of document": "there is more after the value; one key per line",
     "Invalid statement": "this is no `key = value`, no [section] and no # comment",
     "Invalid initial character for a key": "a key must be of letters, digits, _ and -",
-    "Illegal character '\\n'": "a text ends with the line, must end with its quote",
+    "Illegal character '\\n'": "a text is not closed by its quote before the end of the line",
     'Expected "\'"': "a text is opened by ' and never closed",
     "Found invalid character": "this is no character of TOML",
     "Unterminated string": "a text is opened by a quote and never closed",

@@ -169,7 +169,7 @@ class ScoredAggregator(ModelAggregator):
 
 
 def _plain(number: Any) -> Any:
-    """A NumPy number as one of Python's, because NVFlare writes only those."""
+    """A NumPy number as a Python number, because NVFlare writes no NumPy types."""
     return number.item() if isinstance(number, np.generic) else number
 
 

@@ -71,9 +71,9 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
           num_iterations: The number of central iterations.
           seed: The seed of canaries, coins and iterations; every audit needs a new one.
           sample_rate: The accountant's `sampling_probability` of a user. Canaries are Poisson
-            sampled with it, so that the accountant's epsilon holds for them. With None each canary
-            has `repeats` iterations known to the attacker; a claim must then do without
-            amplification by sampling.
+            sampled with this probability, so that the accountant's epsilon holds for them. With
+            None each canary has `repeats` iterations known to the attacker; a claim must then do
+            without amplification by sampling.
           repeats: The number of iterations of each canary if `sample_rate` is None.
           count: The number of canaries; coins include about half.
           family: The family of the canaries' vectors (docs/canaries.md).
@@ -229,7 +229,7 @@ def _clipping(mechanism: Any) -> Any:
 
 
 def _clip_norm(mechanism: Any) -> float | None:
-    """A mechanism's bound on the L2 norm; None if there is none, or it is not known."""
+    """A mechanism's bound on the L2 norm; None if no such bound is known."""
     clipping = _clipping(mechanism)
     if getattr(clipping, "_order", None) != 2:
         return None

@@ -167,7 +167,7 @@ class CanaryRounds:
         if (scorer.pool, scorer.num_rounds) != (pool, self.num_rounds):
             raise InputError(
                 f"{folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
-                f"not of {pool} in {self.num_rounds}; must be a new folder, or this audit's own"
+                f"not of {pool} in {self.num_rounds}; must be a new folder, or that of this audit"
             )
         return scorer
 

@@ -115,8 +115,8 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
             raise ValueError("arms must name at least two different arms, or be left out")
         if self.arms and self.inclusion == "pairs":
             raise ValueError(
-                "arms do not go with inclusion 'pairs', whose two canaries participate in the "
-                "same rounds"
+                "arms cannot be combined with inclusion 'pairs', because the two canaries of a "
+                "pair participate in the same rounds"
             )
 
 
@@ -150,7 +150,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     def __post_init__(self) -> None:
         check_inclusion(self.inclusion, coin_probability(self))
         if self.design is not None and self.source != "random":
-            raise ValueError(f"design goes with source 'random', not {self.source!r}")
+            raise ValueError(f"design is only for source 'random', not {self.source!r}")
         if self.source == "file":
             if self.path is None:
                 raise ValueError("source 'file' needs path, the file")
@@ -159,7 +159,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
                     "source 'file' takes no examples_per_canary: the file determines it"
                 )
         elif self.path is not None:
-            raise ValueError(f"path goes with source 'file', not {self.source!r}")
+            raise ValueError(f"path is only for source 'file', not {self.source!r}")
         elif self.count is None:
             raise ValueError(f"source {self.source!r} needs count")
 

@@ -32,10 +32,10 @@ _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
 
 @dataclass(frozen=True)
 class CanaryPool:
-    """A pool of canaries, whose coins and vectors are functions of these values.
+    """A pool of canaries, whose coins and vectors are functions of these attributes.
 
-    The same values give the same coins and vectors here, in `fl-audit run`, in every process and on
-    every machine (`gaussian` up to the last bit of NumPy's `cos`, `sin` and `log`,
+    Equal attributes give the same coins and vectors here, in `fl-audit run`, in every process and
+    on every machine (`gaussian` up to the last bit of NumPy's `cos`, `sin` and `log`,
     docs/canaries.md).
 
     Attributes:

@@ -233,8 +233,9 @@ class StoredGaussianFamily(CanaryFamily):
                 # On another processor last bits may differ, so that a value rounds to a neighbour.
                 if np.abs(rows[canary, coordinates] - values).max() > 1:
                     raise InputError(
-                        f"{self.path}: canary {canary} is not that of seed {self.seed}: the file "
-                        "is damaged or from another version; delete it to have it made anew"
+                        f"{self.path}: canary {canary} is not the one that seed {self.seed} gives: "
+                        "the file is damaged or from another version; delete it, and the next run "
+                        "makes it anew"
                     )
 
 

@@ -69,7 +69,7 @@ class _Point:
 
     Attributes:
       epsilon: The epsilons of the setting's runs.
-      ends: The ends of epsilon's interval; without an interval, the smallest and largest epsilon.
+      ends: The limits of epsilon's interval; without an interval, the smallest and largest epsilon.
       accuracy: The accuracies of the setting's runs, in percent.
       name: The noise multiplier; empty if all settings share it.
       is_on_front: Whether no other setting dominates this one beyond noise.

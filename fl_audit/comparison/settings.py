@@ -31,7 +31,7 @@ class Spread:
 
     @classmethod
     def from_values(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The spread of the values other than None; None without any."""
+        """The spread of the values other than None; None if all values are None."""
         known = tuple(value for value in values if value is not None)
         return cls(known) if known else None
 
@@ -147,7 +147,7 @@ class Setting:
         )
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
-        """Epsilon by one method on one statistic, over runs; None if all left it out."""
+        """Epsilon by one method on one statistic, over the runs that have one; None without any."""
         return Spread.from_values(run.epsilon(statistic, method) for run in self.runs)
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
@@ -172,7 +172,7 @@ class Setting:
         return rounds_words(None if self.participations is None else self.participations.mean)
 
     def headline(self, statistic: str) -> Headline | None:
-        """The combined result of all runs on one statistic; None if all left it out.
+        """The combined result of all runs on one statistic; None if no run has the statistic.
 
         The lower bound is the smallest of the runs' bounds, valid at the confidence of one run. The
         estimate is the mean, with an interval that covers the intervals of all runs.
@@ -183,7 +183,7 @@ class Setting:
         return _combined_headline(headlines) if headlines else None
 
     def guarantee(self, party: Party) -> Spread | None:
-        """The runs' upper bounds from accounting for one party; None if one is unknown."""
+        """The runs' upper bounds from accounting for one party; None if any is unknown."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.from_values(known)
 

@@ -47,7 +47,7 @@ class LocalSteps(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raises ValueError for momentum with an optimizer other than `sgd`."""
         if self.momentum and self.optimizer != "sgd":
-            raise ValueError(f"momentum goes with optimizer 'sgd', not {self.optimizer!r}")
+            raise ValueError(f"momentum is only for optimizer 'sgd', not {self.optimizer!r}")
 
 
 class FedAvg(LocalSteps, frozen=True, kw_only=True, tag_field="kind", tag="fed_avg"):
@@ -176,7 +176,7 @@ class ReleaseStatement(Table, frozen=True):
     Attributes:
       name: Name of what is released.
       released: What is released besides the model.
-      released_to: Who receives it.
+      released_to: Who receives the release.
       data: Whose training data, and since when.
       unit: What a client is, and how many a person may be.
       trust_model: Who sees what before noise is added.

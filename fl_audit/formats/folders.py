@@ -3,7 +3,7 @@
 Training writes a run folder; the report reads it without TensorFlow. A log folder is written by a
 production system in any language, or by `RoundScorer`; docs/logs.md describes its format. Digests
 chain what an audit writes to a folder (`round_chain`); `locked` and `WriteLock` keep a second
-writer out of it.
+writer out.
 """
 
 import contextlib
@@ -289,7 +289,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     The system releases the lock (flock) of a killed process, so its leftover file does not block
     other processes. Programs started in the block do not inherit the lock. Raises InputError if
-    another process holds it.
+    another process holds the lock.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)

@@ -61,7 +61,7 @@ def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Ma
 def unnamed_log(shape: tuple[int, int]) -> MappedArray:
     """Creates float32 rows in an anonymous temporary file, which is deleted with the array."""
     with tempfile.TemporaryFile() as file:
-        where = f"{tempfile.gettempdir()} (TMPDIR names another folder)"
+        where = f"{tempfile.gettempdir()} (set TMPDIR to use another folder)"
         _make_room(file, 4 * math.prod(shape), where, shape)
         return np.memmap(file, np.float32, "r+", shape=shape)
 
@@ -86,7 +86,9 @@ def open_log(
     shape: Sequence[int | str],
     what: str,
 ) -> MappedArray:
-    """Opens a log of this dtype and shape; a word in the shape matches any extent.
+    """Opens a log of this dtype and shape.
+
+    A string in `shape`, such as "rounds", matches any extent.
 
     Raises InputError if the dtype or shape differs, or the file's size does not fit its header.
     """
@@ -125,7 +127,10 @@ class RoundArray:
 
     @classmethod
     def opened(cls, mode: Mode, path: Path, *shape: int | str) -> Self:
-        """Opens or creates a log; a word in the shape of an existing one matches any extent."""
+        """Opens or creates a log.
+
+        For an existing log, a string in `shape`, such as "rounds", matches any extent.
+        """
         if mode == "a+" and not path.exists():
             unfinished = path.with_name(f".{path.name}.part")
             cls.opened("w+", unfinished, *shape).flush()
@@ -194,7 +199,11 @@ class UploadCosines(CosineLog):
 
 
 class LengthLog(RoundArray):
-    """The norm of each aggregate, and a client's norm in it, float64 of shape (rounds, 2)."""
+    """Two norms for each round, float64 of shape (rounds, 2).
+
+    A row holds the aggregate's norm, and the largest norm that one client may contribute to it
+    (clip norm / denominator).
+    """
 
     dtype, what, row_shape = np.float64, "lengths", (2,)
 
@@ -222,7 +231,7 @@ class ConcentrationLog(RoundArray):
             bad = int(np.argmin(possible))
             raise InputError(
                 f"{path}: round {bad + 1} has the sums {rows[bad, 0]:g} and {rows[bad, 1]:g}, must "
-                "be those of a vector of norm 1, or both 0, or both NaN"
+                "be those of a vector of norm 1, or both 0, or NaN"
             )
         return log
 
@@ -246,7 +255,7 @@ class DirectionLog(RoundArray):
 
     @classmethod
     def from_rows(cls, rows: MappedArray) -> Self:
-        """Makes a log without written rows from a new array."""
+        """Turns a new array into a log in which no row is written yet."""
         rows[:, 0] = np.nan
         return cls(rows)
 
@@ -278,8 +287,8 @@ class DirectionLog(RoundArray):
 class LoggedTotal:
     """A sum of vectors over rounds, with the exact set of its rounds.
 
-    A round that is scored again cannot be subtracted, because its old vector is lost. The file is
-    replaced atomically after each round.
+    If a round is scored again, the sum becomes unknown: the round's old vector is lost and cannot
+    be subtracted. The file is replaced atomically after each round.
 
     Attributes:
       rounds: The rounds in the sum, counted from 0; None if the sum is unknown.
@@ -330,8 +339,8 @@ class LoggedTotal:
             )
         if seal is not None and not np.array_equal(seal, _seal(rounds, total)):
             raise InputError(
-                f"{self._path}: is damaged: its checksum differs; without the file, statistics "
-                "use a bound for any sum"
+                f"{self._path}: is damaged: its checksum differs; delete the file to go on: "
+                "statistics then use a bound that holds whatever the sum is"
             )
         self.rounds, self.total = set(rounds.tolist()), total
 

@@ -80,7 +80,7 @@ class Mechanism:
     """The base class of mechanisms' config tables, which also inherit from `Table`.
 
     Attributes:
-      zeroing: The zeroing of updates before the mechanism; None for none.
+      zeroing: The zeroing of updates before the mechanism; None for no zeroing.
       epsilon: A target epsilon from which noise has yet to be calculated; None otherwise.
     """
 
@@ -165,10 +165,11 @@ class MechanismKind(Generic[MechanismTable]):
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
         number of rounds; None if noise is independent between rounds.
       why_not_checked: Why mechanism checks (`fl_audit.checks`) do not apply, in words; None if they
-        do. The checks assume that a round's aggregate is a sum of updates of at most the clip norm,
-        with Gaussian noise on each coordinate (independent, or as `correlation` says), divided by
-        the expected number of participants.
-      why_not_replayed: Why a round cannot be repeated with the same seed, in words; None if it can.
+        apply. The checks assume that a round's aggregate is a sum of updates of at most the clip
+        norm, with Gaussian noise on each coordinate (independent, or as `correlation` says),
+        divided by the expected number of participants.
+      why_not_replayed: Why a round cannot be repeated with the same seed, in words; None if it can
+        be repeated.
       noise_words: A clause on the noise, which continues `clip_words`; for a table and the record
         of a run that has noise.
       clip_words: A main clause on clipping, for a table, without a full stop.

@@ -69,7 +69,8 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
         raise ValueError(
-            f"noise by {kind.noise_distribution.name!r} must say so, got {noise.distribution!r}"
+            f"round_noise must return noise of distribution {kind.noise_distribution.name!r}, got "
+            f"{noise.distribution!r}"
         )
     return noise
 
@@ -129,7 +130,7 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
     The update is long enough to be clipped to the round's clip norm (Andrew et al. 2023, algorithm
     1, PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So under zeroing
     a canary's norm is the zeroing norm, but at least 1.001 and at most 2 clip norms. Without
-    clipping it is `canary_norm` in the config.
+    clipping, the norm is `canary_norm` in the config.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:
@@ -172,7 +173,7 @@ def mechanism_for_epsilon(
 
 
 def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canaries: int) -> Release:
-    """The release of a run; without canaries, its `canary` is the same as its `client`."""
+    """The release of a run; without canaries, `canary` equals `client`."""
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
     distribution = noise_distribution_named(noise.distribution)
@@ -204,8 +205,8 @@ def _cohort_sizes(schedule: Schedule) -> IndexArray:
 def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     """A party with its squared sensitivity if each participant adds all of the noise.
 
-    It is the sum of 1 / participants over the rounds of the worst member. If rounds are secret, it
-    is this sum over the rounds with the fewest participants, as many as a member may have.
+    That is the sum of 1 / participants over the rounds of the worst member or, if rounds are
+    secret, over the rounds with the fewest participants, as many rounds as a member may have.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -225,8 +226,9 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
     """The squared sensitivity to one member under correlated noise, in squared clip norms.
 
-    It is the maximum, or an upper bound of it, over all possible rounds of a member, or over the
-    actual rounds of all members. None if rounds are unknown, or a member may be drawn in all.
+    This is the maximum, or an upper bound on the maximum, over all possible rounds of a member, or
+    over the actual rounds of all members. None if rounds are unknown, or a member may be drawn in
+    all rounds.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):

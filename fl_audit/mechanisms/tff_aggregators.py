@@ -1,4 +1,4 @@
-"""Aggregations that are missing in TFF and tensorflow-privacy; imports both.
+"""Aggregations that TFF and tensorflow-privacy lack; this module imports both libraries.
 
 These are sums divided by the expected cohort, trees with restarts, noise correlated by a matrix,
 noise from clients, and plain sums that simulate secure ones: TFF leaves the protocol of a secure
@@ -19,8 +19,8 @@ from fl_audit.mechanisms.kind import NoiseStream
 from fl_audit.mechanisms.tff_noise import NodeNoise, fresh_key, normal_like
 
 NO_SECURE_SUMS = (
-    "its aggregation asks for secure sums, which TFF leaves to the platform; wrap its factory in "
-    "fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
+    "the aggregation asks for secure sums, which TFF leaves to the platform; wrap the aggregation "
+    "factory in fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
 )
 """Why a runtime refuses a process with secure sums, with advice."""
 

@@ -121,7 +121,8 @@ def zeroing_words(zeroing: Zeroing | None) -> str:
             return (
                 "An update counts as zero if its largest coordinate is above "
                 f"{zeroing.multiplier:g} times a running estimate of the {quantile:g} quantile of "
-                f"all, plus {zeroing.increment:g}; the estimate is not noised. "
+                f"updates' largest coordinates, plus {zeroing.increment:g}; no noise is added to "
+                "the estimate. "
             )
         case _:
             assert_never(zeroing)

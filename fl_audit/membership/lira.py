@@ -187,7 +187,8 @@ def online_lira(
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
       shadow: Outputs of shadow models for the same points.
-      spread: Whether each point has its own std_in and std_out, or all points share both.
+      spread: Whether each point has its own std_in and std_out, or all points share one std_in and
+        one std_out.
 
     Returns:
       Scores, float64 of the shape of targets; larger for likelier members.
@@ -268,8 +269,8 @@ def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> Wo
     """The k points at which LiRA is most accurate on held-out shadow models.
 
     A log likelihood ratio above 0 means member. Zanella-Béguelin et al. (2022), section 4.1, fit
-    LiRA's distributions to 80 % of the shadow models and test on the rest. Ties, common with few
-    models, are broken by separation (`WorstPoints`), and then by index.
+    LiRA's distributions to 80 % of the shadow models and test on the other 20 %. Ties, common with
+    few models, are broken by separation (`WorstPoints`), and then by index.
 
     Args:
       shadow: Outputs of models, each trained on a random part of the points.

@@ -374,10 +374,11 @@ def _rested(
 
 
 def _separated_client_rounds(record: RunRecord, config: BMinSep) -> str:
-    coin = significant(_coin(config, record.num_clients))
+    coin, rest = significant(_coin(config, record.num_clients)), config.separation - 1
+    who = f"A client that was in none of the last {count(rest, 'round')}" if rest else "Each client"
     return (
-        f"A client that was in none of the last {count(config.separation - 1, 'round')} joins with "
-        f"probability {coin}, {count(config.clients_per_round, 'client')} a round on average."
+        f"{who} joins with probability {coin}, {count(config.clients_per_round, 'client')} a round "
+        "on average."
     )
 
 

@@ -1,8 +1,8 @@
 """The models of an attack: their challenges, outputs and results.
 
 Models trained on random halves of the members show which members are easiest to distinguish. Each
-such member gets a base, a fixed set of others; then models are trained on the base with the member,
-and without. The models' outputs become scores, error counts, losses and a report.
+such member gets a base, a fixed set of other members; then models are trained on the base with the
+member, and without. The models' outputs become scores, error counts, losses and a report.
 """
 
 import abc
@@ -44,7 +44,7 @@ class Target(abc.ABC):
     """The target of an attack: members, and the training of models on some of them.
 
     Attributes:
-      attack: The numbers of models, and the parameters for judging them.
+      attack: The numbers of models, and the parameters for judging the models.
       upper_bound: The upper bound from accounting for a member.
       words: The report's nouns.
     """
@@ -73,7 +73,7 @@ class Target(abc.ABC):
         """A chosen member for the report."""
 
     def features(self) -> FloatArray | None:
-        """Features of every member, of shape (members, f); None if they have none."""
+        """Features of every member, of shape (members, f); None if members have no features."""
         return None
 
 

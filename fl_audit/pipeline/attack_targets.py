@@ -90,7 +90,7 @@ class AttackedPoints(Target):
         return MemberOutputs(outputs.margins, loss_of_margin(outputs.margins), accuracy)
 
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """A random half of the other points."""
+        """Random points without `member`, one fewer than half of all points."""
         others = np.delete(np.arange(self.num_members), member)
         base = np.zeros(self.num_members, np.bool_)
         base[random.permutation(others)[: self.num_members // 2 - 1]] = True

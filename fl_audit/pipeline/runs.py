@@ -53,7 +53,8 @@ def start_run(
 
     Raises:
       InputError: The folder is in use, the config or its data are invalid, or the commitment is to
-        another config; nothing is written then.
+        another config; nothing is written then. Also if training ends by an OSError, such as a full
+        disk; the files then stay if there is a checkpoint.
       Interrupted: A signal requested a stop; `continue_run` resumes.
     """
     folder = check_new(out)
@@ -117,7 +118,8 @@ def _loaded(config: Config, folder: RunFolder) -> tuple[PreparedRun, Inputs, Eng
     set_tensorflow_defaults()
     if "tensorflow_federated" not in sys.modules:
         hint("loading TensorFlow Federated, about ten seconds")
-    rounds = config.participation.rounds or 0  # a replayed log has its own
+    # `rounds` is unset if participation is replayed from a log, which determines the number.
+    rounds = config.participation.rounds or 0
     if rounds >= _MANY_ROUNDS:
         hint(f"drawing the cohorts of {rounds:,} rounds, which takes a while")
     with doing("loading libraries and data"):
@@ -153,7 +155,7 @@ def _report(folder: RunFolder) -> Report:
 
 @contextlib.contextmanager
 def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
-    """Deletes a new run's files if bad input or the system ends it before its first checkpoint."""
+    """Deletes a run's files if an InputError or OSError ends it before its first checkpoint."""
     try:
         yield
     except (InputError, OSError):

@@ -20,7 +20,7 @@ from fl_audit.resources import num_cores
 from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
-"""The target for the time of one scoring; if a pool takes longer, only a part of it is timed."""
+"""The target for the time of one scoring; of a slower pool only some canaries are timed."""
 
 
 @dataclass(frozen=True)

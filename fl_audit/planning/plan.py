@@ -90,13 +90,13 @@ class Plan:
 
     @functools.cached_property
     def predictions(self) -> tuple[prediction.StatisticPrediction, ...]:
-        """The predictions, one per statistic."""
+        """The prediction for each statistic."""
         statistics, middle = self._every
         return prediction.predict(self.run, self.trials, middle, statistics)
 
     @functools.cached_property
     def efficiency(self) -> tuple[PlannedEfficiency, ...]:
-        """The lower bounds and their limits, one per statistic."""
+        """The lower bound of each statistic, and its limits."""
         statistics, middle = self._every
         return planned_efficiency(self.run, middle, statistics)
 

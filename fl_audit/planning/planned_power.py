@@ -131,7 +131,7 @@ class ClaimPower:
     """The power of an audit to contradict its config's claim.
 
     Attributes:
-      unfit: Why the canaries say nothing about the claim; None if they do.
+      unfit: Why the canaries say nothing about the claim; None if they can test it.
       faults: Power by the actual noise; one entry if the config adds no noise.
       parts: The power of tests of the claim's parts, noise and sampling, if the claim relies on
         sampling and both can be tested; else None.
@@ -157,7 +157,7 @@ class ClaimPower:
 
     @property
     def detectable_epsilon(self) -> float | None:
-        """The smallest true epsilon that ENOUGH_POWER of audits notice; None if there is none."""
+        """The smallest true epsilon that ENOUGH_POWER of audits notice; None without one."""
         by_scores = self.simulation.power.detectable_epsilon
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores
@@ -165,9 +165,9 @@ class ClaimPower:
 
     @functools.cached_property
     def canaries_needed(self) -> int | None:
-        """Number of canaries with ENOUGH_POWER at `ideal_epsilon`; if by parts, of included ones.
+        """Number of canaries (by parts, of included canaries) with ENOUGH_POWER at `ideal_epsilon`.
 
-        The config's number of canaries if that is enough; None if no number tried is.
+        The config's number of canaries if that is enough; None if no number tried is enough.
         """
         audit, parts = self.simulation.audit, self.parts
         if self.simulation.power.is_enough or (parts is not None and parts.is_enough):
@@ -337,7 +337,7 @@ class CurvePower:
 
 
 def curve_power(run: PlannedRun) -> CurvePower | None:
-    """The detectable violation of a claimed curve or of configured noise; None if not tested."""
+    """The detectable violation of a claimed curve or configured noise; None without simulation."""
     audit, statistics = run.config.audit, predicted_statistics(run.config)
     claim = claim_to_test(audit, run.release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:

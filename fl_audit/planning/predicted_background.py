@@ -48,10 +48,10 @@ class Unknowns:
     Attributes:
       alignment: Cosine between any two real updates of a round, in [0, 1].
       drift: Cosine between the real sums of any two rounds, in [0, 1]; also the squared cosine
-        between a round's real sum and the part of it that is common to all rounds.
+        between a round's real sum and the part common to the sums of all rounds.
       first_norm: Median norm of a real update in the first round, divided by the first clip norm.
-      last_norm: The same in the last round, also divided by the first clip norm; the logarithm is
-        linear in between.
+      last_norm: The same in the last round, also divided by the first clip norm; in between, the
+        logarithm of the norm is linear in the round.
     """
 
     alignment: float
@@ -72,7 +72,7 @@ ENDS = tuple(
     Unknowns(alignment, drift, first, last)
     for (alignment, drift), (first, last) in itertools.product(_DIRECTIONS, _NORMS)
 )
-"""The ends of the ranges; a plan's intervals cover them all."""
+"""Combinations of extreme assumptions; a plan's intervals cover all of these."""
 
 
 # The path of the clip norm, and of the norm of the sum of real updates.

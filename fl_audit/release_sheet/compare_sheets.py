@@ -1,6 +1,7 @@
 """Compares a written release sheet with the one computed from its run.
 
-The operator's statements are read from the page, which must equal the sheet computed with them.
+The operator's statements are read from the page, which must equal the sheet computed with these
+statements.
 """
 
 import difflib

@@ -109,7 +109,7 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run; `sweep` contains the run, None if there is no sweep."""
+    """The release sheet of a finished run; `sweep` is the sweep that contains the run, if any."""
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
@@ -264,7 +264,7 @@ def _plain_risk(full: FullGuarantee) -> str:
 
 
 def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -> str:
-    """The evidence for an assumption of accounting; the first of them is about the attacker."""
+    """The evidence for an assumption of accounting; assumption 0 is about the attacker."""
     distribution = noise_distribution_named(run.release.noise.distribution)
     if text == distribution.noise_assumption:
         return _noise_evidence(checks)
@@ -304,7 +304,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
-    """A sweep's runs, their privacy cost, and that of equally many runs by private selection."""
+    """A sweep's runs, their privacy cost, and the cost of as many runs by private selection."""
     if sweep is not None:
         unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (

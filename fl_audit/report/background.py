@@ -25,7 +25,7 @@ from fl_audit.verdict.exposure import Background
 
 
 def background_of_run(run: FinishedRun) -> Background | None:
-    """The background of a run's canaries; None if they are no vectors, or no norms are known."""
+    """The background of a run's canaries; None if canaries hold examples, or no norms are known."""
     if not isinstance(run.config.canaries, Canaries):
         return None
     path, release = run.folder.round_cosines, run.record.release
@@ -116,11 +116,11 @@ def _with_common(
 ) -> Background:
     """The background with `sum_lengths`, and with what aggregates of different rounds share.
 
-    The shared part, a mean cosine between rounds' aggregates, is estimated from `sum_lengths`, or
-    else from excluded canaries, whose vectors are independent of all rounds: the sum of an excluded
-    canary's cosines with T aggregates has variance (T + sum of the cosines of ordered pairs of
-    rounds) / dim. It is not estimated under correlated noise, for a single round, or without
-    excluded canaries.
+    The shared part, a mean cosine between rounds' aggregates, is estimated from `sum_lengths` if
+    they are known, otherwise from excluded canaries, whose vectors are independent of all rounds:
+    the sum of an excluded canary's cosines with T aggregates has variance (T + sum of the cosines
+    of ordered pairs of rounds) / dim. It is not estimated under correlated noise, for a single
+    round, or without excluded canaries.
     """
     rounds, excluded = set(found.rounds.tolist()), ~found.included
     number, total = len(rounds), np.zeros(int(excluded.sum()))

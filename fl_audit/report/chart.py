@@ -152,7 +152,7 @@ def _edges(scores: CanaryScores) -> FloatArray:
 
 
 def _fitted(values: FloatArray) -> Gaussian | None:
-    """The Gaussian fitted to scores; None for fewer than two scores, or equal ones."""
+    """The Gaussian fitted to scores; None for fewer than two scores, or equal scores."""
     if len(values) < 2 or np.ptp(values) == 0:
         return None
     return Gaussian.fitted_to(values)
@@ -175,7 +175,7 @@ _MOST_MARKERS = 30
 
 
 def training_curves(run: FinishedRun) -> dict[str, Markup]:
-    """The figures by title, one per curve with any value; no loss if participants are secret."""
+    """A figure by title for each curve with any value; without loss if participants are secret."""
     rounds, are_secret = run.rounds, run.record.schedule_secret is not None
     loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
     curves = loss | {
@@ -221,7 +221,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """An axis over the finite values from `_LEAST` on; smaller ones are placed at its low end.
+        """An axis over the finite values from `_LEAST` on, with smaller values at its low end.
 
         >>> LogAxis.around([5e-324])
         LogAxis(low=0.11499999999999999, high=1.15)
@@ -231,7 +231,7 @@ class LogAxis:
         return cls(min(max(0.85 * min(known), high / 10**_DECADES), high / 10), high)
 
     def place(self, epsilon: float) -> float:
-        """The place of an epsilon, 0 to 1 on the axis; epsilon 0 is left of it, infinity right.
+        """The place of an epsilon, 0 to 1 on the axis; less for epsilon 0, more for infinity.
 
         >>> axis = LogAxis(0.1, 10.0)
         >>> [axis.place(epsilon) for epsilon in (0.0, 0.01, 1.0, 10.0, math.inf)]

@@ -54,7 +54,7 @@ class Answer:
     label: str  # "upper bound", "lower bound" or "estimate"
     value: str  # the number with its relation, such as "ε ≤ 15.2", or "none"
     rest: str = ""  # the number's scope, with the mark that separates it from the value
-    also: str = ""  # the number for the other party, on a line below; may be empty
+    also: str = ""  # the upper bound for a client, on a line below; may be empty
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Headline:
         for known rounds.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with this number.
-      estimate_is_over: The canaries over which the estimate is a mean, in words, if they are
-        unlike; None if they are alike.
+      estimate_is_over: The canaries over which the estimate is a mean, in words, if these canaries
+        differ in arm or number of rounds; None if they are alike.
       turned_round: The lower bound of the negated scores, if included canaries score significantly
         below excluded ones.
     """
@@ -227,7 +227,7 @@ class Headline:
         return min(estimate.epsilon, self.upper_bound)
 
     def interval_within(self) -> tuple[float, float] | None:
-        """The interval, capped as in `estimate_within`; None without one, or if that is None."""
+        """The interval, capped as in `estimate_within`; None if interval or estimate is missing."""
         fit = self.estimated
         if fit is None or fit.lower is None or fit.upper is None or self.estimate_within() is None:
             return None
@@ -243,7 +243,7 @@ class NoAudit(Headline):
 
 
 def headline(report: Report) -> Headline:
-    """The headline on the strongest attacker; under sampling, of those who do not know cohorts."""
+    """The headline on the strongest attacker (under sampling, of those who do not know cohorts)."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
     name, statistic = leading(report.statistics, report.is_sampled)

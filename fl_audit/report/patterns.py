@@ -207,7 +207,7 @@ class PatternAnswer:
     Attributes:
       least: The pattern with the smallest AUC, and those distinguished only from the largest AUC.
       most: The pattern with the largest AUC, and those distinguished only from the smallest AUC.
-      unclear: The patterns that are distinguished from neither.
+      unclear: The patterns distinguished neither from the smallest nor from the largest AUC.
     """
 
     attacker: PatternAttacker
@@ -325,7 +325,7 @@ def _shown_by_bounds(attacker: PatternAttacker) -> str:
 
 @dataclass(frozen=True)
 class PatternTable:
-    """Patterns by attacker, with the answer which of them leaks least.
+    """Patterns by attacker, with the answer to which pattern leaks least.
 
     Attributes:
       attackers: The attackers, each with all patterns; without any the table is empty.

@@ -12,13 +12,14 @@ from typing import Protocol, TypeVar
 
 from fl_audit.accounting import FullGuarantee, FullGuarantees, Guarantee
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES, AccountedEpsilon
+from fl_audit.accounting.noise_distributions import HOW_OFTEN_UNKNOWN
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators import AndersonDarling
 from fl_audit.estimators.counts.intervals import Interval
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
-from fl_audit.number_words import delta_text, lower_bound_text, significant, upper_bound_text
+from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.report.headline import strongest_first
 from fl_audit.report.report import (
     GaussianEfficiency,
@@ -143,11 +144,32 @@ def accounted_parties(report: Report) -> dict[str, Guarantee]:
     return plain | by_attacker
 
 
-def accountant_title(accountant: str) -> str:
-    return ACCOUNTANT_TITLES.get(accountant, accountant)
+def accounting_rows(report: Report) -> list[tuple[str | tuple[str, str], ...]]:
+    """The upper bounds by party and accountant: party, rounds, accountant with a note, epsilon."""
+    return [
+        (
+            party,
+            _rounds_words(bound),
+            (
+                ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
+                by.reason or _at_least_words(bound, by),
+            ),
+            "–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
+        )
+        for party, bound in accounted_parties(report).items()
+        for by in bound.by_accountant
+    ]
 
 
-def at_least_words(guarantee: Guarantee, by: AccountedEpsilon) -> str:
+def _rounds_words(bound: Guarantee) -> str:
+    """The largest number of a party's rounds; "random" if they are secret."""
+    if bound.participations is not None:
+        return count(bound.participations, "round")
+    is_unknown = any(by.reason == HOW_OFTEN_UNKNOWN for by in bound.by_accountant)
+    return "not stated" if is_unknown else "random"
+
+
+def _at_least_words(guarantee: Guarantee, by: AccountedEpsilon) -> str:
     """Accounting's lower bound on epsilon, if `by` is the tightest upper bound; else empty."""
     if guarantee.at_least is None or by.epsilon is None or by.epsilon != guarantee.epsilon:
         return ""

@@ -95,7 +95,8 @@ class FinishedRound:
       metrics: The metrics of the round.
       cosines: The cosines of canaries with the round's aggregate; None if no attacker computes
         them, or if participation is secret.
-      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 if none does.
+      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 if no bound
+        does.
       is_secret: Whether participation in the round is secret.
     """
 
@@ -122,7 +123,7 @@ class FinishedRound:
 class RoundObserver:
     """Receives every round of a run, such as a progress bar or a log.
 
-    A subclass overrides the methods it needs. An error in one of them ends the run, which can be
+    A subclass overrides the methods it needs. An error in such a method ends the run, which can be
     resumed.
     """
 

@@ -523,4 +523,7 @@ def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTi
         return "hours: not known, because the number of rounds depends on the runs' logs"
     seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
     measured = f"{significant(time.round_seconds, 2)} s a round, measured on {time.source}"
-    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"
+    unknown = len(left) - len(rounds)
+    without = f", without {count(unknown, 'run')} whose rounds depend on a log" if unknown else ""
+    hours = f"about {duration(seconds)} for {count(len(rounds), 'run')} in turn{without}"
+    return f"hours: {hours}; {measured}"

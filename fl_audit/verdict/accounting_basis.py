@@ -2,7 +2,7 @@
 
 A claim below the exact epsilon of the noise, or below a lower bound on it, is false, whatever the
 scores. A claim below only an upper bound may be true, but is not called consistent. Claims are
-rounded, so one within MARGIN below the accounted epsilon counts as equal to it.
+rounded, so a claim within MARGIN below the accounted epsilon counts as equal.
 """
 
 import dataclasses
@@ -136,7 +136,7 @@ def accounted_of_log(
     *,
     most_noise: float | None = None,
 ) -> tuple[Accounted, ...]:
-    """The stated noise of a log, for a client as described there, or else for one like canaries."""
+    """The noise stated by a log, for a client with known rounds, else for one like canaries."""
     accounted = []
     if uploads is not None and scope.covers_uploads:
         accounted.append(Accounted(uploads, uploads.client, Attacker.SEES_UPLOADS, "stated"))
@@ -231,7 +231,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
 def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     """The excess at the first delta at which accounting exceeds a claimed curve.
 
-    None if it exceeds the curve at none of `_FACTORS`, or if no curve is claimed or known.
+    None if accounting exceeds the curve at none of `_FACTORS`, or if no curve is claimed or known.
     """
     curve = None if isinstance(claim, Claim) else claim.curve(None)
     if curve is None:

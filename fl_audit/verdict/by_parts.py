@@ -52,7 +52,7 @@ class SampledCanaries:
     background: Background
 
     def parts(self, scope: Scope, delta: float, level: float) -> Parts | None:
-        """The testable parts; None if there are none, delta is 0, or canaries cannot test them."""
+        """The tested parts; None if delta is 0, or claim or scores do not allow the tests."""
         expected = expected_parts(self.background, self.source, scope, level)
         if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
             return None

@@ -16,9 +16,9 @@ The check does not pass by that."""
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     """Canary check by rank tests, for scores without a known null distribution.
 
-    The check passes if scores of included canaries exceed those of excluded ones by more than
-    chance on one of the statistics, by rank tests of Mann and Whitney, each at ARRIVED_LEVEL over
-    the number of statistics. It does not notice that some canaries were dropped.
+    The check passes if, on at least one statistic, included canaries score above excluded ones by
+    more than chance: by a rank test of Mann and Whitney at level ARRIVED_LEVEL over the number of
+    statistics. It does not notice that some canaries were dropped.
     """
     tested = [
         statistic

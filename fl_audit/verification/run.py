@@ -54,7 +54,7 @@ from fl_audit.version import __version__, code_digest
 
 
 def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> None:
-    """Recomputes the numbers of a finished run, and compares its files with them."""
+    """Recomputes the numbers of a finished run, and compares the run's files with them."""
     record = config = None
     with verified.reading(folder.record):
         record = read_record(folder)
@@ -137,7 +137,7 @@ def _verify_inputs(
 def _design(
     config: Config, record: RunRecord, folder: RunFolder, verified: Verified
 ) -> RunDesign | None:
-    """The run as determined by config, seed and secret; None if it cannot be drawn."""
+    """The run as determined by config, seed and secret; None if its draws cannot be repeated."""
     why_not = _why_not_drawn(config, record, folder)
     if why_not is None:
         try:
@@ -149,7 +149,7 @@ def _design(
                 if not isinstance(config.participation, Replay) or _draws(design, folder):
                     return design
         except InputError as error:
-            verified.add(folder.config, f"does not go with {folder.record.name}: {error}")
+            verified.add(folder.config, f"does not match {folder.record.name}: {error}")
             return None
         why_not = "the task's order of clients is not known"
     verified.note(f"rounds and noise are not drawn again from the seed: {why_not}")
@@ -158,7 +158,7 @@ def _design(
 
 
 def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str | None:
-    """Why a run's design cannot be recomputed from its folder; None if it can."""
+    """Why a run's design cannot be recomputed from its folder; None if nothing prevents that."""
     if _has_plugins(config):
         return "the config names plugins, which are not imported"
     if record.schedule_secret is not None and not folder.schedule_secret.exists():

@@ -1,9 +1,9 @@
 """Zeroing, clipping, the sum, Gaussian noise, and adaptive norms.
 
 The code follows TFF's `DifferentiallyPrivateFactory` with tensorflow-privacy's queries step by
-step, and tests compare the two: without noise, aggregates and norms are the same; with noise, their
-distributions are. It is a second implementation because TFF and tensorflow-privacy do not install
-on current Python, where this engine runs too.
+step, and tests compare the two: without noise, aggregates and norms are equal; with noise, their
+distributions are equal. This second implementation exists because TFF and tensorflow-privacy do not
+install on current Python, where this engine runs too.
 """
 
 from dataclasses import dataclass, field
@@ -165,7 +165,7 @@ class Aggregation:
         return norms.clip * jnp.exp(-self.clip_rate * (share - self.clip_quantile))
 
     def _next_zeroing(self, norms: Norms, total: Any) -> Array:
-        """The zeroing estimate after a round, without noise; an empty round does not change it."""
+        """The zeroing estimate after a round, without noise; an empty round leaves it unchanged."""
         if self.zeroing is None:
             return norms.zeroing_estimate
         share = total.below_zeroing / jnp.maximum(total.participants, 1.0)

@@ -88,7 +88,7 @@ class Blocks:
         self._over_clients = (
             _one_by_one if (is_cpu if side_by_side is None else not side_by_side) else jax.vmap
         )
-        # Donated buffers are overwritten; older JAX cannot do so on several CPU devices.
+        # Donated buffers are overwritten; older JAX cannot overwrite on several CPU devices.
         trained = () if is_cpu else (1,)
         mesh = Mesh(np.array(self._devices), ("block",))
         each, same = PartitionSpec("block"), PartitionSpec()
@@ -158,7 +158,7 @@ class Blocks:
             yield members, np.concatenate(flat, axis=1)[: len(members)]
 
     def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
-        """The device memory that XLA plans for the steps of a block of clients like this one."""
+        """The device memory that XLA plans for the steps of a block of clients like `client`."""
         model = jax.device_put(list(weights), self._copied)
         count = self._size * len(self._devices)
         shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)

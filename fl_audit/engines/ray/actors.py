@@ -317,7 +317,7 @@ class RaySession:
     ) -> Any:
         """The sum over a round's participants; None without any.
 
-        The call that starts the actors gives them `parts`; those of later calls are ignored.
+        The call that starts the actors gives them `parts`; `parts` of later calls is ignored.
         """
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
@@ -371,7 +371,7 @@ def _check_cluster(cluster: RayCluster, clients_per_block: int | None) -> None:
     if cluster.gpus_per_actor and clients_per_block is None:
         raise InputError(
             "clients_per_block: must be set where ray.gpus_per_actor is above 0, so that the "
-            "result does not depend on the GPUs that are found; 8 to 64 suit most"
+            "result does not depend on the GPUs that are found; 8 to 64 suit most models"
         )
     if cluster.address in (LOCAL, "auto"):
         return

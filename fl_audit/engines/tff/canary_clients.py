@@ -302,7 +302,7 @@ def norm_to_clip(state: Any) -> float:
     if clip.norm is None:
         raise InputError(
             "norm: must be given, as the aggregator's state shows no clip norm; "
-            "fl_audit.training.probe(process) finds a norm that is clipped"
+            "fl_audit.training.probe(process) finds a norm above the clip norm"
         )
     return clipped_and_kept(clip.norm, clip.unzeroed)
 
@@ -328,10 +328,10 @@ _SMALLEST, _DOUBLINGS = 1e-3, 40
 """The norms tried if the clip norm is unknown: the smallest, and the number of doublings."""
 
 _GROWN = 1.5
-"""If doubling the norm multiplies the measured norm by at least this, nothing clips it."""
+"""If doubling a norm multiplies the norm in the aggregate by at least this, it is not clipped."""
 
 _LONGER = 6
-"""How often twice a given norm is doubled, up to 128 times it, to find the longest client."""
+"""The number of doublings that look for the longest client, from 2 to 128 times a given norm."""
 
 
 @dataclass(frozen=True)
@@ -341,11 +341,11 @@ class ProbedCanary:
     Attributes:
       norm: The norm of the canary's update before zeroing, clipping, compression and weighting.
       arrived: The canary's norm in the aggregate, along its own direction.
-      promised: The expected norm: clip norm over denominator. Without a denominator it is the clip
-        norm, as the mean of identical canaries equals each of them. If the state has no clip norm,
-        it is the largest norm measured; if nothing clips, `norm` replaces the clip norm.
+      promised: The expected norm: clip norm over denominator. Without a denominator: the clip norm,
+        as the mean of identical canaries equals each canary. If the state has no clip norm: the
+        largest norm measured; if nothing clips, `norm` replaces the clip norm.
       error: The standard error of `arrived`, from the noise on the aggregate.
-      zeroed: The number of canaries that TFF counted as zeroed; None if it does not count.
+      zeroed: The number of canaries that TFF counted as zeroed; None if TFF does not count them.
     """
 
     norm: float
@@ -384,9 +384,9 @@ def probe(
 
     The round has 32 identical canaries and no other client; its state is discarded. If the
     aggregator's state has no clip norm, more such rounds measure the largest norm of a client: for
-    a given `norm`, seven rounds with longer canaries; without one, the norm is doubled in each
-    round until the measured norm no longer grows. Outside a runtime's block, TFF's runtime starts
-    and ends with the probe.
+    a given `norm`, seven rounds with longer canaries; without a given norm, the norm is doubled in
+    each round until the measured norm no longer grows. Outside a runtime's block, TFF's runtime
+    starts and ends with the probe.
 
     Args:
       process: A process of `compose_audited_process`.
@@ -395,7 +395,8 @@ def probe(
       state: The state before the round; by default the initial one.
 
     Raises:
-      InputError: The norm is not positive and finite, or none is given and nothing clips or zeroes.
+      InputError: The norm is not positive and finite, or no norm is given and nothing clips or
+        zeroes.
     """
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
@@ -436,7 +437,7 @@ def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> 
             return last if is_zeroed else dataclasses.replace(probed, promised=last.arrived)
         last = probed
     raise InputError(
-        "norm: must be given, the norm of a typical update: nothing clips or zeroes updates up "
+        "norm: must be given, as the norm of a typical update: nothing clips or zeroes updates up "
         f"to norm {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
     )
 
@@ -459,7 +460,7 @@ def _probed(
     across = euclidean_norm(aggregate - along * vector) / math.sqrt(len(vector))
     clip = read_clip(start)
     promised = norm if clip.norm is None else clip.norm
-    # All canaries are equal, so their mean is as long as each of them.
+    # All canaries are equal, so their mean is as long as each canary.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
     copies = 1.0 if clip.denominator is None else float(_COPIES)
     metric = metrics.get("aggregator") if hasattr(metrics, "get") else None

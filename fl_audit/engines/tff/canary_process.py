@@ -47,7 +47,7 @@ def compose_audited_process(
       model_finalizer: The process that applies the aggregate to the model.
       canary_weight: The weight of a canary's update. If clients are weighted by their examples, a
         canary counts as a client with this many examples. Aggregators without weights, such as all
-        those with differential privacy, ignore it.
+        aggregators with differential privacy, ignore the weight.
       uploads: Adds noise to each client's update before the sum; None if clients add none.
 
     Returns:

@@ -110,7 +110,7 @@ def native_runtime(
     to everyone who can connect to this machine, as in TFF (docs/runtimes.md).
 
     Args:
-      log_path: The file to which the worker's output is appended; None discards it.
+      log_path: The file to which the worker's output is appended; None discards the output.
       max_concurrent_clients: The number of clients that train at the same time, at least 1; None
         uses the number of cores.
 

@@ -100,9 +100,9 @@ def test_auto_falls_back_to_native_and_says_why(dense_run, clients_per_block, tm
     runtime = make_runtime(run, tmp_path / "worker.log")
     assert isinstance(runtime, Native)
     assert runtime.description.startswith(
-        "native, on CPUs (local cannot run this process: its aggregation asks for secure sums"
+        "native, on CPUs (local cannot run this process: the aggregation asks for secure sums"
     )
-    expected = "^process: its aggregation asks for secure sums.*WithPlainSums"
+    expected = "^process: the aggregation asks for secure sums.*WithPlainSums"
     with runtime.session(), pytest.raises(InputError, match=expected):
         runtime.process.next(runtime.process.initialize(), [1])
 
