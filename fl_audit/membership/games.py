@@ -75,7 +75,7 @@ def indistinguishability_game(base: npt.ArrayLike, point: int, bits: npt.ArrayLi
     if not 0 <= point < len(chosen):
         raise InputError(f"point must be from 0 to {len(chosen) - 1}, got {point}")
     if chosen[point]:
-        raise InputError(f"point {point} lies in the base; it must not")
+        raise InputError(f"point {point} must not be in the base")
     training = np.tile(chosen, (len(added), 1))
     training[:, point] = added
     return Challenges(training, np.full(len(added), point), added)

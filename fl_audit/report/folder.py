@@ -72,7 +72,7 @@ class FolderFacts:
     """Facts about a folder's audit, other than scores.
 
     Attributes:
-      audit: The config's table [audit]; the default one without a config.
+      audit: The config's table [audit]; the default table without a config.
     """
 
     family: str | None = None
@@ -150,7 +150,7 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """The facts on which null distributions depend; `dim` and `family` if the folder has none."""
+    """The facts on which null distributions depend; `dim` and `family` if the folder lacks them."""
     config = RunFolder(folder.path).config
     return RunFacts(
         load_recorded(config).audit if config.exists() else Audit(),
@@ -283,9 +283,9 @@ def _check_agreement(
     for name, file in scores.items():
         if file.inclusion != inclusion:
             raise InputError(
-                f"{files.scores(name)}: says that {file.inclusion} decided who participates "
-                f"(column inclusion; coins without it), and {source} says {inclusion}; must be "
-                "the same"
+                f"{files.scores(name)}: its canaries were included by {file.inclusion!r} (column "
+                f"inclusion; 'coins' without this column), but by {inclusion!r} according to "
+                f"{source}; must be the same"
             )
         if folder.canaries:
             check_scored(files.scores(name), file.flags, folder.canaries)
@@ -328,9 +328,9 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     if given and misfits:
         names = " and ".join(log.folder.scores(name).name for name in sorted(given))
         raise InputError(
-            f"{folder.path}: {names} cannot be made from the log and may be older than it, as "
-            f"{misfits[0]} does not fit together with it; call RoundScorer.finish again, or delete "
-            f"{names}"
+            f"{folder.path}: {names} cannot be computed from the log, and may be older than the "
+            f"log, as {misfits[0]} does not match the log; call RoundScorer.finish again, or "
+            f"delete {names}"
         )
     given_scores = {name: scored.scores[name] for name in given}
     facts = {name: fact for name, fact in scored.compared.items() if name in given}

@@ -181,7 +181,7 @@ class Corpus:
         return np.cumsum(np.bincount(self.clients - _HELD_OUT))
 
     def rows(self, vocabulary: Vocabulary) -> TokenRows:
-        """The rows of all sentences, the held-out ones first, then client by client."""
+        """The rows of all sentences, held-out sentences first, then client by client."""
         tokens = np.array(vocabulary.tokens(self.all_words), vocabulary.dtype)
         rows = token_rows(tokens[self.numbers], self.lengths, vocabulary, self.length)
         return rows[np.argsort(self.clients, kind="stable")]
@@ -276,7 +276,7 @@ def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arr
     except OSError:
         return make()  # raises the error for an unreadable source
     with in_turn(path.with_suffix(".lock")):
-        return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
+        return read_or_make(path, "a file that the runs of a sweep share; delete the file", make)
 
 
 def _key(source: Path, settings: str) -> str:

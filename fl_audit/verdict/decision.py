@@ -290,8 +290,8 @@ def after_checks(
 
     With a failed check no claim is called consistent, because canaries may miss the fault. A
     contradiction remains. An inconclusive verdict on a log asks why rounds (from 1) are missing. A
-    consistent one says what was not checked and why (`not_checked`), and what no check sees in the
-    logs of other systems (`of_log`).
+    consistent verdict says what was not checked and why (`not_checked`), and what no check sees in
+    the logs of other systems (`of_log`).
     """
     if missing_rounds and verdict.outcome is Outcome.INCONCLUSIVE and verdict.p_value is not None:
         reason = sentences.missing_first(missing_rounds, verdict.reason)
@@ -325,7 +325,10 @@ def doubt(
         known = f"it is known only that {canary_check.reason}"
         return sentences.but(claim, why, f"provide {canary_check.lacks}", known)
     if scope.not_covered is not None:
-        step = "let canaries participate as clients may, or claim ε for such a client"
+        step = (
+            "let canaries participate as clients may, or claim ε for clients that participate as "
+            "canaries"
+        )
         return sentences.but(claim, f" {scope.whom}, but {scope.not_covered}", step)
     stronger = clearly_stronger(tested, others)
     if stronger is None:

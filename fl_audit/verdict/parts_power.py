@@ -1,9 +1,9 @@
 """The power of the tests of a claim's parts (parts.py): what they detect, computed without samples.
 
-The noise is varied at the stated rate, and the rate with the stated noise. While noise is varied,
-the bound on the rate is random: the bound on the noise that contradicts the claim is computed at
-two quantiles of the bound on the rate, and interpolated. While the rate is varied, the roles are
-exchanged.
+First the true noise is varied at the stated rate, then the true rate with the stated noise. In the
+first case the bound on the rate is random: the bound on the noise that contradicts the claim is
+computed at two quantiles of the bound on the rate, and interpolated. In the second case the roles
+are exchanged.
 """
 
 import functools
@@ -35,7 +35,7 @@ _ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7,
 
 
 def _between(low: float, high: float) -> FloatArray:
-    """Interpolates a bound at _DEVIATES from values at _ENDS; its logarithm is nearly normal."""
+    """Interpolates a bound, whose logarithm is nearly normal, at _DEVIATES from values at _ENDS."""
     return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 
