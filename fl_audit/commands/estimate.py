@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fl_audit.commands import exit_status, printing
 from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import read_csv
+from fl_audit.formats.text_files import number_in, read_csv
 
 if TYPE_CHECKING:
     from fl_audit.estimators.null import NullKind, NullTail
@@ -271,7 +271,6 @@ def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
 
 
 def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
-    from fl_audit.commands.estimate import read_profile
     from fl_audit.verdict.claims import ProfileClaim
 
     points = read_profile(path)
@@ -284,22 +283,9 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
 # The file of a claimed privacy profile.
 
 
-_COLUMNS = ("epsilon", "delta")
-
-
 def read_profile(path: Path) -> tuple[tuple[float, float], ...]:
     """The points of a privacy profile: pairs of epsilon and delta."""
-    rows = enumerate(read_csv(path, _COLUMNS), start=1)
     return tuple(
-        (_number(path, number, row, "epsilon"), _number(path, number, row, "delta"))
-        for number, row in rows
+        (number_in(row, "epsilon", path, number), number_in(row, "delta", path, number))
+        for number, row in enumerate(read_csv(path, ("epsilon", "delta")), start=1)
     )
-
-
-def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
-    try:
-        return float(row[column])
-    except ValueError:
-        raise InputError(
-            f"{path}, row {number}: {column} must be a number, got {row[column]!r}"
-        ) from None

@@ -27,7 +27,7 @@ from fl_audit.comparison import comparison_of, csv_text, read_reported_runs, ren
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.config_tables.kinds import NonNegativeInt, Table
-from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
+from fl_audit.engines.ray.cluster import end_with_parent, lost_part, quiet_ray, ray_on_this_machine
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.run_record import read_record
@@ -239,13 +239,6 @@ def write_states(states: Sequence[RunState], out: Path) -> None:
 # One display over all runs, on standard error.
 
 
-def count_run(progress: Progress, state: RunState) -> None:
-    """Counts a run that has ended, and reports a failure at once."""
-    progress.advance()
-    if state.error is not None:
-        warn(f"{state.name} failed: {state.error}")
-
-
 def rounds_at_work(runs: Sequence[SweepRun], at_work: Sequence[RunState]) -> str:
     """The completed rounds of running runs, in words."""
     rounds = {run.name: run.config.participation.rounds for run in runs}
@@ -434,7 +427,7 @@ def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState,
     """
     runs = read_grid(path)
     if any(state.state != "finished" for state in _states_on_disk(runs, out)):
-        check_ray()
+        quiet_ray()  # raises unless Ray is installed
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):
         for left in unfinished_files(out):
@@ -456,7 +449,9 @@ def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[Ru
         def ended(state: RunState) -> None:
             states[state.name] = state
             write_states(list(states.values()), out)
-            count_run(progress, state)
+            progress.advance()
+            if state.error is not None:
+                warn(f"{state.name} failed: {state.error}")
 
         run_on_ray(
             work,
