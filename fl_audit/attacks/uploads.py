@@ -118,9 +118,9 @@ class CanaryUploads:
             directions = KeptSums.read(kept)
         return cls(pool, cosines, concentrations, directions)
 
-    def rounds_of(self, canary: int) -> list[int]:
+    def rounds_of(self, canary: int) -> IndexArray:
         """The rounds, from 0, in which a canary has an upload."""
-        return np.flatnonzero(np.isfinite(self._cosines.array[:, canary])).tolist()
+        return np.flatnonzero(np.isfinite(self._cosines.array[:, canary]))
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:
         """Logs the noised upload of a canary's client, of shape (dim,), in place of an earlier one.

@@ -5,7 +5,6 @@ divided by ten. The noise is made here from dense matrices, not as the package m
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,21 +14,12 @@ from fl_audit.accounting.toeplitz import Toeplitz, inverse_column, inverse_sqrt_
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.mechanisms.kind import NoiseStream
 from tests.checks.stream_servers import treed
+from tests.checks.told_servers import Server
 
 DIM, ROUNDS, COHORT, CLIP, NOISE = 12_000, 24, 10, 0.5, 3.0
 STDDEV, BOUND = NOISE * CLIP / COHORT, CLIP
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Server:
-    """What a server releases, of shape (rounds, dim), and what is accounted of its noise."""
-
-    released: Array
-    correlation: Correlation | None
-    stddev: Array
-    stream: NoiseStream | None = None
 
 
 def matrix(column: Array) -> Array:
@@ -89,7 +79,7 @@ def server(
             sent *= BOUND / np.linalg.norm(sent)
             released.append((sent + noises[index]) * (divided if index % 2 else 1.0))
         scale = np.where(np.arange(ROUNDS) % 2, divided, 1.0)
-        return Server(np.array(released), accounted, STDDEV * scale, stream)
+        return Server(np.array(released), STDDEV * scale, BOUND * scale, accounted, stream)
 
     return make
 
