@@ -22,7 +22,7 @@ from fl_audit.attacks.compared_vectors import (
 )
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
-from fl_audit.attacks.own_sums import KeptSums, OwnSums
+from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
 from fl_audit.formats.round_logs import ConcentrationLog, Mode, UploadCosines
@@ -197,7 +197,10 @@ class CanaryUploads:
                 of_canary[canary].append(slot)
         slots = np.array(sorted(slot for own_slots in of_canary for slot in own_slots), np.int64)
         own = OwnRounds(tuple(np.array(slots, np.int64) for slots in of_canary))
-        sums = self._sums(own, slots)
+        sums = None
+        if self._directions is not None and len(slots):
+            weights = RoundWeights.from_presences(own, slots)
+            sums = self._directions.weighted_sums(weights, slots)
         if sums is None:
             limit = ComparedVectors((Vectors(1),), is_limit=True)
             return UploadScores(np.clip(totals / counts, -1, 1), limit)
@@ -210,9 +213,3 @@ class CanaryUploads:
         compared = ComparedVectors((Vectors(1, concentration),), is_limit=not sums.are_exact)
         lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
-
-    def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
-        """The sum of directions of each canary's uploads; None if not known, or if they cancel."""
-        if self._directions is None or len(slots) == 0:
-            return None
-        return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)
