@@ -1,6 +1,6 @@
 """Attackers who see the noised aggregates of all rounds (`all_iterates`) or of some (`window`).
 
-Neither attacker knows the distribution of a client's rounds; that of `secret_rounds` knows it.
+Neither attacker knows the distribution of a client's rounds; the attacker of `secret_rounds` does.
 """
 
 from collections.abc import Iterable, Mapping

@@ -108,8 +108,8 @@ def _check_rounds(audit: Audit, num_rounds: int) -> None:
     every = audit.release_every
     if every is not None and every >= num_rounds:
         raise InputError(
-            f"key `audit.release_every`: is {every} of {num_rounds} rounds; must be less; without "
-            "a model between the first and the last, the threat model is 'final_and_initial'"
+            f"key `audit.release_every`: is {every}, must be less than the number of rounds, "
+            f"{num_rounds}; if no model is released in between, use 'final_and_initial'"
         )
 
 

@@ -1,9 +1,9 @@
 """Directions of aggregates, and sums of these directions, in little memory.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
-of v_t / |v_t|; this is |U| times the cosine of c with U. So the sum's null distribution is that of
-one cosine, times |U|, even if the v_t are similar. U takes the memory of one more model, in
-float64, and is saved with each checkpoint (`DirectionSum`).
+of v_t / |v_t|; this is |U| times the cosine of c with U. So the sum has the null distribution of
+|U| times one cosine, even if the v_t are similar. U takes the memory of one more model, in float64,
+and is saved with each checkpoint (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
 over the canary's own rounds. Given the directions, this sum is |U| times one cosine, so its null
@@ -116,7 +116,7 @@ class Sketch:
         if width < dim:
             random = generator(seed, Stream.SKETCH)
             self._are_negative = random.integers(2, size=dim, dtype=np.bool_)
-            # Numbers below `width` are buckets to add to, the others buckets to subtract from.
+            # Values below `width` are buckets to add to, all others buckets to subtract from.
             size = rotated_size(dim)
             self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 

@@ -35,9 +35,10 @@ OWN_ROUNDS = Statistic(
     name="own_rounds",
     title="Own rounds",
     meaning=(
-        "Cosine with the noisy aggregate of the canary’s own round, which excluded canaries have "
-        "too; with several rounds, with the sum of their directions. The attacker sees every round "
-        "and knows the schedule. Under correlated noise all rounds count, weighted."
+        "Cosine with the noisy aggregate of the canary’s own round, or, for several own rounds, "
+        "with the sum of the aggregates’ directions; excluded canaries are assigned rounds too. "
+        "The attacker sees every round and knows the schedule. Under correlated noise all rounds "
+        "count, weighted."
     ),
     threat_model="known_rounds",
     canaries="vectors",

@@ -42,7 +42,7 @@ _FALSE_DEPARTURE = 1e-6
 
 
 def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
-    """The stated sampling of clients, for accounting; None without sampling or one of its keys."""
+    """The stated sampling of clients, for accounting; None if not stated in full or impossible."""
     kind = SAMPLING_OF_LOG.get(participation.sampling)
     if kind is None:
         return None
@@ -51,7 +51,7 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
 
 
 def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
-    """The correlated noise that a log states; None if there is none, or no round is scored."""
+    """The correlated noise that a log states; None if it is independent, or no round is scored."""
     if not folder.noise_correlation.exists():
         return None
     rounds = cosines.scored_rounds()
@@ -79,7 +79,7 @@ def rounds_of_training(
 def are_sampled_alike(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> bool:
-    """Whether canaries are sampled like clients, as stated or else by a test of their rounds.
+    """Whether canaries are sampled like clients, as stated or, if not stated, by a test.
 
     True if the sampling of neither canaries nor clients is stated. The test rejects canaries that
     are sampled like clients with probability at most 1e-6, by Chernoff's bound on the share of
@@ -169,8 +169,8 @@ class StatedRounds:
     Attributes:
       release: The release for canaries; also for clients if the log states how often they
         participate, states no weight above a canary's, and states the noise of every scored round.
-        The noise multiplier is the smallest of all scored rounds or, if the noise of some is not
-        stated, of those with canaries.
+        The noise multiplier is the smallest of all scored rounds or, if not all of them state their
+        noise, of the scored rounds with canaries.
       most_noise: The largest noise multiplier of the scored rounds; infinite if the noise of one is
         not stated.
       says_all_rounds: Whether the log states the sampling of clients or correlated noise, so that
@@ -307,7 +307,7 @@ def release_of(
 def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: float) -> Release:
     """The release under correlated noise, for an attacker who knows the canaries' rounds.
 
-    `noise_multiplier` is that of the independent noise, before it is correlated.
+    `noise_multiplier` is the independent noise's, before this noise is correlated.
     """
     num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
     over_all = correlation.until(num_rounds)

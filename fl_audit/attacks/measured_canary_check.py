@@ -36,7 +36,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """By round, from 0: the norm of the aggregate, and of a client in it; NaN if not known.
+    """Norms by round, from 0: of the aggregate, and of a client in the aggregate; NaN if not known.
 
     A client's norm is the largest that the mechanism allows: clip norm over denominator.
     """
@@ -157,7 +157,7 @@ def _collect(
 
 
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:
-    """The canary check of a log; None if it has no rounds, or states no rounds of canaries."""
+    """The canary check of a log; None if the log has no rounds, or states no rounds of canaries."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None
@@ -245,7 +245,7 @@ class CanaryWatch:
         rounds = "round 1" if round_number == 1 else f"rounds 1 to {round_number}"
         line = (
             f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. No "
-            "verdict on this training will be consistent: fix that and start anew, or train on"
+            "verdict on this training will be consistent: fix the fault and start anew, or train on"
         )
         # Canaries that are too long are no error: they may well contradict a claim.
         if self._choice == "error" and not canary_check.is_longer:

@@ -141,7 +141,9 @@ class KeptSums:
         cancel.
         """
         if len(at) != len(self.products):
-            raise InputError(f"knows {len(self.products)} directions, and {len(at)} were scored")
+            raise InputError(
+                f"has directions of {len(self.products)} rounds, but {len(at)} rounds were scored"
+            )
         squares = np.einsum("st,st->s", weights.of_set @ self.products, weights.of_set)
         is_exact = self.width == self.dim
         if is_exact:
@@ -161,11 +163,11 @@ class KeptSums:
 
     @property
     def exact_products(self) -> FloatArray | None:
-        """The inner products of the directions; None if only those of images are known."""
+        """The inner products of the directions; None if only their images' are known."""
         return self.products if self.width == self.dim else None
 
     def _concentration(self) -> Concentration | None:
-        """The largest sums of cubes and fourth powers of the worst vectors; None if not known."""
+        """The largest sums of cubes and fourth powers of the worst vectors; None if all are 0."""
         known = [one for one in map(concentration_of, self.worst) if one is not None]
         if not known:
             return None

@@ -177,7 +177,7 @@ class RoundScorer:
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(
-                f"{path}: must be a new or empty folder; RoundScorer.open goes on with an audit"
+                f"{path}: must be a new or empty folder; RoundScorer.open continues an audit"
             )
         if num_rounds < 1:
             raise InputError(f"num_rounds: must be at least 1, got {num_rounds}")
@@ -248,7 +248,7 @@ class RoundScorer:
         chain, read = ChainWriter.go_on(path), read_chain(path)
         if chain.head != self._opened_at:
             raise InputError(
-                f"{self.folder.path}: was changed after it was opened here; open it again"
+                f"{self.folder.path}: has changed since this RoundScorer opened it; open it again"
             )
         self._lock = lock
         for path in unfinished_files(self.folder.path):
@@ -278,19 +278,19 @@ class RoundScorer:
         Args:
           round_number: The round, counted from 1.
           aggregate: The round's release, with its noise and with the sign of the model's movement:
-            the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
-            which is its negative. One array of `dim` numbers, or a list of arrays in the order in
-            which canary clients split their vectors; float32 or float64.
+            the new model minus the old one, or any positive multiple of this difference; not a
+            pseudo-gradient, which is its negative. One array of `dim` numbers, or a list of arrays
+            in the order in which canary clients split their vectors; float32 or float64.
           canary_length: The largest norm of a client in the aggregate: clip norm over denominator
             for a mean of clipped updates, even if canaries send shorter vectors. With it and
             `canary_rounds`, the canary check measures at what share of this norm canaries reach
-            the aggregate (docs/canary_check.md). None if not known.
+            the aggregate (docs/canary_check.md). None if the norm is not known.
           noise_stddev: The intended standard deviation of the noise on each coordinate of this
             aggregate; under correlated noise, of the independent noise before it is correlated.
             With it the mechanism is checked as in a run (docs/checks.md); otherwise the verdict
-            *consistent* says that the mechanism was not checked. None if not known.
+            *consistent* says that the mechanism was not checked. None if the noise is not known.
           norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
-            over the denominator. None if not known; the norm is then not checked.
+            over the denominator. None if this norm is not known; it is then not checked.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
@@ -395,7 +395,7 @@ class RoundScorer:
         chain.log_round(round_number, self.folder.round_logs())
 
     def _check_upload(self, name: str, index: int, canary: int) -> None:
-        """Refuses an upload outside a canary's rounds, or a second one if rounds are not known."""
+        """Refuses an upload outside a canary's rounds, or a second upload if rounds are unknown."""
         if not 0 <= canary < self.pool.count:
             raise InputError(f"{name}: there are canaries 0 to {self.pool.count - 1}")
         own = self._listed.own_rounds
@@ -408,13 +408,13 @@ class RoundScorer:
             others = np.setdiff1d(self._uploads.rounds_of(canary), [index])
             if len(others):
                 raise InputError(
-                    f"{name}: it has an upload already, in round {others[0] + 1}; canaries with "
-                    "several uploads need canary_rounds in RoundScorer.create"
+                    f"{name}: this canary has an upload already, in round {others[0] + 1}; "
+                    "canaries with several uploads need canary_rounds in RoundScorer.create"
                 )
 
     @functools.cached_property
     def _uploads(self) -> CanaryUploads:
-        """The log of uploads, created at the first one."""
+        """The log of uploads, created at the first upload."""
         pool = pool_of_uploads(self.pool, self._listed.own_rounds)
         return CanaryUploads.opened("a+", self.folder, pool, self.num_rounds, self.pool.count)
 
@@ -428,7 +428,7 @@ class RoundScorer:
         return [number for number in written if number != self._cut]
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        """A round's cosines and compared vector; None if it is not scored. Rounds count from 0."""
+        """A round's cosines and compared vector; None if the round, from 0, is not scored."""
         return self._rounds.scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:

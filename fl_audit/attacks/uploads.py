@@ -157,8 +157,8 @@ class CanaryUploads:
         """The score of each canary, and the compared vectors.
 
         Cosines of several uploads are added up. The sum is divided by the norm of the summed
-        directions, which gives one cosine; if that norm is not known, it is divided by the number
-        of uploads, an upper bound on the norm.
+        directions, which gives one cosine; if that norm is not known, the sum is divided by the
+        number of uploads, an upper bound on the norm.
         """
         values = self._cosines.values().astype(np.float64)
         is_there = np.isfinite(values)
@@ -190,7 +190,7 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """`totals` over the norms of summed directions or, if not known, over `counts`."""
+        """`totals` over the norms of summed directions, or over `counts` if norms are not known."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:

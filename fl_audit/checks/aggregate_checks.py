@@ -48,9 +48,10 @@ class RunAggregates:
         whitening, participants times clip norm over the denominator. NaN if not known.
       measured: Each variable's squared norm and its inner product with the previous row's round,
         of shape (rounds, variables, 2) (`measured_rounds.measure`). NaN is not tested.
-      noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if not kept.
+      noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if no rows
+        were kept.
       frozen: The variables, from 0, that are declared to be untrained and without noise.
-      numbers: The numbers of the rounds, from 1; None if they are 1, 2, 3 and so on.
+      numbers: The number of each round, from 1; None for rounds 1, 2, 3 and so on.
     """
 
     sizes: Sequence[int]
@@ -134,7 +135,7 @@ class _Noise:
     """Measurements of the noise, for rounds with noise."""
 
     measured: NoiseRows
-    numbers: Sequence[int]  # the numbers of these rounds, from 1
+    numbers: Sequence[int]  # the numbers, from 1, of the rounds with noise
 
     @classmethod
     def from_run(cls, run: RunAggregates) -> "_Noise | None":
@@ -149,7 +150,7 @@ class _Noise:
 
 
 def _enough_noise(rounds: _Rounds) -> Check:
-    """Tests whether every variable is at least as long as noise alone, up to chance."""
+    """Tests whether every variable has at least the norm of noise alone, up to chance."""
     lengths = _over_noise(rounds.squared, rounds.noise)
     return _long_enough("enough_noise", rounds, lengths, rounds.sizes)
 
@@ -161,7 +162,7 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
-    """Tests whether the part of aggregates that earlier ones do not explain is as long as noise.
+    """Tests whether an aggregate's part that earlier aggregates do not explain is as long as noise.
 
     Variables are compared with the previous round; sketches (noise_rows.py) of the whole model are
     compared with all earlier rounds.
@@ -228,7 +229,7 @@ def _beyond_past(noise: _Noise) -> Check:
 
 
 def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
-    """Tests each sketch against those of every earlier aggregate and of its reversal."""
+    """Tests each sketch against the sketches of all earlier aggregates and of their reversals."""
     sketches = noise.measured.sketches
     dof = max(sketches.shape[1] - 1, 1)
     log_p = log_p_shorter(nearest.lengths / (1 - OFF) ** 2, np.full(len(sketches), dof))
@@ -255,7 +256,7 @@ def _noise_distribution(noise: _Noise) -> Check:
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
-    """Tests whether norms are below those of noise, in each round and in all rounds together.
+    """Tests whether norms are below the norm of noise, in each round and in all rounds together.
 
     Given earlier rounds, each round's squared norm is stochastically larger than chi-square; so is
     the sum over rounds, even if clients adapt to earlier rounds.
@@ -299,9 +300,9 @@ def _bounded_length(rounds: _Rounds) -> Check:
     """Tests whether a variable is longer than clipped updates with noise may be, up to chance.
 
     Each round is tested, and all rounds with noise together, which shows an excess that is small in
-    each. Given earlier rounds, each squared norm is stochastically smaller than noncentral
+    each round. Given earlier rounds, each squared norm is stochastically smaller than noncentral
     chi-square, and so is the sum over rounds. The test is deterministic without noise, or with so
-    little that the squared ratio of bound to noise overflows.
+    little noise that the squared ratio of bound to noise overflows.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + OFF) * rounds.noise

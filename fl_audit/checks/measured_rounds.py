@@ -456,7 +456,7 @@ class MeasuredRounds:
         self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
-        """The (whitened) aggregate of the measured round before this one; None if not in memory."""
+        """The (whitened) aggregate of the previous measured round; None if it is not in memory."""
         if self._last is None:
             return None
         number, aggregate = self._last

@@ -97,8 +97,8 @@ def detectable_noise(
     """The smallest detectable noise deficit, as a ratio of actual to configured noise.
 
     Under noise r times the configured one, a squared norm is approximated by a normal variable with
-    mean r^2 dof plus the squared norm of the updates; the latter is estimated by the measured
-    squared norm less dof.
+    mean r^2 dof plus the squared norm of the updates, which is estimated by the measured squared
+    norm less dof.
 
     Args:
       lengths: Squared norms over the noise's variance, of any shape; NaN is not tested.

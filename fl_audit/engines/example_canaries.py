@@ -110,7 +110,7 @@ def _pool_from_clients(
 
 
 def parts_of(examples: Examples, size: int) -> Iterator[Examples]:
-    """Splits examples into parts of equal size; a smaller rest is dropped."""
+    """Splits examples into parts of equal size; a smaller last part is dropped."""
     for start in range(0, len(examples) - size + 1, size):
         yield examples.take(np.arange(start, start + size))
 
@@ -220,8 +220,8 @@ def _read_npz(path: Path) -> _Rows:
     if not ids.shape == arrays["labels"].shape == arrays["inputs"].shape[:1]:
         raise InputError(
             f"{path}: inputs {arrays['inputs'].shape}, labels {arrays['labels'].shape} and "
-            f"client_id {ids.shape} must have the same number of rows, and the last two only one "
-            "dimension"
+            f"client_id {ids.shape} must have the same number of rows, and labels and client_id "
+            "only one dimension"
         )
     return _Rows(ids, arrays["inputs"], arrays["labels"])
 

@@ -96,7 +96,7 @@ class AttackedPoints(Target):
         return MemberOutputs(outputs.margins, loss_of_margin(outputs.margins), accuracy)
 
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """A random half of the other points."""
+        """Random points without `member`, one fewer than half of all points."""
         others = np.delete(np.arange(self.num_members), member)
         base = np.zeros(self.num_members, np.bool_)
         base[random.permutation(others)[: self.num_members // 2 - 1]] = True
@@ -142,21 +142,21 @@ def _check_points(points: Examples, attack: Attack) -> None:
         raise InputError("task: an attack needs a task whose examples have one class each")
     if len(points) // 2 <= attack.batch_size:
         raise InputError(
-            f"attack.batch_size: must be below {len(points) // 2}, half the task's points, got "
-            f"{attack.batch_size}"
+            f"attack.batch_size: must be below {len(points) // 2}, half the number of the task's "
+            f"points, got {attack.batch_size}"
         )
     if attack.num_points > len(points):
         raise InputError(
-            f"attack.num_points: must be at most {len(points)}, the task's points, got "
-            f"{attack.num_points}"
+            f"attack.num_points: must be at most {len(points)}, the number of the task's points, "
+            f"got {attack.num_points}"
         )
 
 
 class AttackedClients(Target):
     """A config's clients and its federated training.
 
-    The base of a client is all others: attacked runs are of the config with all clients, or without
-    that client.
+    The base of a client is all other clients: attacked runs are of the config with all clients, or
+    without that client.
     """
 
     def __init__(self, config: FederatedAttackConfig, folder: Path, after_run: AfterBlock) -> None:
@@ -210,8 +210,8 @@ def _check_clients(num_clients: int, attack: FederatedAttack) -> None:
         )
     if attack.num_clients > num_clients:
         raise InputError(
-            f"attack.num_clients: must be at most {num_clients}, the task's clients, got "
-            f"{attack.num_clients}"
+            f"attack.num_clients: must be at most {num_clients}, the number of the task's clients, "
+            f"got {attack.num_clients}"
         )
 
 

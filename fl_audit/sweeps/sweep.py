@@ -118,7 +118,9 @@ def _read(path: Path) -> GridFile:
 def _check(grid: GridFile, path: Path) -> None:
     """Raises InputError if the parts of a sweep's file do not fit together."""
     if not (grid.seeds or grid.grid or grid.variant):
-        raise InputError(f"{path}: has one run alone; must have `seeds`, [grid] or [[variant]]")
+        raise InputError(
+            f"{path}: describes only one run; must have `seeds`, [grid] or [[variant]]"
+        )
     for key, values in grid.grid.items():
         if not values:
             raise InputError(f"{path}: key `grid.{key}`: must have a value, got an empty list")
@@ -150,7 +152,7 @@ def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
-    """The last word of each key; all its words if another key has the same last word."""
+    """The part of each key after its last dot; if that is not unique, the key with underscores."""
     lasts = Counter(key.rpartition(".")[2] for key in keys)
     return {
         key: last if lasts[last := key.rpartition(".")[2]] == 1 else key.replace(".", "_")
@@ -183,7 +185,7 @@ def _run(
     if config.runtime == "ray":
         raise InputError(
             f"{label}: key `runtime`: must not be 'ray' in a sweep, whose runs are tasks of Ray "
-            "themselves; 'local' does the same here"
+            "themselves; use 'local'"
         )
     return SweepRun(name, settings, config)
 
@@ -395,7 +397,7 @@ def _error_of(ray: Any, future: Any) -> str | None:
         error: str | None = ray.get(future)
     except ray.exceptions.RayError as lost:
         first = str(lost).strip().splitlines()[0]
-        return f"its process ended before the run did: {first}"
+        return f"the run's process ended before the run was finished: {first}"
     return error
 
 
@@ -528,4 +530,7 @@ def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTi
         return "hours: not known, because the number of rounds depends on the runs' logs"
     seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
     measured = f"{significant(time.round_seconds, 2)} s a round, measured on {time.source}"
-    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"
+    unknown = len(left) - len(rounds)
+    without = f", without {count(unknown, 'run')} whose rounds depend on a log" if unknown else ""
+    hours = f"about {duration(seconds)} for {count(len(rounds), 'run')} in turn{without}"
+    return f"hours: {hours}; {measured}"

@@ -84,8 +84,8 @@ def test_excluded_scores_have_the_null_law_whatever_the_rounds_are(tmp_path):
     ("rounds", "message"),
     [
         ([[1]] * 39, "must have the rounds of 40 canaries, got 39"),
-        ([[0]] * 40, r"those of canary 0 must be in 1 to 2 \(num_rounds\), got \[0\]"),
-        ([[1], [3], *[[1]] * 38], "those of canary 1 must be in 1 to 2"),
+        ([[0]] * 40, r"the rounds of canary 0 must be in 1 to 2 \(num_rounds\), got \[0\]"),
+        ([[1], [3], *[[1]] * 38], "the rounds of canary 1 must be in 1 to 2"),
     ],
 )
 def test_rounds_that_do_not_fit_are_refused(tmp_path, rounds, message):

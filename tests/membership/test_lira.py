@@ -183,7 +183,7 @@ def test_balanced_coins_are_half_and_half_in_random_order():
 def test_games_refuse_what_cannot_be_played():
     with pytest.raises(InputError, match="n must be from 1 to 9"):
         membership_game(10, 10, [True], np.random.default_rng(0))
-    with pytest.raises(InputError, match="point 0 lies in the base"):
+    with pytest.raises(InputError, match="point 0 must not be in the base"):
         indistinguishability_game([True, False], 0, [True])
     with pytest.raises(InputError, match="from 0 to 1, got 2"):
         indistinguishability_game([True, False], 2, [True])

@@ -48,7 +48,7 @@ _MOST_SENT = 1 << 25
 _MOST_CLIENTS = 512
 
 _FIRST_SEED = 3_000_017
-"""The first seed of these questions, far from the seeds of other questions."""
+"""The first seed of questions about the clip norm, far from the seeds of other questions."""
 
 COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
@@ -57,7 +57,7 @@ EXPECTED = {
     COUNT: "a client moves the count that sets the next clip norm by at most one half",
     UPDATE: "the clip norm moves by the promised quantile, learning rate and denominator",
     COUNT_NOISE: "under other seeds, now and in the next round, the count's noise is as promised",
-    NOISE: "the sum's noise is in proportion to the clip norm in use, before and after it moves",
+    NOISE: "before and after the clip norm moves, the sum's noise is in proportion to it",
     NEXT: "in the next round a client changes at most the new clip norm over the denominator",
 }
 
@@ -125,8 +125,10 @@ class ClipQuestions:
     def _fixed_clip_finding(self) -> Check:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
-            return compared(UPDATE, EXPECTED[UPDATE], "it stays fixed")
-        return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
+            return compared(UPDATE, EXPECTED[UPDATE], "the clip norm stays fixed")
+        return failed(
+            UPDATE, EXPECTED[UPDATE], f"the clip norm moves from {self._start:g} to {after:g}"
+        )
 
     # The counts.
 
@@ -197,7 +199,7 @@ class ClipQuestions:
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
     ) -> Check:
-        """Whether cohorts move the clip norm as promised, and noise does not bias it.
+        """Whether cohorts move the clip norm as promised, and noise does not bias the clip norm.
 
         The mean of `units`, which are from `_normal`, is normal.
         """
@@ -265,7 +267,7 @@ class ClipQuestions:
         words = f"{ratio[at]:.3g} times the promised size{where}"
         if ratio[2] * self.clip.count_stddev <= 2 * self.clip.rounding:
             words = "no noise under any seed"
-        words += f"; less than {math.sqrt(low):.2g} times it would have been detected"
+        words += f"; less than {math.sqrt(low):.2g} times this size would have been detected"
         if limited > 0.5:
             words = f"{100 * limited:.0f} % of the shares are at the limits of [0, 1]; {words}"
         log_p = min(0.0, float(tail.min()) + math.log(tests))
@@ -349,7 +351,7 @@ class ClipQuestions:
             length -= self.ruler.rounding(max(float(np.linalg.norm(r)) for r in releases))
             ratios[words] = length * self.trials.promise.denominator / norms[words]
         worst = max(ratios, key=lambda words: ratios[words])
-        words = f"{max(0.0, ratios[worst]):.3g} times that, after {worst} updates"
+        words = f"{max(0.0, ratios[worst]):.3g} times that maximum, after {worst} updates"
         if ratios[worst] <= 1.001:
             return compared(NEXT, EXPECTED[NEXT], f"at most {words}", ratio=ratios[worst])
         return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
@@ -369,7 +371,7 @@ def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int
     worst = int(np.argmax(moved))
     most, words = 0.5 * halves, pairs[worst][1].words
     ratio = moved[worst] / most
-    measured = f"{ratio:.3g} times that, by {words}"
+    measured = f"{ratio:.3g} times that maximum, by {words}"
     if moved[worst] <= most * 1.001 + 2 * clip.rounding:
         return compared(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio=ratio)
     return failed(COUNT, EXPECTED[COUNT], measured, ratio)
@@ -420,7 +422,10 @@ def zeroing_finding(
             return failed(name, expected, f"{type(error).__name__}: {error}")
         promised = _moved(zeroing, estimate, cohort)
         if not math.isclose(after, promised, rel_tol=1e-4):
-            words = f"with {large} large updates of {len(cohort)} it moves from {before:.4g} to "
+            words = (
+                f"with {large} large updates of {len(cohort)} the zeroing norm moves from "
+                f"{before:.4g} to "
+            )
             return failed(name, expected, f"{words}{after:.4g}, not to {promised:.4g}")
     return compared(name, expected, f"true of {_CLIENTS + 1} cohorts")
 

@@ -35,7 +35,7 @@ _MOST_OF_STREAMS = 1 << 25
 """The largest number of values in all differences of rounds."""
 
 _SEEDS = (1_000_003, 2_000_003)
-"""The first seeds of the two computations, far from those of other questions."""
+"""The first seeds of the two computations, far from the seeds of other questions."""
 
 NAME = "noise_rounds"
 EXPECTED = "after whitening by the accounted matrix, noise is independent between rounds"
@@ -232,9 +232,9 @@ def length_finding(
     measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
     if not squared.any():
         measured = "the same noise, or none, under another seed"
-    measured += f"; less than {detectable[-1]:.2g} × would have been detected"
+    measured += f"; less than {detectable[-1]:.2g} × expected would have been detected"
     if len(sizes) > 1:
-        measured += f", or less than {detectable[:-1].min():.2g} × in a variable"
+        measured += f", or less than {detectable[:-1].min():.2g} × in one variable"
     return compared(
         name,
         expected,
@@ -274,8 +274,8 @@ def echo_finding(difference: FloatArray, stddev: float) -> Check:
 def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
     """Whether values of the noise repeat no more often than in float32, up to chance.
 
-    A new value equals one of n earlier ones with probability at most n times that of the likeliest
-    value, so the number of repetitions is stochastically at most binomial. If the release is
+    A new value equals one of n earlier values with probability at most n times the likeliest
+    value's, so the number of repetitions is stochastically at most binomial. If the release is
     rounded like the noise, the low digits show nothing.
     """
     from scipy import stats  # imported here: it takes half a second

@@ -1,8 +1,8 @@
 """The parts of a replay: the promise, the rounds that are computed, and the file of checks.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
-client to leave out. The cohort is that of the recorded round, or has scaled copies of the given
-updates: a short or a long one, alone, among a few different ones or among many.
+client to leave out. The cohort is the recorded round's, or has scaled copies of the given updates:
+a short or a long one, alone, among a few different ones or among many.
 """
 
 import copy
@@ -39,15 +39,15 @@ Update = Sequence[npt.NDArray[Any]]
 class Promise:
     """A round releases (the sum of its clients' parts + Gaussian noise) / denominator.
 
-    A client's part is at most as long as the clip norm; it may be a clipped update, a normalised
-    one, or one with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on
-    each coordinate, independent between rounds and of the updates. With a `correlation`, this is
-    the distribution of independent rows z, or of a tree's nodes, and the noise is C^-1 z, or the
+    A client's part has at most the clip norm; it may be a clipped update, a normalised one, or one
+    with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on each
+    coordinate, independent between rounds and of the updates. With a `correlation`, this is the
+    distribution of independent rows z, or of a tree's nodes, and the noise is C^-1 z, or the
     tree's.
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without
-        clipping: the part is then at most as long as the update.
+        clipping: the part then has at most the update's norm.
       denominator: The divisor of the sum, positive, the same for any participants.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
         clip norm; None if the noise has another distribution and is not checked.
@@ -58,8 +58,9 @@ class Promise:
         (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None if noise is
         independent over rounds.
       rounds_before: The number of rounds before the one that is replayed.
-      adaptive_clip: The update rule of the clip norm; None if it is fixed.
-      adaptive_zeroing: The update rule of the zeroing norm; None if it is fixed or not promised.
+      adaptive_clip: The update rule of the clip norm; None if the clip norm is fixed.
+      adaptive_zeroing: The update rule of the zeroing norm; None if this norm is fixed or not
+        promised.
 
     Raises:
       InputError: A value is out of range.
@@ -261,7 +262,7 @@ class Trials:
             yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
     def opposed(self) -> Iterator[Trial]:
-        """Equal clients against an opposite one: a few of them, and more than the denominator."""
+        """Equal clients against an opposite one: a few equal ones, or more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
             update = self.scaled(0, 3.0)

@@ -171,7 +171,7 @@ class RateDistributions:
         """The distributions of one minus the rates."""
         return RateDistributions(self.rows[[1, 0, 3, 2]])
 
-    def __getitem__(self, indices: npt.NDArray[np.intp]) -> "RateDistributions":
+    def __getitem__(self, indices: IntArray) -> "RateDistributions":
         return RateDistributions(self.rows[:, indices])
 
     def followed_by(self, other: "RateDistributions") -> "RateDistributions":
@@ -220,8 +220,8 @@ def corner_density(
 class _Wings:
     """Both wings of m corners: first those along y, then those along x; arrays of shape (2 m,)."""
 
-    outer: RateDistributions  # of the rate along the axis
-    inner: RateDistributions  # of the other rate, below (1 - delta - outer) e^-epsilon
+    outer: RateDistributions  # of the rate along the wing's axis
+    inner: RateDistributions  # of the rate across it, below (1 - delta - outer) e^-epsilon
     delta: float
     epsilon: FloatArray
     crossing: FloatArray  # points c where the wings start
@@ -241,7 +241,7 @@ class _Wings:
         end = np.minimum(1 - delta - growth * inner.lower_cutoff, 1 - outer.upper_cutoff_complement)
         return cls(outer, inner, delta, epsilon, crossing, full_until, end)
 
-    def points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
+    def points(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Quadrature: rows (k,), points t (k, n), and the density of theta times weight (k, n)."""
         begin = np.maximum(self.full_until, self.outer.lower_cutoff)
         rows = np.flatnonzero(begin < self.end)

@@ -12,7 +12,8 @@ If the mechanism allows at most a rate G(v) at a false positive rate of v, with 
 which is the exact p-value of the mechanism's claim: it averages over the errors of both rates,
 whereas two separate confidence bounds would add the worst cases. The tests at several ranks share
 the failure probability in fixed parts (a union bound), so at the given confidence none of them
-rejects the true claim, and the largest claim that any rejects is a lower bound on it.
+rejects the true claim, and the largest claim that any test rejects is a lower bound on the true
+one.
 
 The table has the median epsilon of `threshold_valid` by these tests, by separate Clopper-Pearson
 bounds on both rates with a Bonferroni correction over 18 ranks, and, as an ideal, by such bounds at
@@ -33,7 +34,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
@@ -63,20 +63,20 @@ _LOWEST_SCORES = 0.25
 """The factor of levels of thresholds among the lowest scores, compared with the highest."""
 
 _LEFT_END, _STEP = -5.0, 0.05
-"""Left end and width of the cells of V, in normal scores of its distribution."""
+"""Lower limit of the cells of V, and their width, in normal scores of V's distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankTests:
     """Tests at fixed ranks of the excluded scores.
 
-    The range of V is divided into cells, and V is replaced by the upper end of its cell: p-values
+    The range of V is divided into cells, and V is replaced by the upper limit of its cell: p-values
     are too large by about a tenth, which costs almost nothing, and never too small.
     """
 
-    ranks: npt.NDArray[np.int64]  # j in [1, n0], ascending: the threshold is the j-th largest
+    ranks: IntArray  # j in [1, n0], ascending: the threshold is the j-th largest
     levels: FloatArray  # failure probability of each test
-    cells: FloatArray  # upper ends, (r, c)
+    cells: FloatArray  # upper limits of the cells, (r, c)
     masses: FloatArray  # of the cells, (c,)
 
 
@@ -92,7 +92,7 @@ class RejectedClaim:
 def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
 
-    With probability `confidence` or more, none of them rejects a true claim.
+    With probability `confidence` or more, none of the tests rejects a true claim.
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
@@ -111,7 +111,7 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
     return RankTests(ranks, levels, cells, masses)
 
 
-def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+def _weighted_ranks(n0: int) -> tuple[IntArray, FloatArray]:
     """Ranks that grow by a fifth at each step, from both ends, and their shares of the level.
 
     A share is the step in log j to the next rank, over sqrt(j): the loss of epsilon at rank j is
@@ -134,7 +134,7 @@ def largest_rejected_claim(
     log_upper_half = math.log(tests.masses[middle:].sum())
     log_levels = np.log(tests.levels)
 
-    def least_excess(index: npt.NDArray[np.int64], claim: float) -> FloatArray:
+    def least_excess(index: IntArray, claim: float) -> FloatArray:
         """A lower bound on the log of p-value over level, from the upper half of V's mass only."""
         k = above[index]
         rates = largest_rate(tests.cells[index, middle], claim)
@@ -188,7 +188,7 @@ def _root(excess: Callable[[float], float], low: float) -> float:
     return float(optimize.brentq(excess, low, low + step, xtol=1e-10))
 
 
-def _upper_quantiles(ranks: npt.NDArray[np.int64], n0: int, points: FloatArray) -> FloatArray:
+def _upper_quantiles(ranks: IntArray, n0: int, points: FloatArray) -> FloatArray:
     """Quantiles of Beta(j, n0 - j + 1) at normal scores, from the accurate tail."""
     lower = beta_quantile(ranks, n0 - ranks + 1, special.ndtr(np.minimum(points, 0)))
     upper = 1 - beta_quantile(n0 - ranks + 1, ranks, special.ndtr(-np.maximum(points, 0)))

@@ -142,7 +142,8 @@ def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
 # `threshold_gdp`: a lower bound for Gaussian differentially private mechanisms, by the best
 # threshold. Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning",
 # arXiv:2302.07956, section 4: if the shape of the trade-off between the error rates is known, one
-# point determines all of it, and epsilon at a small delta follows from measurable error rates.
+# point determines the whole curve, and epsilon at a small delta follows from measurable error
+# rates.
 
 
 def threshold_gdp(setting: AuditSetting) -> Estimate:
@@ -151,9 +152,9 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
     threshold shows that mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). Error rates are bounded as in
     `threshold_valid`, but without a planned shift, for all thresholds at once: by a band under a
-    known null, and by tests at ranks of the excluded scores if the null is unknown or they reject
-    it. Epsilon is that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018);
-    with delta 0 it is infinite if mu is above 0.
+    known null, and by tests at ranks of the excluded scores if the null is unknown or these scores
+    reject it. Epsilon is that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang
+    2018); with delta 0 it is infinite if mu is above 0.
     """
     setting.require(included=1)
     null = chosen_null(setting)
@@ -213,7 +214,7 @@ def _mu_by_band(bounded: BoundedThresholds) -> tuple[float, dict[str, Detail]]:
 
 
 def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
-    """Phi^-1(p) from the smaller, more accurate one of log p and log(1 - p)."""
+    """Phi^-1(p), from log p or log(1 - p), whichever is smaller and so more accurate."""
     return np.where(
         log_p < log_rest, special.ndtri_exp(log_p), -np.asarray(special.ndtri_exp(log_rest))
     )
@@ -266,7 +267,7 @@ def threshold_rejection(
 
 
 def _above(scores: CanaryScores, ranks: IntArray) -> IntArray:
-    """The number of included scores above the excluded ones of these ranks."""
+    """For each rank, the number of included scores above the excluded score of that rank."""
     thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
     not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
     return np.asarray(scores.num_included - not_above)
