@@ -376,6 +376,21 @@ def _small_squares_p_value(z: FloatArray) -> float:
 
 
 _SPACING = 1.2
+"""Ratio of adjacent ranks. Ranks are dense because for clustered scores only a cluster's edge
+matters.
+"""
+
+
+def growing_ranks(n: int) -> IntArray:
+    """Ranks that grow by a fifth from 1 up to n // 2, and the next one beyond.
+
+    >>> growing_ranks(20).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]
+    """
+    ranks = [1]
+    while ranks[-1] <= max(n // 2, 1):
+        ranks.append(max(ranks[-1] + 1, round(_SPACING * ranks[-1])))
+    return np.array(ranks)
 
 
 def spaced_ranks(n: int) -> IntArray:
@@ -384,7 +399,5 @@ def spaced_ranks(n: int) -> IntArray:
     >>> spaced_ranks(20).tolist()
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20]
     """
-    nearest = [1]
-    while (following := max(nearest[-1] + 1, round(_SPACING * nearest[-1]))) <= n // 2:
-        nearest.append(following)
-    return np.asarray(np.unique(np.concatenate([nearest, n + 1 - np.array(nearest)])))
+    from_end = growing_ranks(n)[:-1]
+    return np.asarray(np.unique(np.concatenate([from_end, n + 1 - from_end])))
