@@ -19,7 +19,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, closed_form_null
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
-_LARGEST_COSINE = 1 - 1e-6
+LARGEST_COSINE = 1 - 1e-6
 """The largest threshold on a cosine: in a small dimension a cosine may round to 1, with tail 0."""
 
 _ROUNDING = 1e-5
@@ -122,7 +122,7 @@ class GaussianCanaryNull:
         return 1 / math.sqrt(self.dim)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
+        return ExactCosine(self.dim).logsf(np.minimum(thresholds, LARGEST_COSINE))
 
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of both tails by the exact distribution, and of the moments."""
@@ -180,7 +180,7 @@ class SignCanaryNull:
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of a bound on P(cosine >= t) (random_signs.py)."""
-        cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), _LARGEST_COSINE)
+        cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), LARGEST_COSINE)
         return self._standardized_log_tail(math.sqrt(self.dim) * cosines)
 
     def p_value(self, excluded: FloatArray) -> float:
