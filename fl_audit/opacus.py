@@ -66,9 +66,9 @@ class CanaryGradients:
           optimizer: An Opacus `DPOptimizer` that clips per-sample gradients.
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_steps: The number of steps of the training, `len(data_loader)` in each epoch.
-          seed: The seed of canaries, coins and steps; every audit needs a new one.
+          seed: The seed of canaries, coins and steps; every audit needs a new seed.
           sample_rate: The probability that Opacus samples an example in a step,
-            `data_loader.sample_rate`. Canaries are sampled with it too, so that
+            `data_loader.sample_rate`. Canaries are sampled with this probability too, so that
             `PrivacyEngine.get_epsilon` holds for them. With None each canary has `repeats` steps
             known to the attacker; a claim must then do without amplification by sampling.
           repeats: The number of steps of each canary if `sample_rate` is None.
@@ -128,7 +128,7 @@ class CanaryGradients:
             framework_adapter.finish_audit(self.scorer, self._model())
 
     def _clip_with_canaries(self) -> None:
-        """Clips a physical batch; the first one of a step includes the step's canaries."""
+        """Clips a physical batch; in the first batch of a step, also the step's canaries."""
         if self._optimizer.params[0].summed_grad is None:
             self._samples = 0
             with self._harmless(f"the canaries of step {self._step + 1}"):

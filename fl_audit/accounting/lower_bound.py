@@ -102,8 +102,8 @@ def epsilon_at_least(
 
     Returns:
       The lower bound: the exact epsilon where `exact_shift` is known (for one random round per
-      block only if `knows_rounds`). None if none is implemented, as for trees, discrete noise, or
-      random rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
+      block only if `knows_rounds`). None if no bound is implemented, as for trees, discrete noise,
+      or random rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
     """
     shift = exact_shift(release, party)
     if shift is not None and (knows_rounds or not isinstance(party.sampling, OneRoundPerBlock)):

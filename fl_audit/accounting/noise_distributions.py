@@ -91,7 +91,7 @@ def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
     return np.full(counts.shape, noise.sum_noise_multiplier)
 
 
-HOW_OFTEN_UNKNOWN = "the number of rounds in which it participates is not known"
+HOW_OFTEN_UNKNOWN = "the number of rounds in which a client or canary participates is not known"
 
 
 def _independent(release: Release, party: Party, delta: float) -> Guarantee:

@@ -1,4 +1,4 @@
-"""Samplings with amplification: clients draw their rounds, and no attacker sees them.
+"""Samplings with amplification: clients draw their rounds, which no attacker sees.
 
 If an attacker may know the rounds, `fixed_participation` and `known_rounds_epsilons` apply.
 """
@@ -41,7 +41,7 @@ class SecretSampling(Sampling):
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
         """The dominating pair for epsilon at this delta.
 
-        None if none is known, the rounds are not random, or the shift exceeds `LARGEST_SHIFT`.
+        None if no pair is known, the rounds are not random, or the shift exceeds `LARGEST_SHIFT`.
         """
         return None
 
@@ -57,7 +57,7 @@ class SecretSampling(Sampling):
         return Guarantee(None, known)
 
     def least(self, release: Release, delta: float) -> float | None:
-        """A lower bound on epsilon under independent noise; None if not implemented."""
+        """A lower bound on epsilon under independent noise; None if no bound is implemented."""
         return None
 
 
@@ -108,7 +108,7 @@ def known_rounds_epsilons(
 
 
 def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution | None:
-    """The pair of these rounds; None without any, or if a round's shift is above LARGEST_SHIFT."""
+    """The dominating pair of `rounds`; None without rounds, or for a shift above LARGEST_SHIFT."""
     if rounds is None or 1 / rounds.noise_multiplier > LARGEST_SHIFT:
         return None
     return sampled_rounds(rounds.noise_multiplier, rounds.probability, rounds.rounds, delta)

@@ -163,7 +163,7 @@ def open_audit(
     if (scorer.pool, scorer.num_rounds) != (pool, num_rounds):
         raise InputError(
             f"{folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
-            f"not of {pool} in {num_rounds}; must be a new folder, or this audit's own"
+            f"not of {pool} in {num_rounds}; must be a new folder, or that of this audit"
         )
     return scorer
 

@@ -39,13 +39,13 @@ class RunFacts:
     """The facts of a run, or of a log, on which null distributions depend.
 
     Attributes:
-      audit: The table [audit] of the run's config; the default one for a log.
-      dim: The number of trainable parameters; None if not known.
-      family: The canaries' family, as in `canaries.family`; None if not known, or if canaries are
-        not vectors.
+      audit: The table [audit] of the run's config; for a log, the default table.
+      dim: The number of trainable parameters; None if this number is not known.
+      family: The canaries' family, as in `canaries.family`; None if the family is not known, or if
+        canaries are not vectors.
       compared: The vectors compared with canaries, by statistic, if known.
       upload_shift: The shift by a canary's uploads, all taken together, in standard deviations of
-        their noise, as configured or stated; None if not known.
+        their noise, as configured or stated; None if the noise is neither.
     """
 
     audit: Audit

@@ -41,20 +41,22 @@ def add(commands: Commands) -> None:
         help="a file with canary_id, included, score; or a folder with pool.json or scores_*.csv",
     )
     parser.add_argument(
-        "--delta", type=float, help="in [0, 1); default: that of a run's folder, else required"
+        "--delta", type=float, help="in [0, 1); default: the delta of a run's folder; else required"
     )
     parser.add_argument(
         "--statistic", metavar="NAME", help="use only this statistic of a folder; default: all"
     )
     parser.add_argument(
-        "--dim", type=int, help="number of trainable parameters; a folder states it"
+        "--dim",
+        type=int,
+        help="number of trainable parameters; not needed if a folder states it",
     )
     parser.add_argument(
         "--canaries",
         choices=("gaussian", "rademacher", "hadamard"),
         help="family of the canaries, if scores are cosines with one vector; needs --dim. "
         "With gaussian, bounds use the exact distribution of an excluded score; else a bound on "
-        "its tail that holds for every family. A folder names its own",
+        "its tail that holds for every family. A folder states the family itself",
     )
     parser.add_argument(
         "--confidence",
@@ -88,7 +90,11 @@ _CLAIMS = {
         float,
         "test the claim that training is MU-GDP, as a whole trade-off curve",
     ),
-    "claimed_rho": ("RHO", float, "test the claim that training is RHO-zCDP, likewise"),
+    "claimed_rho": (
+        "RHO",
+        float,
+        "test the claim that training is RHO-zCDP, as a whole trade-off curve",
+    ),
     "claimed_noise": (
         "Z",
         float,
@@ -97,8 +103,8 @@ _CLAIMS = {
     "claimed_profile": (
         "FILE.csv",
         Path,
-        "test the claim of a privacy profile, with columns epsilon and delta, likewise; default: "
-        "claim.csv of a log folder that has one",
+        "test the claim of a privacy profile, a CSV file with the columns epsilon and delta, as a "
+        "whole trade-off curve; default: claim.csv of a log folder that has one",
     ),
 }
 """The options that state a claim, at most one of which is given: metavar, type and help."""
@@ -149,7 +155,7 @@ def _check_source(scores: Path) -> None:
     if scores.suffix == ".toml":
         raise InputError(
             f"{scores}: is a config, which has no scores; `fl-audit run {scores} --out DIR` "
-            "makes some"
+            "trains and scores"
         )
     if scores.is_dir():
         check_holds_scores(scores)
@@ -186,7 +192,7 @@ def _file_report(
 
     if arguments.statistic is not None:
         raise InputError(
-            f"--statistic: chooses among a folder's statistics; {source.path} is a file of one"
+            f"--statistic: chooses among a folder's statistics; {source.path} holds one statistic"
         )
     scores = read_score_file(source.path).canary_scores()
     default: NullKind = "empirical" if arguments.dim is None else "closed_form"
@@ -205,8 +211,8 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
 
     if dim is None or kind == "empirical":
         raise InputError(
-            "--canaries: is for the closed_form null, which needs --dim; give --dim, or leave out "
-            "--canaries"
+            "--canaries: is only for the closed_form null, which needs --dim; give --dim, or leave "
+            "out --canaries"
         )
     check_dim(dim)
     return ANY_VECTOR.null_tail(family, dim)

@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         printing.print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
     link = read_chain(RunFolder(arguments.out).chain).lines[-1].link
-    sealed = f"chain: its last link is {link}; send it to whoever will verify the run"
+    sealed = f"chain: the last link is {link}; send this link to whoever will verify the run"
     if arguments.json:
         hint(sealed)
     else:

@@ -1,6 +1,7 @@
 """One compared audit: a finished run from its report.json, or scores of another system.
 
-A run's number of participations comes from canaries.csv, all else from report.json.
+Participations come from canaries.csv if it lists rounds, else from the record in report.json; all
+other values come from report.json.
 """
 
 import functools
@@ -62,8 +63,9 @@ class ReportedRun:
     def participations(self) -> float | None:
         """The mean number of rounds of an included canary, if known.
 
-        It is counted in canaries.csv. If that file lists no rounds, it is the largest number that
-        the record allows, or the expected number if there is no largest one.
+        It is counted in canaries.csv. If the file is missing or lists no rounds, the result is the
+        record's largest number of rounds if it has one; under Poisson or fixed-size sampling the
+        expected number; else None.
         """
         path = RunFolder(self.folder).canaries
         included = (
@@ -88,7 +90,7 @@ class ReportedRun:
         return analytical is not None and analytical.client.participations is None
 
     def headline(self, statistic: str) -> Headline | None:
-        """The bounds and the estimate on one statistic; None if it was left out."""
+        """The bounds and the estimate on one statistic; None if the statistic was left out."""
         known = statistic in self.report.statistics
         return headline_on(self.report, statistic) if known else None
 
@@ -98,12 +100,12 @@ class ReportedRun:
         return None if result is None else result.estimate_by(method)
 
     def epsilon(self, statistic: str, method: str) -> float | None:
-        """Epsilon by one method; None if it was left out."""
+        """Epsilon by one method on one statistic; None if either was left out."""
         estimate = self.estimate(statistic, method)
         return None if estimate is None else estimate.epsilon
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
-        """The ends of one method's interval; None if it was left out or has none."""
+        """The limits of one method's interval; None if the method was left out or has none."""
         estimate = self.estimate(statistic, method)
         if estimate is None or estimate.lower is None or estimate.upper is None:
             return None
@@ -181,7 +183,7 @@ def _check_record(folder: RunFolder, report: Report) -> None:
     if record != report.run:
         raise InputError(
             f"{folder.report_json}: is the report of another run than {folder.record.name}; "
-            "delete it, and `fl-audit run --resume` makes it anew"
+            "delete the report, and `fl-audit run --resume` writes it anew"
         )
 
 

@@ -82,7 +82,7 @@ class Opened:
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys whose values (`committed_keys`) differ from the committed ones, sorted."""
+        """The keys whose values (`committed_keys`) differ from the committed values, sorted."""
         committed = self.commitment.config
         return [
             key
@@ -238,13 +238,13 @@ def opening_text(nonce: str) -> str:
 
 
 def check_committed(path: Path, config: Config) -> Opened:
-    """Opens a commitment; raises InputError if the version or the config differs from it."""
+    """Opens a commitment; raises InputError if version or config differs from the committed one."""
     opened = open_commitment(path)
     version = opened.commitment.fl_audit_version
     if version != __version__:
         raise InputError(
-            f"--commitment {path}: is of fl-audit {version}, and this is {__version__}; run it "
-            "with that version"
+            f"--commitment {path}: was made by fl-audit {version}, but this is fl-audit "
+            f"{__version__}; run the config with fl-audit {version}"
         )
     _refuse_others(path, opened, committed_keys(config), are_inputs=False)
     return opened

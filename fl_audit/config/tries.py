@@ -108,7 +108,7 @@ def list_try(path: Path, folder: RunFolder) -> int:
 def read_tries(path: Path) -> list[ListedTry]:
     """The listed runs; empty without a file.
 
-    Raises InputError if a line is not valid or does not follow from those before it.
+    Raises InputError if a line is not valid or does not follow from the lines before.
     """
     if not path.exists():
         return []

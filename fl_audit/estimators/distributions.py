@@ -375,7 +375,7 @@ class ExactCosine:
         return -self.isf(p)
 
     def reflected(self) -> "ExactCosine":
-        """The distribution of -X, which is the same."""
+        """This distribution itself: -X is distributed like X."""
         return self
 
 

@@ -73,13 +73,14 @@ class Method:
       estimate: A function from a setting to an estimate; raises `NotApplicableError` for
         unsuitable scores.
       kind: Kind of every estimate that the method makes.
-      valid_for: Mechanisms for which the method's bound is valid; every estimate repeats it.
+      valid_for: Mechanisms for which the method's bound is valid, repeated in every estimate.
       fast_rejection: A function from (epsilon, delta, level) to a fast test of samples: whether
         the lower bound at confidence 1 - level exceeds epsilon. For simulations, where all settings
         have this delta, this confidence and a true null. If None, the bound is computed and
         compared.
       fast_epsilons: A function from samples with one delta and confidence to their epsilons,
-        without the rest of the estimates. For simulations. If None, the estimates are computed.
+        without the other fields of the estimates. For simulations. If None, the estimates are
+        computed.
       valid_inclusions: The ways of including canaries for which the method may be used; for
         others it raises `NotApplicableError`.
 
@@ -219,7 +220,7 @@ for _method in _BUILT_IN:
 
 
 def register_method(method: Method) -> Method:
-    """Add a method at the end of the order of reports, and return it.
+    """Add a method, which reports then show last, and return it.
 
     Raises:
       ValueError: The name is taken, or is "all".
@@ -252,7 +253,7 @@ class AuditResult:
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
-      dim: Number of trainable parameters; None if not known.
+      dim: Number of trainable parameters; None if this number is not known.
       num_included: Number of canaries that participated in training.
       num_excluded: Number of canaries that did not participate.
       roc: AUC and true positive rates of the scores; None without scores of both kinds.
@@ -368,7 +369,7 @@ def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | 
 
 
 def reasons(left_out: Mapping[str, str]) -> list[str]:
-    """Each reason once, after the methods left out because of it.
+    """Each reason once, after the names of the methods left out for that reason.
 
     >>> reasons({"a": "needs more", "b": "needs more", "c": "needs dim"})
     ['a, b: needs more', 'c: needs dim']

@@ -1,7 +1,7 @@
 """The null distribution of an excluded canary's score, and tests of it.
 
 A `NullTail` bounds the upper tail of the score. `too_large_p_value` and `cosine_p_value` test
-whether the excluded scores fit it.
+whether the excluded scores fit that bound.
 """
 
 import math
@@ -52,7 +52,7 @@ NullSource = Literal["design", "argument"]
 
 @dataclass(frozen=True)
 class Null:
-    """What is known of the distribution of an excluded canary's score, and the source of it.
+    """What is known of the distribution of an excluded canary's score, and who states it.
 
     Attributes:
       kind: The null for published estimators: "closed_form" for a cosine with one vector in
@@ -60,13 +60,14 @@ class Null:
         excluded scores.
       tail: The tail on which valid bounds rely. If None, they rely on a bound for canaries of every
         family if `kind` is "closed_form", on nothing if it is "empirical".
-      dim: Number of trainable parameters, which the closed-form null needs; None if not known.
+      dim: Number of trainable parameters, which the closed-form null needs; None if this number is
+        not known.
       source: "design" if this audit's own program made and scored the canaries; "argument" if an
         argument such as --dim states the null, whose test on the scores then takes a part of the
         failure probability (threshold/null_choice.py).
       planned_shift: The mean of included scores under the configured mechanism, in standard
         deviations of the null, computed before there are scores; None if unknown. No bound relies
-        on it; it helps to choose thresholds (threshold/error_rates.py).
+        on this mean, which helps to choose thresholds (threshold/error_rates.py).
 
     >>> Null("closed_form", dim=1000).known_tail()
     SignCanaryNull(dim=1000, concentration=None)
@@ -253,7 +254,7 @@ class AtMostNull:
 
 @dataclass(frozen=True)
 class LargestOfRoundsNull:
-    """A bound for the largest of the scores of one canary, one per round (union bound).
+    """A bound on the tail of a canary's largest score over rounds (union bound).
 
     P(max >= t) <= sum of P(score of round >= t), for any dependence between rounds.
 

@@ -6,8 +6,9 @@ any score, so selection costs nothing; only the sampling error of the canaries r
 
 On many canaries a test may use all scores, not only how many are above one threshold. The best one
 multiplies likelihood ratios against the least favourable distribution of the claim (Huber &
-Strassen 1973). For a Gaussian release of epsilon 2 or 4 at delta 1e-3, its median bound exceeds
-that of the best threshold by 2 to 8 % from 100 included canaries on, and by 23 and 8 % with 27.
+Strassen 1973). For a Gaussian release of epsilon 2 or 4 at delta 1e-3, the median bound of this
+test exceeds the best threshold's by 2 to 8 % from 100 included canaries on, and with 27 by 23 %
+(epsilon 2) and 8 % (epsilon 4).
 """
 
 import math
@@ -89,8 +90,8 @@ def reachable_epsilon_gaussian(
 ) -> float:
     """`reachable_epsilon` of tests that assume a Gaussian mechanism, delta in (0, 1).
 
-    Such tests use the values of scores, not only the share of them above a threshold: the best one
-    tests the mean. `shift` is the distance of the included mean from the null's, in standard
+    Such tests use the values of scores, not only the share of scores above a threshold: the best
+    one tests the mean. `shift` is the distance of the included mean from the null's, in standard
     deviations.
     """
     least = reachable_shift(shift, num_included, confidence)

@@ -178,7 +178,8 @@ METHOD_GROUPS = (
     ),
     MethodGroup(
         "Estimates and intervals",
-        "Neither upper nor lower bounds: another attack may find more, or this one less.",
+        "Neither upper nor lower bounds: another attack may find more, and what this attack finds "
+        "may be above or below its true epsilon.",
         frozenset(
             {
                 ("interval", None),

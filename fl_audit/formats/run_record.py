@@ -32,7 +32,6 @@ class RunRecord:
     Attributes:
       dim: The number of trainable parameters.
       num_clients: The number of real clients in the population.
-      num_included: The number of canaries whose coin included them.
       delta: The delta of estimates.
       release: The release of the run; for a stopped run, of all planned rounds.
       accuracy: The accuracy on held-out data after the last round.

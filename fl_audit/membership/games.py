@@ -43,10 +43,10 @@ def balanced_coins(num: int, rng: np.random.Generator) -> BoolArray:
 def membership_game(
     population: int, n: int, bits: npt.ArrayLike, rng: np.random.Generator
 ) -> Challenges:
-    """Experiment 1 (MIA): a model is trained on n - 1 random points and one of two more.
+    """Experiment 1 (MIA): a model is trained on n - 1 random points and z_0 or z_1, also random.
 
-    The bit b picks z_b of these two, z_0 and z_1. The adversary's point is z_0, a member if b is 0.
-    All n + 1 points are drawn from the population without replacement.
+    The bit b picks z_b. The adversary's point is z_0, a member if b is 0. All n + 1 points are
+    drawn from the population without replacement.
 
     Args:
       population: Number of points to draw from, at least n + 1.

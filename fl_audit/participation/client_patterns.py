@@ -312,7 +312,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
 
     So the rounds of a client are at random distances of at least `separation`, without the fixed
     groups of `cyclic_poisson`. On average, as many clients rest in the first rounds as in later
-    ones.
+    rounds.
 
     Attributes:
       separation: Least distance of a client's rounds.
@@ -374,10 +374,11 @@ def _rested(
 
 
 def _separated_client_rounds(record: RunRecord, config: BMinSep) -> str:
-    coin = significant(_coin(config, record.num_clients))
+    coin, rest = significant(_coin(config, record.num_clients)), config.separation - 1
+    who = f"A client that was in none of the last {count(rest, 'round')}" if rest else "Each client"
     return (
-        f"A client that was in none of the last {count(config.separation - 1, 'round')} joins with "
-        f"probability {coin}, {count(config.clients_per_round, 'client')} a round on average."
+        f"{who} joins with probability {coin}, {count(config.clients_per_round, 'client')} a round "
+        "on average."
     )
 
 

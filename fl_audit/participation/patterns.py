@@ -8,7 +8,7 @@
 
 Patterns in which clients draw rounds are in `client_patterns`. A pattern is a config table, a
 function from the table, a seed and a roster to a `Schedule`, and the words of the report;
-`fl_audit.participation` registers them.
+`fl_audit.participation` registers the patterns.
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -53,7 +53,8 @@ class Shuffle(placement.PlacedCanaries, frozen=True, kw_only=True, tag_field="ki
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
     With `epochs` each client participates in exactly that many rounds: the run is divided into
-    `epochs` nearly equal parts, and all clients are distributed evenly over the rounds of each.
+    `epochs` nearly equal parts, and all clients are distributed evenly over the rounds of each
+    part.
 
     Attributes:
       clients_per_round: Largest cohort of real clients.
@@ -98,7 +99,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: schedule.Roster) -> sch
 
 
 def _epochs(config: Shuffle, num_clients: int) -> list[range]:
-    """The rounds of each epoch; the last may extend beyond the run."""
+    """The rounds of each epoch; the last epoch may extend beyond the run."""
     if config.clients_per_round is not None:
         schedule.check_cohort_size(config.clients_per_round, num_clients)
         length = -(-num_clients // config.clients_per_round)
@@ -109,12 +110,7 @@ def _epochs(config: Shuffle, num_clients: int) -> list[range]:
             f"participation.epochs: {number} epochs do not fit into {config.rounds} rounds; must "
             f"be at most {config.rounds}"
         )
-    return _equal_parts(config.rounds, number)
-
-
-def _equal_parts(rounds: int, number: int) -> list[range]:
-    parts = np.array_split(np.arange(rounds), number)
-    return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return placement.equal_parts(range(config.rounds), number)
 
 
 def _shuffle_canaries(
@@ -131,7 +127,8 @@ def _shuffle_canaries(
         case "like_clients":
             if mean is not None:
                 why = "under shuffle each canary has a whole number of rounds"
-                epochs = _equal_parts(rounds, placement.whole_rounds(mean, rounds, why))
+                number = placement.whole_rounds(mean, rounds, why)
+                epochs = placement.equal_parts(range(rounds), number)
             return placement.shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
         case chosen:
             return placement.place(config, chosen, seed, roster, expected_clients)
@@ -328,14 +325,14 @@ def _truncated_schedule(
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
-            f"{config.clients_per_round}, the expected size before the limit; must be at least that"
+            f"the expected size before the limit; must be at least {config.clients_per_round}"
         )
     is_shared = config.canaries == "like_clients"
     if is_shared and config.canary_mean_repeats is not None:
         raise InputError(
-            "participation.canary_mean_repeats: does not go with largest_round under `canaries = "
-            "'like_clients'`, where clients and canaries are drawn together; leave out one of "
-            "the two"
+            "participation.canary_mean_repeats: cannot be combined with largest_round under "
+            "`canaries = 'like_clients'`, where clients and canaries are drawn together; leave out "
+            "one of the two"
         )
     urn = Urn(roster if is_shared else roster.without_canaries, largest)
     probability = config.clients_per_round / roster.num_clients
@@ -377,8 +374,8 @@ class Uniform(
 ):
     """A uniform sample of fixed size in each round, without replacement.
 
-    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded ones in
-    it send nothing.
+    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded canaries
+    in the sample send nothing.
 
     Attributes:
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
@@ -391,7 +388,7 @@ class Uniform(
 def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules samples of one size from an urn.
 
-    The urn holds the real clients alone if canaries are placed or have a mean of their own.
+    The urn holds the real clients alone if canaries are placed or `canary_mean_repeats` is set.
     """
     placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -482,7 +479,7 @@ class MinSeparation(
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
     arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` without
-    `canary_mean_repeats`, canaries share the sample; excluded ones in it send nothing.
+    `canary_mean_repeats`, canaries share the sample; excluded canaries send nothing.
 
     Attributes:
       rounds: Number of training rounds.
@@ -513,10 +510,13 @@ class MinSeparation(
                 raise ValueError("separation is missing (or cool_down_hours and round_hours)")
             return
         if hours[0] is None or hours[1] is None:
-            raise ValueError("cool_down_hours and round_hours go together; set both")
+            raise ValueError("cool_down_hours and round_hours must both be set, or neither")
         rounds = math.ceil(hours[0] / hours[1] * (1 - _ROUNDING))
         if self.separation not in (0, rounds):
-            raise ValueError(f"separation is {self.separation}, and {rounds} by hours; set one")
+            raise ValueError(
+                f"separation is {self.separation}, but the hours give {rounds}; set one or the "
+                "other"
+            )
         msgspec.structs.force_setattr(self, "separation", rounds)
 
     @property
@@ -618,7 +618,7 @@ def _every_turn(
 ) -> schedule.ParticipationTable:
     """Places each canary in the rounds of one group, drawn among groups that have a round.
 
-    A canary has all rounds of its group, or the first ones up to a client's cap.
+    A canary has all rounds of its group, or as many of the first as a client's cap allows.
     """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))

@@ -1,8 +1,8 @@
 """The models of an attack: their challenges, outputs and results.
 
 Models trained on random halves of the members show which members are easiest to distinguish. Each
-such member gets a base, a fixed set of others; then models are trained on the base with the member,
-and without. The models' outputs become scores, error counts, losses and a report.
+such member gets a base, a fixed set of other members; then models are trained on the base with the
+member, and without. The models' outputs become scores, error counts, losses and a report.
 """
 
 import abc
@@ -63,7 +63,7 @@ class Target(abc.ABC):
     """The target of an attack: members, and the training of models on some of them.
 
     Attributes:
-      attack: The numbers of models, and the parameters for judging them.
+      attack: The numbers of models, and the parameters for judging the models.
       upper_bound: The upper bound from accounting for a member.
       words: The report's nouns.
     """
@@ -77,7 +77,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """Trains models, or reads cached ones.
+        """Trains models, or reads cached models.
 
         `training` has the members that each model trains on, bool of shape (models, members);
         `first` is the number of the first model.
@@ -85,14 +85,14 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """Which members all models of a base train on, bool; `member` (an index) is not one."""
+        """Which members all models of a base train on, bool; never `member`, an index."""
 
     @abc.abstractmethod
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:
         """A chosen member for the report."""
 
     def features(self) -> FloatArray | None:
-        """Features of every member, of shape (members, f); None if they have none."""
+        """Features of every member, of shape (members, f); None if members have no features."""
         return None
 
 

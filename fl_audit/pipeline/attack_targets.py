@@ -96,7 +96,7 @@ class AttackedPoints(Target):
         return MemberOutputs(outputs.margins, loss_of_margin(outputs.margins), accuracy)
 
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """A random half of the other points."""
+        """Random points without `member`, one fewer than half of all points."""
         others = np.delete(np.arange(self.num_members), member)
         base = np.zeros(self.num_members, np.bool_)
         base[random.permutation(others)[: self.num_members // 2 - 1]] = True
@@ -155,8 +155,8 @@ def _check_points(points: Examples, attack: Attack) -> None:
 class AttackedClients(Target):
     """A config's clients and its federated training.
 
-    The base of a client is all others: attacked runs are of the config with all clients, or without
-    that client.
+    The base of a client is all other clients: attacked runs are of the config with all clients, or
+    without that client.
     """
 
     def __init__(self, config: FederatedAttackConfig, folder: Path, after_run: AfterBlock) -> None:

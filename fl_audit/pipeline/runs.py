@@ -1,7 +1,6 @@
 """An audited run from start to end: check, train with canaries, score, estimate, report."""
 
 import contextlib
-import errno
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -46,7 +45,8 @@ def start_run(
 
     Raises:
       InputError: The folder is in use, the config or its data are invalid, or the commitment is to
-        another config; nothing is written then.
+        another config; nothing is written then. Also if training ends by an OSError, such as a full
+        disk; the files then stay if there is a checkpoint.
       Interrupted: A signal requested a stop; `continue_run` resumes.
     """
     from fl_audit.run.folder_and_checkpoints import check_new, secret_of, write_identity
@@ -146,7 +146,8 @@ def continue_run(
 def _hint_at_slow_steps(config: Config) -> None:
     if "tensorflow_federated" not in sys.modules:
         hint("loading TensorFlow Federated, about ten seconds")
-    rounds = config.participation.rounds or 0  # a replayed log has its own
+    # `rounds` is unset if participation is replayed from a log, which determines the number.
+    rounds = config.participation.rounds or 0
     if rounds >= _MANY_ROUNDS:
         hint(f"drawing the cohorts of {rounds:,} rounds, which takes a while")
 
@@ -167,7 +168,7 @@ def _report(folder: RunFolder) -> "Report":
 
 @contextlib.contextmanager
 def _emptied_if_refused(folder: RunFolder) -> Iterator[None]:
-    """Deletes a new run's files if bad input or the system ends it before its first checkpoint."""
+    """Deletes a run's files if an InputError or OSError ends it before its first checkpoint."""
     from fl_audit.run.folder_and_checkpoints import entries
 
     try:
@@ -194,12 +195,8 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
             yield folder
     except BrokenPipeError:
         raise
-    except (InputError, OSError) as error:
-        what = str(error)  # an InputError is reworded only if the disk was full
-        if isinstance(error, OSError):
-            what = f"{error.filename or folder.path}: {error.strerror or error}"
-        elif getattr(error.__cause__, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+    except OSError as error:
+        what = f"{error.filename or folder.path}: {error.strerror or error}"
         saved = folder.checkpoint.exists()
         then = "--resume continues from the last checkpoint" if saved else "start the run again"
         raise InputError(f"{what}; once that is fixed, {then}") from error

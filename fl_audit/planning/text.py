@@ -112,7 +112,7 @@ def _prediction(plan: Plan) -> list[str]:
 
 
 def interval_text(interval: Interval | None) -> str:
-    """The median of simulated runs, and the ends of their interval in brackets."""
+    """The median of simulated runs, and the limits of their interval in brackets."""
     if interval is None:
         return "–"
     median, lower, upper = map(epsilon_text, (interval.median, interval.lower, interval.upper))

@@ -53,6 +53,7 @@ from fl_audit.report.shown_records import (
 from fl_audit.report.verdict_words import reason_sentences
 from fl_audit.report.words import mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
+from fl_audit.verdict.record import Outcome
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
 from fl_audit.verification import Verified
 
@@ -109,7 +110,7 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run; `sweep` contains the run, None if there is no sweep."""
+    """The release sheet of a finished run; `sweep` is the sweep that contains the run, if any."""
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
@@ -264,7 +265,7 @@ def _plain_risk(full: FullGuarantee) -> str:
 
 
 def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -> str:
-    """The evidence for an assumption of accounting; the first of them is about the attacker."""
+    """The evidence for an assumption of accounting; assumption 0 is about the attacker."""
     distribution = noise_distribution_named(run.release.noise.distribution)
     if text == distribution.noise_assumption:
         return _noise_evidence(checks)
@@ -304,7 +305,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
-    """A sweep's runs, their privacy cost, and that of equally many runs by private selection."""
+    """A sweep's runs, their privacy cost, and the cost of as many runs by private selection."""
     if sweep is not None:
         unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (
@@ -393,8 +394,9 @@ def _audit(report: Report) -> Iterator[Stated]:
 def _detectable(verdict: Verdict) -> Stated:
     """The smallest detectable violation; for a curve, also its noise multiplier."""
     if verdict.power is None:
-        text = f"Not simulated, as the claim is {verdict.outcome} already."
-        return "detectable", text, NOT_AUDITED
+        is_decided = verdict.outcome is Outcome.CONTRADICTED
+        why = "as the claim is contradicted already" if is_decided else "as the verdict explains"
+        return "detectable", f"Not simulated, {why}.", NOT_AUDITED
     words = detectable_words(verdict.detectable_epsilon)
     curve = verdict.detectable
     noise = None if curve is None else curve.noise_multiplier

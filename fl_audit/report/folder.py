@@ -23,7 +23,7 @@ from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.null import Null, NullKind, NullSource
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
-from fl_audit.formats.participation_files import check_scored, read_canaries
+from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.report.arms import ReportedArms, arms_of_log, unlike_canaries
@@ -46,9 +46,25 @@ class AuditedFolder:
 
     @functools.cached_property
     def run(self) -> FinishedRun | None:
-        """The finished run, if the folder holds one."""
+        """The finished run; None for a log, for scores alone, or if only a run's scores remain."""
         folder = RunFolder(self.path)
-        return read_finished_run(folder) if folder.record.exists() else None
+        if self.log is not None or not folder.record.exists():
+            return None
+        try:
+            return read_finished_run(folder)
+        except InputError:
+            return None
+
+    @functools.cached_property
+    def canaries(self) -> Mapping[str, CanaryRow]:
+        """The rows of canaries.csv by `canary_id`; empty without the file."""
+        path = ScoredFolder(self.path).canaries
+        return read_canaries(path) if path.exists() else {}
+
+    @functools.cached_property
+    def scored(self) -> "_Scores":
+        """The scores, from files that fit the log, or recomputed from it."""
+        return _scores_of(self)
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class FolderFacts:
     """Facts about a folder's audit, other than scores.
 
     Attributes:
-      audit: The config's table [audit]; the default one without a config.
+      audit: The config's table [audit]; the default table without a config.
     """
 
     family: str | None = None
@@ -77,7 +93,7 @@ def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
 
 
 def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's record, else of its config; None without either, or if none is set."""
+    """The delta of a run's record, else of its config; None without both, or if no delta is set."""
     run = RunFolder(path)
     if run.record.exists():
         return read_record(run).delta
@@ -97,7 +113,7 @@ def _nothing_scored(path: Path) -> InputError:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, with facts on which null distributions depend; None if not known."""
+    """Scores by statistic, with facts (None if unknown) on which null distributions depend."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]
@@ -113,7 +129,7 @@ def folder_statistics(
 ) -> list[ScoredStatistic]:
     """Reads a folder's score files, or scores its log; options of None take the folder's values."""
     path = folder.path
-    scored = _scores_of(folder)
+    scored = folder.scored
     for option, given, recorded in (
         ("--dim", dim, scored.dim),
         ("--canaries", family, scored.family),
@@ -134,7 +150,7 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """The facts on which null distributions depend; `dim` and `family` if the folder has none."""
+    """The facts on which null distributions depend; `dim` and `family` if the folder lacks them."""
     config = RunFolder(folder.path).config
     return RunFacts(
         load_recorded(config).audit if config.exists() else Audit(),
@@ -160,23 +176,18 @@ def _upload_shift(folder: AuditedFolder) -> float | None:
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:
     """The arms of a folder's canaries; None without two arms that can be compared."""
-    path = ScoredFolder(folder.path).canaries
-    pool = read_canaries(path) if path.exists() else {}
-    if not any(row.arm for row in pool.values()):
+    if not any(row.arm for row in folder.canaries.values()):
         return None
-    scored = _scores_of(folder)
-    facts = _facts(folder, scored)
-    release = None
+    facts, release = _facts(folder, folder.scored), None
     if folder.run is not None and folder.run.config.dropouts is None:
         release = folder.run.record.release
-    return arms_of_log(pool, scored.scores, facts, release, (delta, confidence))
+    scores = folder.scored.scores
+    return arms_of_log(folder.canaries, scores, facts, release, (delta, confidence))
 
 
 def folder_unlike(folder: AuditedFolder) -> str | None:
     """How the included canaries of a folder differ (`unlike_canaries`)."""
-    path = ScoredFolder(folder.path).canaries
-    pool = read_canaries(path) if path.exists() else {}
-    included = [row for row in pool.values() if row.included]
+    included = [row for row in folder.canaries.values() if row.included]
     rounds = [row.rounds for row in included if row.rounds is not None]
     return unlike_canaries([row.arm for row in included], rounds)
 
@@ -232,8 +243,9 @@ def _score_files(path: Path) -> list[str]:
     return [file.stem.removeprefix("scores_") for file in path.glob("scores_*.csv")]
 
 
-def _read_scores(path: Path) -> _Scores | None:
+def _read_scores(folder: AuditedFolder) -> _Scores | None:
     """The scores in the folder's score files; None without any."""
+    path = folder.path
     names = _score_files(path)
     if not names:
         return None
@@ -242,14 +254,14 @@ def _read_scores(path: Path) -> _Scores | None:
     compared = read_compared_vectors(log.compared_vectors)
     if log.pool.exists():
         pool = read_pool(log.pool)
-        _check_agreement(path, scores, (log.pool.name, pool.inclusion))
+        _check_agreement(folder, scores, (log.pool.name, pool.inclusion))
         return _Scores(scores, compared, pool.dim, pool.family)
     record = read_record(run) if run.record.exists() else None
     if record is not None:
         check_together(run, record)
     canaries = load_recorded(run.config).canaries if run.config.exists() else None
     stated = None if canaries is None else (run.config.name, canaries.inclusion)
-    _check_agreement(path, scores, stated)
+    _check_agreement(folder, scores, stated)
     return _Scores(
         scores=scores,
         compared=compared,
@@ -259,25 +271,24 @@ def _read_scores(path: Path) -> _Scores | None:
 
 
 def _check_agreement(
-    path: Path, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
+    folder: AuditedFolder, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
 ) -> None:
     """Raises InputError if score files contradict other files about the inclusion of canaries.
 
     `stated` is the name of another file that states the inclusion design, and this design.
     """
-    folder = ScoredFolder(path)
+    files = ScoredFolder(folder.path)
     first = next(iter(scores))
-    source, inclusion = stated or (folder.scores(first).name, scores[first].inclusion)
-    listed = read_canaries(folder.canaries) if folder.canaries.exists() else None
+    source, inclusion = stated or (files.scores(first).name, scores[first].inclusion)
     for name, file in scores.items():
         if file.inclusion != inclusion:
             raise InputError(
-                f"{folder.scores(name)}: says that {file.inclusion} decided who participates "
+                f"{files.scores(name)}: says that {file.inclusion} decided who participates "
                 f"(column inclusion; coins without it), and {source} says {inclusion}; must be "
                 "the same"
             )
-        if listed is not None:
-            check_scored(folder.scores(name), file.flags, listed)
+        if folder.canaries:
+            check_scored(files.scores(name), file.flags, folder.canaries)
 
 
 def _scores_of(folder: AuditedFolder) -> _Scores:
@@ -285,7 +296,7 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
 
     Scores of statistics that cannot be recomputed come from files, if no file contradicts the log.
     """
-    scored = _read_scores(folder.path)
+    scored = _read_scores(folder)
     if scored is None:
         return _score(folder)
     log = folder.log

@@ -63,8 +63,8 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
     """The estimates of a run that its scores stopped; on `own_rounds`, with the live bound first.
 
     The live bound is valid at every round. Other bounds are for a number of rounds fixed
-    beforehand, but the stopping time depends on coins and scores. So none of the others holds at
-    its confidence, and none is reported as valid.
+    beforehand, but the stopping time depends on coins and scores. So no other bound holds at its
+    stated confidence, and only the live bound is reported as valid.
     """
     others = tuple(
         dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
@@ -133,7 +133,7 @@ def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[Detect
 
 
 def _normality(scores: FloatArray) -> AndersonDarling | None:
-    """The Anderson-Darling test; None for fewer than 3 scores, or equal ones."""
+    """The Anderson-Darling test; None for fewer than 3 scores, or equal scores."""
     if len(scores) < 3 or np.all(scores == scores[0]):
         return None
     return anderson_darling(scores)
@@ -207,7 +207,7 @@ def _efficiency(
 def _largest_lower_bound(
     statistic: StatisticReport, valid_for: Collection[str]
 ) -> tuple[float | None, str | None]:
-    """The largest lower bound with a `valid_for` among the given, and its method; None without."""
+    """The largest lower bound with a `valid_for` among the given, and its method, if any."""
     lower_bound = [
         (estimate.epsilon, estimate.method)
         for estimate in statistic.estimates

@@ -52,7 +52,7 @@ def unstated(verdict: Verdict) -> str:
 
 
 def reasons(verdict: Verdict) -> list[str]:
-    """Why the outcome was reached, in sentences; without those of `unstated` and `next_steps`."""
+    """Why the outcome was reached, in sentences, without what `unstated` and `next_steps` say."""
     lines = (line for line in reason_sentences(verdict) if not line.startswith(NEXT))
     return [line for line in lines if line != unstated(verdict)]
 

@@ -2,17 +2,15 @@
 
 import numpy as np
 
-from fl_audit.config import (
-    AnyCanaries,
-    Canaries,
+from fl_audit.canaries.canary_tables import AnyCanaries, Canaries
+from fl_audit.config.run_tables import (
+    AdaptiveServer,
     Client,
     FedProx,
     FedSgd,
+    MomentServer,
     Server,
-    ServerAdagrad,
-    ServerAdam,
     ServerSgd,
-    ServerYogi,
 )
 from fl_audit.config_tables.kinds import RecordedTable, recorded_words
 from fl_audit.estimators.scores import Inclusion
@@ -168,7 +166,7 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
-    """A sentence on clipping and noise, after one on zeroing if there is any."""
+    """A sentence on clipping and noise, after a sentence on zeroing if updates are zeroed."""
     if isinstance(mechanism, RecordedTable):
         return f"Updates are clipped and noised {recorded_words(mechanism)}."
     kind = MECHANISMS.kind_of(mechanism)
@@ -208,9 +206,9 @@ def server_step(server: Server) -> str:
     return f"The server applies a round’s aggregate by {how}."
 
 
-def _adaptive(server: ServerAdagrad | ServerAdam | ServerYogi) -> str:
+def _adaptive(server: AdaptiveServer) -> str:
     name = _NAMES[str(server.__struct_config__.tag)]
     betas = ""
-    if not isinstance(server, ServerAdagrad):
+    if isinstance(server, MomentServer):
         betas = f", β₁ {server.beta_1:g}, β₂ {server.beta_2:g}"
     return f"{name} with learning rate {server.learning_rate:g}{betas} and τ {server.tau:g}"

@@ -150,7 +150,7 @@ def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
-    """The last word of each key; all its words if another key has the same last word."""
+    """The part of each key after its last dot; if that is not unique, the key with underscores."""
     lasts = Counter(key.rpartition(".")[2] for key in keys)
     return {
         key: last if lasts[last := key.rpartition(".")[2]] == 1 else key.replace(".", "_")
@@ -528,4 +528,7 @@ def hours_line(runs: Sequence[SweepRun], states: Sequence[RunState], time: RunTi
         return "hours: not known, because the number of rounds depends on the runs' logs"
     seconds = sum(time.start_seconds + number * time.round_seconds for number in rounds)
     measured = f"{significant(time.round_seconds, 2)} s a round, measured on {time.source}"
-    return f"hours: about {duration(seconds)} for {count(len(rounds), 'run')} in turn; {measured}"
+    unknown = len(left) - len(rounds)
+    without = f", without {count(unknown, 'run')} whose rounds depend on a log" if unknown else ""
+    hours = f"about {duration(seconds)} for {count(len(rounds), 'run')} in turn{without}"
+    return f"hours: {hours}; {measured}"

@@ -257,7 +257,7 @@ def _as_numbers(path: Path, name: str, column: AnyArray) -> AnyArray:
 
 
 def _read_table(path: Path, client_column: str) -> dict[str, AnyArray]:
-    """The columns of a table, as numbers or else as text.
+    """The columns of a table, as numbers if possible, otherwise as text.
 
     Clients of a CSV are text: as numbers, 007 and 7 would be one client.
     """

@@ -52,7 +52,7 @@ class SampledCanaries:
     background: Background
 
     def parts(self, scope: Scope, delta: float, level: float) -> Parts | None:
-        """The testable parts; None if there are none, delta is 0, or canaries cannot test them."""
+        """The tested parts; None if delta is 0, or claim or scores do not allow the tests."""
         expected = expected_parts(self.background, self.source, scope, level)
         if expected is None or delta == 0 or self.own.scores.inclusion == "pairs":
             return None
@@ -116,7 +116,7 @@ def _scored_rounds(background: Background) -> IndexArray:
 
 
 def _crowd(background: Background) -> float:
-    """The variance of clients' updates in aggregates, over the noise's; infinite without noise.
+    """The variance of clients' updates over that of noise in aggregates; infinite without noise.
 
     The rounds' ratios are averaged, because uneven noise hides a canary less.
     """

@@ -44,7 +44,7 @@ def whole(clause: str) -> str:
 
 
 def lines(clauses: Iterable[str | None]) -> str:
-    """Clauses as sentences, one per line, without None or empty ones."""
+    """Clauses as sentences, one per line; None and empty clauses are left out."""
     return "\n".join(whole(clause) for clause in clauses if clause)
 
 
@@ -70,7 +70,7 @@ def claim_clause(verdict: Verdict) -> str:
 
 
 def tested_unstated(claim: Claim | CurveClaim, confidence: float) -> str | None:
-    """What was tested if no claim was stated; None if one was."""
+    """What was tested if no claim was stated; None if a claim was stated."""
     if claim.is_stated:
         return None
     return (
@@ -402,7 +402,7 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
 
 
 def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -> tuple[str, str]:
-    """The clause that a bound exceeds the claim only by itself, and the next step."""
+    """The clause that only an uncorrected bound exceeds the claim, and the next step."""
     return (
         f"by itself, the {100 * confidence:g} % bound by {bound.test.method}"
         f"{on([bound.test.statistic])} is ε ≥ {lower_bound_text(alone)}, which exceeds the claim; "
@@ -482,7 +482,7 @@ def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:
 
 
 def on(statistics: Sequence[ScoredStatistic]) -> str:
-    """The statistics' names, such as " on max or sum"; empty if they have none."""
+    """The statistics' names, such as " on max or sum"; empty if statistics have no names."""
     names = [statistic.name for statistic in statistics if statistic.name is not None]
     return f" on {' or '.join(names)}" if names else ""
 
@@ -495,7 +495,7 @@ def detectable_words(
 ) -> str:
     """A clause on the smallest violation that an audit would contradict with enough power.
 
-    It is an epsilon, or a noise multiplier if one is claimed.
+    The violation is an epsilon or, if `noise_multiplier` is given, a noise multiplier.
     """
     if epsilon is None:
         return "audits like this notice no true ε, however large,"

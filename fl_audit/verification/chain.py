@@ -28,9 +28,10 @@ _SHOWN = 5
 def verify_chain(
     folder: RunFolder | LogFolder, link: str | None, verified: Verified
 ) -> Chain | None:
-    """Compares a folder's files with its chain, and returns the chain; None if it cannot be read.
+    """Compares a folder's files with its chain; returns the chain, None if missing or unreadable.
 
-    `link` is the last link, if the verifier knows it: the chain of a rewritten folder has another.
+    `link` is the last link, if the verifier knows it: the chain of a rewritten folder has another
+    last link.
     """
     if not folder.chain.exists():
         if isinstance(folder, RunFolder):

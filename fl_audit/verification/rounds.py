@@ -94,7 +94,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
 
 
 def _gram(run: FinishedRun, of_logs: RunScores) -> FloatArray | None:
-    """The inner products of all aggregates, from the kept ones of directions; None without them."""
+    """All aggregates' inner products, from those kept of directions; None if some are missing."""
     products = None if of_logs.kept is None else of_logs.kept.exact_products
     norms = run.rounds.aggregate_norm
     if products is None or len(products) != len(norms):

@@ -14,9 +14,10 @@ import numpy as np
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.all_iterates import SUM, WINDOW_SUM, over_rounds
 from fl_audit.attacks.attacker import AttackContext, Attacker
+from fl_audit.attacks.checkpointed_array import read_state
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
-from fl_audit.attacks.directions import read_sum, sum_of_cosines
+from fl_audit.attacks.directions import LOGGED_SUM, sum_of_cosines
 from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
@@ -47,7 +48,7 @@ def compare_scores(
 ) -> ScoreFile:
     """Compares a score file with the scores from coins and logs, up to a rounding `error`.
 
-    Returns the recorded scores if they fit, else the recomputed ones.
+    Returns the recorded scores if they fit, else the recomputed scores.
     """
     recorded = read_score_file(path)
     if recorded.canary_id != derived.canary_id:
@@ -273,7 +274,7 @@ class RunScores:
         )
 
     def _needing(self, *sights: Sight) -> list[Statistic]:
-        """The run's statistics that need only these inputs."""
+        """The run's statistics whose attackers need only these inputs."""
         return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
     def _from_rounds(self) -> dict[str, Derived]:
@@ -334,7 +335,7 @@ class RunScores:
         return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
 
     def _from_uploads(self) -> dict[str, Derived]:
-        """The scores of uploads; those of several uploads only if their directions are kept."""
+        """The scores of uploads; empty if a canary has several without kept directions."""
         canaries, folder = self.config.canaries, self.folder
         needs_directions = self.own.most > 1 and not folder.kept_upload_directions.exists()
         if self.vectors is None or not isinstance(canaries, Canaries) or needs_directions:
@@ -360,7 +361,8 @@ class RunScores:
             files = self.folder.direction_sums(name)
             if name not in derived or not files:
                 continue
-            made, total = derived[name], read_sum(files[-1], self.record.dim)
+            total = read_state(files[-1], LOGGED_SUM, np.float64, self.record.dim)
+            made = derived[name]
             products = self.vectors.inner_products(total.astype(np.float32))
             allowed = self.rounding * max(1.0, euclidean_norm(total))
             if not (np.abs(products - made.scores) <= allowed).all():

@@ -216,7 +216,7 @@ def test_a_tree_under_sampling_has_no_epsilon():
     assert accounting.epsilon is None
     (client,) = accounting.client.by_accountant
     assert (client.accountant, client.epsilon) == ("none_known", None)
-    assert "rounds that are sampled" in client.reason
+    assert "sampled rounds" in client.reason
     assert accounting.canary == account(TREE, 1e-5).canary
     assert accounting.neighbours == ZERO_OUT
 

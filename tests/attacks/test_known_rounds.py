@@ -11,6 +11,7 @@ from scipy import stats
 from fl_audit.attacks import CanaryPool, RoundScorer, directions
 from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.directions import RoundDirections
+from fl_audit.attacks.logs import read_listed
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.errors import InputError
@@ -78,8 +79,8 @@ def test_excluded_scores_have_the_null_law_whatever_the_rounds_are(tmp_path):
     ("rounds", "message"),
     [
         ([[1]] * 39, "must have the rounds of 40 canaries, got 39"),
-        ([[0]] * 40, r"those of canary 0 must be in 1 to 2 \(num_rounds\), got \[0\]"),
-        ([[1], [3], *[[1]] * 38], "those of canary 1 must be in 1 to 2"),
+        ([[0]] * 40, r"the rounds of canary 0 must be in 1 to 2 \(num_rounds\), got \[0\]"),
+        ([[1], [3], *[[1]] * 38], "the rounds of canary 1 must be in 1 to 2"),
     ],
 )
 def test_rounds_that_do_not_fit_are_refused(tmp_path, rounds, message):
@@ -95,6 +96,8 @@ def test_a_file_with_wrong_rounds_is_refused(tmp_path, wrong):
     scorer.score_round(1, np.ones(400))
     scorer.folder.canaries.write_text(text.replace(",1\n", f",{wrong}\n", 1))
     with pytest.raises(InputError, match=r"canaries\.csv, canary_id '\d': rounds must be whole"):
+        read_listed(scorer.folder, scorer.pool)
+    with pytest.raises(InputError, match=r"canaries\.csv: has changed since the canaries of"):
         scorer.finish()
 
 

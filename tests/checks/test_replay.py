@@ -144,6 +144,16 @@ def test_rounds_that_a_server_refuses_are_not_told():
     )
     assert found.inconclusive == ("denominator", "not_finite")
 
+    first = updates_of()[0][0]
+
+    def needing_the_first(state, updates, random):
+        if len(updates) == COHORT - 1 and not np.array_equal(updates[0][0], first):
+            raise ValueError("who leads?")
+        return server()(state, updates, random)
+
+    assert np.isfinite(found.sensitivity).all()
+    assert np.isnan(replayed(needing_the_first).sensitivity).all()
+
     def failing(state, updates, random):
         return server(denominator=lambda count: COHORT // (count // 1))(state, updates, random)
 

@@ -121,8 +121,8 @@ def test_rounds_without_a_client_are_rows_without_one(tmp_path):
         ("Round,client_id\n1,ada\n", "has no column 'round': did you mean 'Round'?"),
         ("round,client\n1,ada\n", "has no column 'client_id': did you mean 'client'?"),
         ("round,client_id\n", "must hold at least one row with a client, got none"),
-        ("round,client_id\n1,ada\n2\n", "row 2: must have 2 fields, got 1"),
-        ("round,client_id\n1,ada,x\n", "row 1: must have 2 fields, got 3"),
+        ("round,client_id\n1,ada\n2\n", "line 3: must have 2 fields, got 1"),
+        ("round,client_id\n1,ada,x\n", "line 2: must have 2 fields, got 3"),
         (
             "round,client_id\n1,ada\none,ada\n",
             "row 2, column round: must be a whole number from 0 to 2147483647, got 'one'",

@@ -230,7 +230,7 @@ def test_a_log_that_the_disk_has_no_room_for_leaves_nothing(
     for is_there in (False, True):
         assert out.exists() == is_there
         assert main(["run", str(config_path), "--out", str(out)]) == 2
-        assert "takes 5,760 bytes: No space left on device" in capsys.readouterr().err
+        assert "5,760 bytes: No space left on device; once that is" in capsys.readouterr().err
         assert not is_there or not list(out.iterdir())
         out.mkdir(exist_ok=True)
 

@@ -141,8 +141,8 @@ def both(tmp_path, scorer) -> LogFolder:
 
 def test_cosines_of_other_rounds_than_the_aggregates_are_refused(both):
     message = (
-        f"^{re.escape(str(both.round_cosines))}: covers other rounds than aggregates/: they have "
-        "5 and 10 rounds, and only aggregates has round 6; delete the older one of the two$"
+        f"^{re.escape(str(both.round_cosines))}: does not match aggregates/: they have "
+        "5 and 10 rounds, and only aggregates has round 6; delete the older of the two$"
     )
     with pytest.raises(InputError, match=message):
         folder_statistics(AuditedFolder(both.path))

@@ -192,7 +192,7 @@ def test_a_log_that_is_cut_changed_or_gone_is_refused(tmp_path, name, byte):
         with pytest.raises(InputError, match=f"{name}: round [12] has changed since it was logged"):
             check_logs(run.folder, checkpoint)
     path.unlink()
-    with pytest.raises(InputError, match=f"{name}: is missing, and the checkpoint goes with it"):
+    with pytest.raises(InputError, match=f"{name}: is missing, and the checkpoint needs it"):
         check_logs(run.folder, checkpoint)
 
 

@@ -336,7 +336,7 @@ RIGHT_TEXTS = {
 }
 
 WRONG_TEXTS = {
-    "a comma in a text": File(TEXT + "c1,well, no\n", "line 32: must have 2 fields, as the header"),
+    "a comma in a text": File(TEXT + "c1,well, no\n", "line 32: must have 2 fields, got 3; put a"),
     "windows letters": File(TEXT.encode() + b"c1,caf\xe9\n", "must be UTF-8 text (in Excel: CSV"),
     "an open quote": File(TEXT + 'c1,"to be\n', "a double quote is opened and never closed"),
     "half of a gzip": File(

@@ -286,9 +286,9 @@ def test_a_second_try_is_found_from_either_run(tried_twice):
     of_second = [str(one) for one in verify_folder(tried_twice / "again", commitment).findings]
     assert of_first == [
         "commitment.json.tries: line 2: lists another run under this commitment, in again",
-        "commitment.json: again, in the same directory, is another run under it",
+        "commitment.json: again, in the same directory, is another run under this commitment",
     ]
-    assert of_second[0] == "commitment.json: is run 2 under this commitment"
+    assert of_second[0] == "commitment.json: records this run as number 2 under the commitment"
     assert len(of_second) == 3
 
 
@@ -299,7 +299,7 @@ def test_a_second_try_is_found_alone(tried_twice):
     shutil.rmtree(tried_twice / "run")
     tries_of(commitment).unlink()
     alone = [str(one) for one in verify_folder(tried_twice / "again", commitment).findings]
-    assert alone == ["commitment.json: is run 2 under this commitment"]
+    assert alone == ["commitment.json: records this run as number 2 under the commitment"]
     edit_json(tried_twice / "again" / "commitment.json", "number", value=lambda _: 1)
     forged = [str(one) for one in verify_folder(tried_twice / "again", commitment).findings]
     assert forged == ["commitment.json: has changed since the audit began"]
@@ -320,4 +320,6 @@ def test_a_commitment_that_was_edited_after_it_was_published_is_found(finished, 
     edit_json(published, "claim", "claimed_epsilon", value=lambda _: 25.0)
     found = [str(one) for one in verify_folder(finished, published).findings]
     assert found[0].startswith("commitment.json: is another commitment than ")
-    assert found[1] == "commitment.json: `claim.claimed_epsilon` is 25.0, and by config.toml 20.0"
+    assert found[1] == (
+        "commitment.json: `claim.claimed_epsilon` is 25.0, but 20.0 according to config.toml"
+    )

@@ -45,9 +45,9 @@ class Replay:
 
     Attributes:
       findings: Expected and measured values, question by question.
-      sensitivity: The norm of the change by leaving out the first client, of each variable of the
-        release and last of the whole, float64 of shape (variables + 1,); NaN if the round cannot be
-        repeated, or not without a client.
+      sensitivity: How far the release moves if the first client is left out: the norm in each
+        variable, then in the whole, float64 of shape (variables + 1,); NaN if the round cannot be
+        repeated, or fails without this client.
     """
 
     findings: tuple[Check, ...]
@@ -88,9 +88,10 @@ def replay_round(
 
     The rounds are: the recorded one, twice; without its first, a middle and its last client; with a
     single client whose update is short, long, or long in one variable; with clients that differ in
-    norm and direction; with more clients than the denominator; with a NaN in an update; under other
-    seeds; and the rounds after these. For correlated noise up to 32 rounds are computed twice; for
-    an adaptive clip norm up to 96 rounds measure the noise of the count that moves it.
+    norm and direction; with more clients than the denominator; with a NaN in an update; and the
+    next round, under several seeds. For correlated noise up to 32 rounds are computed twice; for an
+    adaptive clip norm up to 96 rounds measure the noise of the clipped-client count that updates
+    the clip norm.
 
     Args:
       function: The server's round (`Server`), which takes all randomness from the generator in its
@@ -101,8 +102,8 @@ def replay_round(
       seed: The seed of the round's generator, at least 0.
       promise: The mechanism's promise.
       begun: Two states from before the first round, with different randomness, for a server whose
-        state, not its generator, determines future noise; questions that need different noise from
-        one state are then left out.
+        state, not its generator, determines future noise; questions on noise that start one state
+        with several seeds are then left out.
       clip_norm_of: A function from a state to the clip norm of the next round; required if the
         promise has an `adaptive_clip`.
       zeroing_norm_of: A function from a state to the zeroing norm of the next round; required if
@@ -113,8 +114,8 @@ def replay_round(
 
     Raises:
       InputError: There are fewer than two updates; updates differ in shape, are zero or are not
-        finite; the release has another size; or an adaptive clip or zeroing is promised and the
-        function that reads its norm is missing.
+        finite; the release and an update differ in size; or an adaptive clip or zeroing is
+        promised and the function that reads its norm is missing.
     """
     if promise.adaptive_clip is not None and clip_norm_of is None:
         raise InputError("clip_norm_of: is missing; a promise with adaptive_clip needs it")
@@ -133,8 +134,10 @@ def replay_round(
     clients, changes = replayed.client_findings()
     of_all = [ruler.lengths(change.vector) for change in changes if _is_finite(change.vector)]
     touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
-    first = [change.vector for change in changes if change.trial.cohort is vectors]
-    sensitivity = ruler.lengths(first[-1]) if first else np.full(len(rounds.sizes) + 1, np.nan)
+    sensitivity = np.full(len(rounds.sizes) + 1, np.nan)
+    for change in changes:
+        if change.trial.cohort is vectors and change.trial.left == 0:
+            sensitivity = ruler.lengths(change.vector)
     findings = [again, *clients, *replayed.noise_findings(touched)]
     if zeroing is not None and zeroing_norm_of is not None:
         findings.append(zeroing_finding(rounds, trials, zeroing, zeroing_norm_of))
@@ -233,14 +236,14 @@ class _Replayed:
     def client_findings(self) -> tuple[list[Check], list[Change]]:
         """The findings on the effect of one client, and the changes of all trials."""
         trials = self._trials
+        at_most_clip = "changes at most the clip norm over the denominator"
         questions = (
-            ("one_client", "a client changes at most the clip norm over the denominator",
-             trials.recorded()),
-            ("clip", "a client alone changes no more, whether short, long, or long in one variable",
+            ("one_client", f"a client {at_most_clip}", trials.recorded()),
+            ("clip", f"a client alone, short, long or long in one variable, {at_most_clip}",
              trials.alone()),
-            ("unlike", "a client among others of other norms and directions changes no more",
+            ("unlike", f"a client among others of other norms and directions {at_most_clip}",
              trials.unlike()),
-            ("denominator", "a client among few or many changes no more: its weight is fixed",
+            ("denominator", f"a client among few or many others {at_most_clip}",
              trials.opposed()),
         )  # fmt: skip
         answers = [at_most(*question, self._change, self._ruler) for question in questions]
@@ -253,16 +256,19 @@ class _Replayed:
         if finding.failed:
             return finding
         if self._trials.many is None:
-            why = "more clients than the denominator take too much memory"
+            why = "a cohort larger than the denominator needs too much memory"
         elif self._is_silenced:
-            why = "clients draw from the noise's generator, so their number must stay the same"
+            why = (
+                "the server draws from the noise's generator for each client, so the number of "
+                "clients must stay the same"
+            )
         else:
             return finding
         return inconclusive(finding.name, finding.meaning, f"{finding.measured}, but {why}")
 
     def _not_finite(self) -> Check:
         """The effect of a NaN in one client's update, for which nothing is promised."""
-        name, expected = "not_finite", "an update with a NaN changes no more than another"
+        name, expected = "not_finite", "an update with a NaN changes no more than one client may"
         vectors = self._trials.vectors
         poison = vectors[-1].copy()
         poison[0] = np.nan
@@ -285,7 +291,7 @@ class _Replayed:
     def noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings from the smallest round, which is mostly noise."""
         name = "smallest_round"
-        words = f"a round of {len(self._few)} clients releases their sum and noise"
+        words = f"a round of {len(self._few)} clients releases their sum with noise"
         try:
             smallest = self._rounds.run(self._few)
         except InputError:

@@ -45,7 +45,7 @@ def local_training(config: tables.Client, model: JaxModel) -> LocalTraining:
 
 
 def client_optimizer(config: tables.LocalSteps) -> Optimizer:
-    """The optimizer of a client's local steps; adaptive ones have TFF's default constants."""
+    """The optimizer of a client's local steps; adaptive optimizers have TFF's constants."""
     match config.optimizer:
         case "sgd":
             return sgd(config.learning_rate, config.momentum)

@@ -3,7 +3,7 @@
 A `NoiseProcess` generates noise from independent standard normal draws; the caller scales it. For
 independent noise each round draws a key from the operating system. Correlated noise and noise from
 participants have one key for all rounds, drawn when a run begins and kept in its state: a state
-fixes all future noise, after any restart, and anyone who sees it can subtract the noise. In
+fixes all future noise, after any restart, and anyone who sees the state can subtract the noise. In
 production each device draws its own key.
 
 Numbers come from Threefry4x32-20, a counter-based generator with keys of 128 bits (Salmon et al.

@@ -211,7 +211,7 @@ def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
 BoolArray = npt.NDArray[np.bool_]
 
 AfterBlock = Callable[[int, int], None]
-"""Called after each block with the number of its models, and how many of them were trained now."""
+"""Called after each block with its number of models, and the number of these trained, not read."""
 
 _VERSION = 1
 """The version of the training procedure, to be raised by a change that alters its results."""
@@ -223,7 +223,7 @@ class ModelJob:
 
     classifier: Classifier
     identity: str  # a text that identifies the task, such as its config table as JSON
-    points: Examples  # each model trains on some of these, and is evaluated on all
+    points: Examples  # each model trains on some of the points, and is evaluated on all
     recipe: Recipe
     seed: int
 
@@ -326,10 +326,10 @@ def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int
 def cached_arrays(
     path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of a file; if it does not exist, the arrays of `make`, which are then written."""
+    """The arrays of a file; a missing file is first written with what `make` returns."""
     arrays = read_or_make(path, "a file of trained models", make)
     if {name: array.shape for name, array in arrays.items()} != shapes:
-        raise InputError(f"{path}: is damaged; remove it to train its models again")
+        raise InputError(f"{path}: is damaged; remove the file to train its models again")
     return arrays
 
 

@@ -46,7 +46,7 @@ def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
-    """The points, with more of them in cells whose error exceeds the tolerance.
+    """The points, and new points in the cells whose error exceeds the tolerance.
 
     Errors are assumed to fall with the third power of a cell's width.
 
@@ -172,7 +172,7 @@ class StrengthRows:
         return float(low + high) / 2
 
     def _integrals(self, zeroth: FloatArray, first: FloatArray) -> FloatArray:
-        """The integrals of the likelihood over cells, from those of 1 and s in the same measure."""
+        """Integrals of the likelihood over cells, from integrals of 1 and s in the same measure."""
         widths = np.diff(self.strength, axis=1)
         slopes = np.diff(self.likelihood, axis=1) / np.where(widths > 0, widths, np.inf)
         rises = slopes * (first - self.strength[:, :-1] * zeroth)

@@ -112,7 +112,7 @@ class LearnedStep:
         self._accepted: list[float] = []
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Random steps, 0 in the other coordinates."""
+        """Random steps in the coordinates of `columns`, 0 in all others."""
         steps = np.zeros(shape)
         noise = rng.standard_normal((shape[0], len(self._columns)))
         steps[:, self._columns] = self._length * noise @ self._root.T
@@ -219,7 +219,7 @@ class ChainSettings:
 
     Attributes:
       draws: Draws kept from all chains together; rounded up to a multiple of the chains.
-      burn_in: Iterations of each chain that are discarded; the steps are learned in them.
+      burn_in: First iterations of each chain, from which the steps are learned; they are discarded.
       chains: Number of chains, at least 4.
       auxiliary: Number K of pairs of error rates per base, over which a move is averaged; at least
         2.
@@ -384,7 +384,7 @@ class _Chain:
 
     def _propose(self, step: LearnedStep) -> FloatArray:
         proposed = self.position + step.draw(self._rng, self.position.shape)
-        # A forbidden proposal has no likelihood: proposing the current state rejects it.
+        # A forbidden proposal has no likelihood: the chain proposes its current state instead.
         allowed = np.isfinite(self._coordinates.log_prior(proposed))
         return np.where(allowed[:, None], proposed, self.position)
 

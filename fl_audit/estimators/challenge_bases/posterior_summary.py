@@ -58,7 +58,7 @@ class PosteriorSummary:
 
 
 def split_r_hat(chains: FloatArray) -> float:
-    """The potential scale reduction of chains split in halves: near 1 if all of them agree.
+    """The potential scale reduction of chains split in halves: near 1 if all halves agree.
 
     It is sqrt(((m - 1) / m W + B / m) / W) for halves of length m >= 2, with W the mean of their
     variances and B / m the variance of their means.

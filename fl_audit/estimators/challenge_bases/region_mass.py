@@ -266,7 +266,7 @@ class Spline:
 class TableGrid:
     """Points centre_j + width_j sinh(z) of base j, for equally spaced z: dense near centre_j."""
 
-    centre: FloatArray  # (n, 1), as the other fields
+    centre: FloatArray  # of shape (n, 1), like all fields
     width: FloatArray
     start: FloatArray  # the first z
     step: FloatArray  # from one z to the next

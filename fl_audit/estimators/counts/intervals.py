@@ -220,8 +220,8 @@ def corner_density(
 class _Wings:
     """Both wings of m corners: first those along y, then those along x; arrays of shape (2 m,)."""
 
-    outer: RateDistributions  # of the rate along the axis
-    inner: RateDistributions  # of the other rate, below (1 - delta - outer) e^-epsilon
+    outer: RateDistributions  # of the rate along the wing's axis
+    inner: RateDistributions  # of the rate across it, below (1 - delta - outer) e^-epsilon
     delta: float
     epsilon: FloatArray
     crossing: FloatArray  # points c where the wings start

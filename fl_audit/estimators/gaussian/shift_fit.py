@@ -62,7 +62,7 @@ def _normal_scores(cosines: FloatArray, cosine: ExactCosine) -> FloatArray:
     return np.asarray(np.copysign(special.ndtri_exp(cosine.logsf(size)), cosines))
 
 
-# The largest of several Gaussian scores, one of which may be shifted: its epsilon.
+# Epsilon of the largest of several Gaussian scores, one of which may be shifted.
 #
 # A canary that participates in one unknown round of K has K scores, all N(0, 1) except one N(m, 1).
 # An attacker who looks at the largest distinguishes two distributions: Phi(x)^K and Phi(x)^(K - 1)
@@ -85,7 +85,8 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
     The likelihood ratio ((K - 1) Phi(x - m) / Phi(x) + exp(m x - m^2 / 2)) / K rises with x, so
     thresholds are the most powerful tests (Neyman-Pearson), and delta(epsilon) = P1(X >= x) -
     e^epsilon P0(X >= x) at the x where the ratio is e^epsilon. The root of delta(x) = delta gives
-    epsilon in one direction; the same below a threshold gives it in the other.
+    epsilon in one direction; in the other, the root for P0(X <= x) - e^epsilon P1(X <= x) does, at
+    the x where the ratio is e^-epsilon.
 
     K = `rounds` need not be an integer; m = `shift` is in standard deviations. m <= 0 gives 0; else
     delta = 0 gives infinity.
@@ -215,8 +216,8 @@ class KnownNull:
 class LargestOfRounds:
     """The largest of K scores N(0, 1), one of which is N(m, s^2) if the canary is included.
 
-    K is between 1 and the number of rounds, as rounds with similar scores count as fewer. It is
-    fitted if there are excluded scores; without these, K is the number of rounds.
+    K is between 1 and the number of rounds, as rounds with similar scores count as fewer. If there
+    are excluded scores, K is fitted; else it is the number of rounds.
     """
 
     least = 0.0

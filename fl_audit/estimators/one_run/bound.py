@@ -62,7 +62,7 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m; the auditor abstains on the rest.
+      r: Number of guesses, at most m; the auditor abstains on the other m - r canaries.
       v: Number of correct guesses, at most r.
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
@@ -113,8 +113,7 @@ def binomial_tail(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> Floa
     """f(v), P(Binomial(r, expit(epsilon)) >= v), broadcast: 1 for v <= 0, 0 for v > r."""
     safe = np.clip(v, 1, r)
     tail = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
-    # expit(epsilon) rounds to 1 for a large epsilon; one minus the other side loses digits for a
-    # small one.
+    # For a large epsilon expit(epsilon) rounds to 1; for a small one 1 - beta_cdf loses digits.
     large = tail > 0.5
     if np.any(large):
         tail = np.where(large, 1 - beta_cdf(r - safe + 1, safe, special.expit(-epsilon)), tail)
@@ -254,7 +253,7 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
     """The largest epsilon that v correct guesses out of r reject by `sharp_p_values`, or 0.
 
     It is a valid lower bound on epsilon at the given confidence if r was fixed before the scores
-    were seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
+    were seen. With delta 0 the bound is Corollary 5.4 of Steinke et al. (2023).
 
     Arguments and errors are those of `p_value`; `confidence` is in (0, 1).
 

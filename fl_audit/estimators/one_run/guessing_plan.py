@@ -6,7 +6,7 @@ distributions. Order and number can be chosen by the scores without the coins, a
 tested event may depend on the output of the mechanism in any way.**
 
 Theorem. Let the output T determine the canaries that are guessed, the guesses, their order, an
-increasing event f_T about which of them are right, and an epsilon_T at or above the true epsilon.
+increasing event f_T about which guesses are right, and an epsilon_T at or above the true epsilon.
 Under (epsilon, delta)-DP with fair coins for m canaries
 
     P(event) <= sup over T of E f_T + m delta sup over T of max g_T,
@@ -125,7 +125,7 @@ class GuessOrder:
         return np.asarray(np.maximum(right - np.ceil(excess * totals).astype(np.int64), 0))
 
     def most_guesses(self, m: int) -> int:
-        """The largest number of guesses about m coins: m, or half of them if from one end only."""
+        """The largest number of guesses about m coins: m, or half as many from one end only."""
         return m // 2 if self.where in ("top", "bottom") else m
 
     def guesses(self, total: int, correct: int) -> Guesses:
@@ -133,7 +133,7 @@ class GuessOrder:
         return Guesses(top, total - top, correct)
 
     def at_top(self, totals: IntArray) -> IntArray:
-        """The number of guesses "included" for each number of guesses; for pairs, all of them."""
+        """How many guesses of each total are "included"; for pairs, every guess is."""
         if self.where == "bottom":
             return np.zeros_like(totals)
         return np.asarray(totals - totals // 2) if self.where == "both_ends" else totals
@@ -178,7 +178,7 @@ _CLEAR = 3.0
 """The least gain in log likelihood for assuming two distributions."""
 
 _LARGEST_DEVIATION = 1e6
-"""Scores beyond this number of median deviations are moved to it."""
+"""The farthest, in median deviations from the median, that a score counts as being."""
 
 
 @dataclass(frozen=True)
@@ -329,10 +329,10 @@ class GuessPlan:
 
     order: GuessOrder
     alpha: float  # the failure probability
-    total: int | None  # the number with the largest expected bound; None if all have one level
+    total: int | None  # the number of largest expected bound; None if all numbers have one level
     fewest: int  # the fewest tested guesses
     most: int  # the most tested guesses, at least 2
-    # the part of the failure probability for delta; None if it differs by boundary
+    # the part of the failure probability for delta; None if each boundary reserves its own
     spare: float | None = None
 
     def totals(self) -> IntArray:
@@ -389,7 +389,7 @@ _FOR_DELTA = 0.9
 
 
 def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
-    """The plans to test at shares of `level`: one with fair coins, else a fixed one per order."""
+    """The plans to test at shares of `level`: one plan with fair coins, else one per order."""
     return plans_of_samples([scores], delta, level)[0]
 
 

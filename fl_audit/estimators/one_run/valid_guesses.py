@@ -33,10 +33,10 @@ _TRIED = 5
 """The number of log odds, without the largest, where the chance with delta is computed first."""
 
 _FINER = 20
-"""The number of log odds around the least of these chances, if all are too large."""
+"""The number of further log odds near the one of least chance, if all these chances reach alpha."""
 
 _LARGER = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""Steps from log odds to larger ones, whose rejection implies that of the smaller."""
+"""Steps from tested to larger log odds: if the larger ones are rejected, so are the tested ones."""
 
 _TOLERANCE = 1e-7
 """Subtracted from the bound, to err on the valid side."""
@@ -65,7 +65,7 @@ class WalkEvent:
         return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether the event rejects epsilon; with no part for delta, larger ones are tried too."""
+        """Whether the event rejects epsilon or, with no part for delta, some larger epsilon."""
         log_odds = self.plan.order.log_odds(epsilon)
         if self.crossing(log_odds) >= self.plan.without_delta:
             return False
@@ -79,14 +79,14 @@ class WalkEvent:
 
     @functools.cached_property
     def largest_rejected(self) -> float:
-        """The largest log odds found that are rejected; those of epsilon 0 if there are none.
+        """The largest log odds found that are rejected; the log odds of epsilon 0 if none are.
 
         Without a part of alpha spared for delta, these are the largest with an event probability
         below alpha. At delta = 0 the probability grows with epsilon. With a larger delta it may
         fall first, and the search goes down from where the probability at delta = 0 reaches alpha.
 
-        With a spared part, the probability without delta has to be below the rest, and delta must
-        add no more than is spared (the theorem in guessing_plan.py).
+        With a spared part, the probability at delta = 0 must be below alpha less this part, and
+        delta must add at most the part (the theorem in guessing_plan.py).
         """
         if self._limit is None:
             return self._lowest
@@ -105,7 +105,7 @@ class WalkEvent:
 
     @property
     def p_value_at_0(self) -> float:
-        """The p-value of epsilon 0: the smallest alpha found at which this event rejects it."""
+        """The smallest alpha found at which this event rejects epsilon 0: its p-value."""
         if self._limit is None:
             return min(1.0, self.chance(self._lowest))
         if self.m_delta == 0:
@@ -124,7 +124,7 @@ class WalkEvent:
 
     @functools.cached_property
     def _limit(self) -> float | None:
-        """Log odds where the chance without delta reaches its part; None if at epsilon 0."""
+        """Log odds where the chance at delta 0 reaches its part; None if epsilon 0 reaches it."""
         crossing, lowest, left = self.crossing, self._lowest, self.plan.without_delta
         if crossing(lowest) >= left:
             return None
@@ -172,7 +172,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     The following is for fair coins; with coins of another probability (Steinke et al. 2023,
     Proposition 5.7) and with pairs (appendix A) only the orders and the probability of a correct
     guess differ. For pairs, too, the bound is on the epsilon for adding or removing one client; the
-    details have the one for replacing a client, twice as large.
+    details also have the bound for replacing a client, twice as large.
 
     With fair coins the scores without their coins determine a plan (guessing_plan.py): the order of
     guesses, either at both ends, so that the k+ = r / 2 largest scores are guessed to be included
@@ -186,10 +186,10 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
 
     The bound is valid by the theorem in guessing_plan.py. Given the output, the events {Q >= q}
     shrink with q. Let q be the least for which the bound exceeds the true epsilon. Whenever the
-    bound exceeds it, Q is at least q; and {Q >= q} has probability at most alpha, as it rejects an
-    epsilon above the true one. Without a part for delta, the numbers and levels, and so these
-    events, are the same for all outputs, which determine only the order (Steinke et al. 2023, Lemma
-    4.7).
+    bound exceeds the true epsilon, Q is at least q; and {Q >= q} has probability at most alpha, as
+    it rejects an epsilon above the true one. Without a part for delta, the numbers and levels, and
+    so these events, are the same for all outputs, which determine only the order (Steinke et al.
+    2023, Lemma 4.7).
     """
     setting.require(included=_fewest(setting.scores.inclusion), excluded=1)
     scores = setting.scores
@@ -294,7 +294,7 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
 
 
 _PLANNED = 8
-"""The number of samples for which plans are made; further samples share these."""
+"""The number of samples for which plans are made; further samples reuse these plans."""
 
 _STEP = 0.01
 _FARTHEST = 8.0

@@ -89,9 +89,10 @@ def bias_corrected_interval(
     """The interval from an estimate and its bootstrap replicates; ValueError for NaN.
 
     With z0 the normal quantile of the share of replicates below the estimate (equal ones count
-    half) and z that of (1 + confidence) / 2, the ends are the replicates' quantiles at
-    Phi(2 z0 -+ z): the BC interval of Efron (1987), "Better bootstrap confidence intervals", JASA
-    82, 171-185. The acceleration of BCa is omitted, because it needs leave-one-out statistics.
+    half) and z the normal quantile of (1 + confidence) / 2, the limits are the replicates'
+    quantiles at Phi(2 z0 -+ z): the BC interval of Efron (1987), "Better bootstrap confidence
+    intervals", JASA 82, 171-185. The acceleration of BCa is omitted, because it needs leave-one-out
+    statistics.
     """
     values = np.sort(np.asarray(replicates, dtype=np.float64))
     count = len(values)
@@ -127,10 +128,10 @@ def tpr_at_fpr_interval(
 ) -> ApproximateInterval:
     """The bias-corrected bootstrap interval of `tpr_at_fpr`, in O(n log n) for any n.
 
-    Its replicates have exactly the distribution of those in `bootstrap_interval`, whose caveats
-    apply. For Gaussian scores with a shift of 2, intervals at 95 % cover 92 to 96 % if 10 or more
-    false positives are allowed, 74 to 82 % if 1 is, and 31 % if none is (100 to 10,000 scores a
-    class, 400 trials). So with fewer than 10 there is no interval.
+    The replicates are distributed exactly as in `bootstrap_interval`, whose caveats apply. For
+    Gaussian scores with a shift of 2, intervals at 95 % cover 92 to 96 % if 10 or more false
+    positives are allowed, 74 to 82 % if 1 is, and 31 % if none is (100 to 10,000 scores a class,
+    400 trials). So with fewer than 10 there is no interval.
 
     Args:
       scores: Scores of included and excluded canaries.

@@ -19,7 +19,7 @@ used, each a fifth farther from the nearer end than the previous one, and the ba
 between them: more ranks cost level, and the loss between two ranks is small.
 
 If the expected shift of included scores is known beforehand, as for uploads with stated noise, one
-rank is expected to be the best (`favoured_rank`): its level and those of its neighbours are
+rank is expected to be the best (`favoured_rank`): the levels of this rank and its neighbours are
 multiplied by up to 31. The rank depends on no score, so the band stays valid. For 150 included
 scores N(2, 1), whose epsilon is 7.58, the bound of `threshold_valid` is then 0.71 times epsilon
 instead of 0.67 times; for N(1, 1), whose epsilon is 3.14, it is 0.60 times epsilon instead of 0.55
@@ -252,7 +252,7 @@ def true_positive_band(n: int, confidence: float, favoured: int | None = None) -
         return math.log(_failure(n, ranks, math.exp(log_factor) * weights) / failing)
 
     # With the lower factor the levels add up to half of the failure probability; with the upper one
-    # the largest level, whose weight is 1, alone exceeds it.
+    # the largest level, whose weight is 1, alone exceeds that probability.
     lower, upper = math.log(failing / (2 * weights.sum())), math.log(failing) + 1e-9
     factor = math.exp(optimize.brentq(excess, lower, upper, xtol=1e-8) - 3e-8)
     levels = factor * weights

@@ -1,4 +1,4 @@
-"""Threshold bounds as papers publish them: the best threshold, with one of two bounds on its rates.
+"""Threshold bounds as papers publish them: the best threshold, by one of two bounds on error rates.
 
 Andrew et al. (2023), section 5, after Jagielski et al. (2020). The bounds are for one threshold
 each; nothing corrects for the choice among thresholds.
@@ -30,8 +30,8 @@ def threshold_as_published(
     FNR)), where "score >= threshold" means included. FNR is an upper bound on the false negative
     rate; FPR is exact under the closed-form null, and an upper bound under the empirical one.
 
-    Each bound has failure probability alpha (roughly, for Jeffreys'), one minus the confidence.
-    Under the empirical null there are two, so one of them fails with probability up to 2 alpha.
+    Each bound has failure probability alpha = 1 - confidence (roughly, for Jeffreys'). Under the
+    empirical null there are two bounds, so at least one fails with probability up to 2 alpha.
     """
     bounded = _bounded_thresholds(setting, upper)
     epsilon, best, guess = bounded.strongest(setting.delta)

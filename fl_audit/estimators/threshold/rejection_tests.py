@@ -12,7 +12,8 @@ If the mechanism allows at most a rate G(v) at a false positive rate of v, with 
 which is the exact p-value of the mechanism's claim: it averages over the errors of both rates,
 whereas two separate confidence bounds would add the worst cases. The tests at several ranks share
 the failure probability in fixed parts (a union bound), so at the given confidence none of them
-rejects the true claim, and the largest claim that any rejects is a lower bound on it.
+rejects the true claim, and the largest claim that any test rejects is a lower bound on the true
+one.
 
 The table has the median epsilon of `threshold_valid` by these tests, by separate Clopper-Pearson
 bounds on both rates with a Bonferroni correction over 18 ranks, and, as an ideal, by such bounds at
@@ -52,20 +53,20 @@ _LOWEST_SCORES = 0.25
 """The factor of levels of thresholds among the lowest scores, compared with the highest."""
 
 _LEFT_END, _STEP = -5.0, 0.05
-"""Left end and width of the cells of V, in normal scores of its distribution."""
+"""Lower limit of the cells of V, and their width, in normal scores of V's distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankTests:
     """Tests at fixed ranks of the excluded scores.
 
-    The range of V is divided into cells, and V is replaced by the upper end of its cell: p-values
+    The range of V is divided into cells, and V is replaced by the upper limit of its cell: p-values
     are too large by about a tenth, which costs almost nothing, and never too small.
     """
 
     ranks: IntArray  # j in [1, n0], ascending: the threshold is the j-th largest
     levels: FloatArray  # failure probability of each test
-    cells: FloatArray  # upper ends, (r, c)
+    cells: FloatArray  # upper limits of the cells, (r, c)
     masses: FloatArray  # of the cells, (c,)
 
 
@@ -81,7 +82,7 @@ class RejectedClaim:
 def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
 
-    With probability `confidence` or more, none of them rejects a true claim.
+    With probability `confidence` or more, none of the tests rejects a true claim.
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
@@ -206,7 +207,7 @@ class RejectedThreshold:
 
 
 def thresholds_at(ranks: IntArray, scores: CanaryScores) -> tuple[FloatArray, IntArray]:
-    """The excluded scores of these ranks, and the number of included scores above each."""
+    """The excluded score of each rank, and the number of included scores above it."""
     thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
     not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
     return thresholds, np.asarray(scores.num_included - not_above)

@@ -133,7 +133,8 @@ def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
 # `threshold_gdp`: a lower bound for Gaussian differentially private mechanisms, by the best
 # threshold. Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning",
 # arXiv:2302.07956, section 4: if the shape of the trade-off between the error rates is known, one
-# point determines all of it, and epsilon at a small delta follows from measurable error rates.
+# point determines the whole curve, and epsilon at a small delta follows from measurable error
+# rates.
 
 
 def threshold_gdp(setting: AuditSetting) -> Estimate:
@@ -142,9 +143,9 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
     threshold shows that mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). Error rates are bounded as in
     `threshold_valid`, but without a planned shift, for all thresholds at once: by a band under a
-    known null, and by tests at ranks of the excluded scores if the null is unknown or they reject
-    it. Epsilon is that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018);
-    with delta 0 it is infinite if mu is above 0.
+    known null, and by tests at ranks of the excluded scores if the null is unknown or these scores
+    reject it. Epsilon is that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang
+    2018); with delta 0 it is infinite if mu is above 0.
     """
     setting.require(included=1)
     null = chosen_null(setting)
@@ -195,7 +196,7 @@ def _mu_by_band(bounded: BoundedThresholds) -> tuple[float, dict[str, Detail]]:
 
 
 def _normal_score(rates: LogRates) -> FloatArray:
-    """Phi^-1 of the error rates, from the smaller, more accurate one of error and success."""
+    """Phi^-1 of the error rates, from the smaller of error and success: it is more accurate."""
     by_error, by_success = special.ndtri_exp(rates.error), -special.ndtri_exp(rates.success)
     return np.where(rates.error < rates.success, by_error, by_success)
 

@@ -30,7 +30,7 @@ def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tens
 
 
 # The LSTM layer. Gradients are written by hand, and the state has shape (1, units, batch), for
-# speed on a CPU; the result is that of Keras' LSTM. The gradient of the recurrent kernel is one
+# speed on a CPU; the result equals Keras' LSTM's. The gradient of the recurrent kernel is one
 # product over all steps, whereas automatic differentiation adds up one product for each step. The
 # products of a step, 16 columns at a time, are batched products with a batch of one and the large
 # matrix first: on one core oneDNN's kernel for these is 1.4 times (forward) and 1.8 times
@@ -284,7 +284,7 @@ def as_classifier(model: Model) -> Classifier:
 
 
 def _functions(network: Network) -> tuple[Logits, Logits | None]:
-    """The function of logits, and a version for blocks of clients; None if it is the same."""
+    """The function of logits, and a version for blocks of clients, None if blocks need no other."""
     match network:
         case Dense():
             return dense_logits, None
