@@ -152,7 +152,13 @@ def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
     """The test of a curve by a number of canaries, valid at any level and optimal near `level`."""
     edges, log_tail = _cells(curve)
     shift = likely_shift(edges, log_tail, num_included, level)
-    return _test_against(edges, log_tail, num_included, shift)
+    g, masses = _log_ratios(edges, log_tail, shift)
+    most = max(2, min(_VALUES, _MOST_VALUES_OF_SUM // num_included))
+    spread = g[-1] - g[0]
+    scaled = (g - g[0]) * ((most - 1) / spread) if spread > 0 else np.zeros_like(g)
+    values: IntArray = np.floor(scaled + 1e-9).astype(np.int64)
+    probabilities = np.bincount(values, masses, minlength=most).astype(np.float64)
+    return SumTest(edges, values, probabilities, num_included, shift)
 
 
 _FEWEST, _MOST, _STAKES = 2, 4_000, 6
@@ -208,18 +214,6 @@ def _is_flat(curve: TradeOff, z: float) -> bool:
     """Whether the claimed tail hardly falls from z to z + 12, and is below 0.999 there."""
     here, beyond = np.exp(claimed_tail(curve, np.array([z, z + _BEYOND])))
     return bool(beyond < _NEARLY_ALL and here - beyond <= _NEGLIGIBLE + 1e-6 * beyond)
-
-
-def _test_against(
-    edges: FloatArray, log_tail: FloatArray, num_included: int, shift: float
-) -> SumTest:
-    g, masses = _log_ratios(edges, log_tail, shift)
-    most = max(2, min(_VALUES, _MOST_VALUES_OF_SUM // num_included))
-    spread = g[-1] - g[0]
-    scaled = (g - g[0]) * ((most - 1) / spread) if spread > 0 else np.zeros_like(g)
-    values: IntArray = np.floor(scaled + 1e-9).astype(np.int64)
-    probabilities = np.bincount(values, masses, minlength=most).astype(np.float64)
-    return SumTest(edges, values, probabilities, num_included, shift)
 
 
 def _log_ratios(

@@ -19,7 +19,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, closed_form_null
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
-_LARGEST_COSINE = 1 - 1e-6
+LARGEST_COSINE = 1 - 1e-6
 """The largest threshold on a cosine: in a small dimension a cosine may round to 1, with tail 0."""
 
 _ROUNDING = 1e-5
@@ -123,7 +123,7 @@ class GaussianCanaryNull:
         return 1 / math.sqrt(self.dim)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
+        return ExactCosine(self.dim).logsf(np.minimum(thresholds, LARGEST_COSINE))
 
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of both tails by the exact distribution, and of the moments."""
@@ -181,7 +181,7 @@ class SignCanaryNull:
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of a bound on P(cosine >= t) (random_signs.py)."""
-        cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), _LARGEST_COSINE)
+        cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), LARGEST_COSINE)
         return self._standardized_log_tail(math.sqrt(self.dim) * cosines)
 
     def p_value(self, excluded: FloatArray) -> float:
@@ -377,6 +377,21 @@ def _small_squares_p_value(z: FloatArray) -> float:
 
 
 _SPACING = 1.2
+"""Ratio of adjacent ranks. Ranks are dense because for clustered scores only a cluster's edge
+matters.
+"""
+
+
+def growing_ranks(n: int) -> IntArray:
+    """Ranks that grow by a fifth from 1 up to n // 2, and the next one beyond.
+
+    >>> growing_ranks(20).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]
+    """
+    ranks = [1]
+    while ranks[-1] <= max(n // 2, 1):
+        ranks.append(max(ranks[-1] + 1, round(_SPACING * ranks[-1])))
+    return np.array(ranks)
 
 
 def spaced_ranks(n: int) -> IntArray:
@@ -385,7 +400,5 @@ def spaced_ranks(n: int) -> IntArray:
     >>> spaced_ranks(20).tolist()
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20]
     """
-    nearest = [1]
-    while (following := max(nearest[-1] + 1, round(_SPACING * nearest[-1]))) <= n // 2:
-        nearest.append(following)
-    return np.asarray(np.unique(np.concatenate([nearest, n + 1 - np.array(nearest)])))
+    from_end = growing_ranks(n)[:-1]
+    return np.asarray(np.unique(np.concatenate([from_end, n + 1 - from_end])))

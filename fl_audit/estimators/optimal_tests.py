@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.distributions import Gaussian
+from fl_audit.estimators.distributions import Gaussian, rank_quantile
 from fl_audit.estimators.gaussian.fit import epsilon_over_all_regions
 from fl_audit.estimators.scores import check_confidence, check_delta
 
@@ -51,11 +51,9 @@ def reachable_epsilon(
     check_confidence(confidence)
     # Thousands of tests share few counts, and inverting the beta distribution is slow.
     detected, of_test = np.unique(_median_count(num_included, tests.tpr), return_inverse=True)
-    least = special.betaincinv(np.maximum(detected, 1), num_included - detected + 1, 1 - confidence)
-    least = np.where(detected > 0, least, 0.0)[of_test]
+    least = rank_quantile(detected, num_included, 1 - confidence)[of_test]
     missed, of_test = np.unique(_median_count(num_included, tests.fnr), return_inverse=True)
-    most = special.betaincinv(missed + 1, np.maximum(num_included - missed, 1), confidence)
-    most = np.where(missed < num_included, most, 1.0)[of_test]
+    most = rank_quantile(missed + 1, num_included, confidence)[of_test]
     with np.errstate(divide="ignore", invalid="ignore"):
         by_finding = np.log(least - delta) - tests.log_fpr
         by_missing = np.log(tests.tnr - delta) - np.log(most)

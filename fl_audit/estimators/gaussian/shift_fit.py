@@ -13,6 +13,7 @@ from fl_audit.estimators.distributions import ExactCosine
 from fl_audit.estimators.gaussian.fit import in_units
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import (
+    LARGEST_COSINE,
     GaussianCanaryNull,
     LargestOfRoundsNull,
     NullTail,
@@ -24,9 +25,6 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
 
-_LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond this may have been rounded to 1, an impossible value under the null."""
-
 
 @dataclass(frozen=True, eq=False)
 class StandardScores:
@@ -37,13 +35,15 @@ class StandardScores:
     rounds: int  # a score is the largest of this number of values
 
 
-def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | None:
+def standard_scores(scores: CanaryScores, null: NullTail | None) -> StandardScores | None:
     """Maps every score to the normal quantile of its probability under the null.
 
     A cosine x becomes z with P(N(0, 1) >= z) = P(X >= x), X being the cosine of a random direction.
     For `rademacher` and `hadamard` canaries this is the limit for a compared vector that is not
-    concentrated on few coordinates. None for a null of another kind.
+    concentrated on few coordinates. None for a null of another kind, or an unknown one.
     """
+    if null is None:
+        return None
     scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
     tail = scaled.unscaled
     rounds = tail.rounds if isinstance(tail, LargestOfRoundsNull) else (tail,)
@@ -58,7 +58,7 @@ def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | No
 
 
 def _normal_scores(cosines: FloatArray, cosine: ExactCosine) -> FloatArray:
-    size = np.minimum(np.abs(cosines), _LARGEST_COSINE)
+    size = np.minimum(np.abs(cosines), LARGEST_COSINE)
     return np.asarray(np.copysign(special.ndtri_exp(cosine.logsf(size)), cosines))
 
 
@@ -426,7 +426,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     (`UnknownNull`).
     """
     null = chosen_null(setting)
-    known = None if null.tail is None else standard_scores(setting.scores, null.tail)
+    known = standard_scores(setting.scores, null.tail)
     likelihood = _likelihood(setting, known)
     best = likelihood.best()
     ends = _interval(likelihood, best, _critical(setting))
@@ -457,8 +457,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
 
 def shift_fit_epsilon(setting: AuditSetting) -> float:
     """The epsilon of `shift_fit` without its interval, which takes ten times as long."""
-    null = chosen_null(setting)
-    known = None if null.tail is None else standard_scores(setting.scores, null.tail)
+    known = standard_scores(setting.scores, chosen_null(setting).tail)
     return _epsilon(_likelihood(setting, known).best(), setting.delta)
 
 

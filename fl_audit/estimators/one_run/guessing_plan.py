@@ -328,6 +328,7 @@ class GuessPlan:
     """The order and the tested numbers of guesses, with the level of each number."""
 
     order: GuessOrder
+    alpha: float  # the failure probability
     total: int | None  # the number of largest expected bound; None if all numbers have one level
     fewest: int  # the fewest tested guesses
     most: int  # the most tested guesses, at least 2
@@ -339,12 +340,17 @@ class GuessPlan:
         numbers = numbers_of_guesses(self.most)
         return np.asarray(numbers[numbers >= min(self.fewest, numbers[-1])])
 
+    @property
+    def without_delta(self) -> float:
+        """The failure probability without the part for delta."""
+        return self.alpha - (self.spare or 0.0)
+
     def levels(self, totals: IntArray) -> FloatArray:
-        """The level of each number of guesses, as a share of alpha without the part for delta."""
+        """The level of each number of guesses."""
         if self.total is None:
-            return np.full(len(totals), _EQUAL_LEVEL)
+            return self.without_delta * np.full(len(totals), _EQUAL_LEVEL)
         ratio = np.maximum(totals / self.total, self.total / totals)
-        return np.asarray(_LEVEL * np.minimum(1.0, (_NEAR / ratio) ** _FALL))
+        return self.without_delta * (_LEVEL * np.minimum(1.0, (_NEAR / ratio) ** _FALL))
 
 
 def numbers_of_guesses(most: int) -> IntArray:
@@ -422,7 +428,7 @@ def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> 
     order = dataclasses.replace(order, share=1.0)
     if spare is None:
         return _fixed(order, m, m, m_delta, alpha)
-    return _around(order, totals, bounds, m_delta, spare)
+    return _around(order, totals, bounds, m_delta, alpha=alpha, spare=spare)
 
 
 def _fixed(
@@ -441,12 +447,9 @@ def _fixed(
     larger log odds. With a part `spare` for delta they are (0.9 m delta / spare)^2 instead, and
     lose no more than that.
     """
-    if spare is None:
-        for_delta = 0.6 / (order.share * level)
-    else:
-        for_delta = _FOR_DELTA / max(spare, _NEXT_TO_NONE)
-    enough = m_delta * for_delta
-    return GuessPlan(order, None, int(np.ceil(min(enough**2, m / 2))), max(most, 2), spare)
+    alpha = order.share * level
+    enough = m_delta * (0.6 / alpha if spare is None else _FOR_DELTA / max(spare, _NEXT_TO_NONE))
+    return GuessPlan(order, alpha, None, int(np.ceil(min(enough**2, m / 2))), max(most, 2), spare)
 
 
 @functools.cache
@@ -456,7 +459,13 @@ def _coarse(most: int) -> IntArray:
 
 
 def _around(
-    order: GuessOrder, totals: IntArray, bounds: FloatArray, m_delta: float, spare: float
+    order: GuessOrder,
+    totals: IntArray,
+    bounds: FloatArray,
+    m_delta: float,
+    *,
+    alpha: float,
+    spare: float,
 ) -> GuessPlan:
     """The plan around the number of guesses with the largest bound that respects delta's part."""
     bounds = np.where(m_delta * _delta_factors(totals, bounds) > spare, 0, bounds)
@@ -465,7 +474,7 @@ def _around(
     is_affordable = m_delta * _delta_factors(totals, bounds[at]) <= spare
     first = int(totals[np.argmax(is_affordable)]) if np.any(is_affordable) else total
     fewest = min(max(first, total // _FARTHEST), total)
-    return GuessPlan(order, total, fewest, min(int(totals[-1]), total * _FARTHEST), spare)
+    return GuessPlan(order, alpha, total, fewest, min(int(totals[-1]), total * _FARTHEST), spare)
 
 
 def _delta_factors(totals: IntArray, epsilon: float | FloatArray) -> FloatArray:

@@ -49,12 +49,11 @@ class WalkEvent:
     m_delta: float  # number of coins times delta
     boundary: Boundary  # in `one_run_valid`, through the observed correct guesses
     plan: GuessPlan
-    alpha: float  # the failure probability
     start: float  # the start of the search for the largest rejected log odds
 
     def crossing(self, log_odds: float) -> float:
         """An upper bound on the probability of the event if delta is 0."""
-        return self.boundary.crossing(log_odds, _NEGLIGIBLE * self.alpha)
+        return self.boundary.crossing(log_odds, _NEGLIGIBLE * self.plan.alpha)
 
     def delta_terms(self, log_odds: npt.ArrayLike) -> FloatArray:
         """Upper bounds on what delta adds to the probability."""
@@ -68,13 +67,13 @@ class WalkEvent:
     def rejects(self, epsilon: float) -> bool:
         """Whether the event rejects epsilon or, with no part for delta, some larger epsilon."""
         log_odds = self.plan.order.log_odds(epsilon)
-        if self.crossing(log_odds) >= self._left:
+        if self.crossing(log_odds) >= self.plan.without_delta:
             return False
         if self.plan.spare is not None:
             return self.largest_rejected > log_odds
         return any(
-            self.crossing(log_odds + more) < self.alpha
-            and self.chance(log_odds + more) < self.alpha
+            self.crossing(log_odds + more) < self.plan.alpha
+            and self.chance(log_odds + more) < self.plan.alpha
             for more in _LARGER
         )
 
@@ -96,13 +95,13 @@ class WalkEvent:
         if self.plan.spare is not None:
             return max(self._affordable, default=self._lowest)
         tried, chances = self._tried
-        if min(chances[:-1]) >= self.alpha:
+        if min(chances[:-1]) >= self.plan.alpha:
             tried, chances = self._finer
-        below = np.flatnonzero(chances[:-1] < self.alpha)
+        below = np.flatnonzero(chances[:-1] < self.plan.alpha)
         if len(below) == 0:
             return self._lowest
         i = int(below[-1])
-        return _reaches(self.alpha, self.chance, float(tried[i]), float(tried[i + 1]))
+        return _reaches(self.plan.alpha, self.chance, float(tried[i]), float(tried[i + 1]))
 
     @property
     def p_value_at_0(self) -> float:
@@ -115,7 +114,7 @@ class WalkEvent:
             spare = self.plan.spare
             return min((self.crossing(x) + spare for x in self._affordable), default=1.0)
         chances = self._tried[1]
-        if min(chances[:-1]) >= self.alpha:
+        if min(chances[:-1]) >= self.plan.alpha:
             chances = self._finer[1]
         return min(1.0, float(min(chances)))
 
@@ -123,15 +122,10 @@ class WalkEvent:
     def _lowest(self) -> float:
         return self.plan.order.log_odds(0.0)
 
-    @property
-    def _left(self) -> float:
-        """The part of alpha for the event at delta = 0."""
-        return self.alpha - (self.plan.spare or 0.0)
-
     @functools.cached_property
     def _limit(self) -> float | None:
-        """Log odds where the chance at delta 0 reaches `_left`; None if epsilon 0 reaches it."""
-        crossing, lowest, left = self.crossing, self._lowest, self._left
+        """Log odds where the chance at delta 0 reaches its part; None if epsilon 0 reaches it."""
+        crossing, lowest, left = self.crossing, self._lowest, self.plan.without_delta
         if crossing(lowest) >= left:
             return None
         low, high, step = lowest, max(self.start, lowest), 0.1
@@ -198,9 +192,9 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     2023, Lemma 4.7).
     """
     setting.require(included=_fewest(setting.scores.inclusion), excluded=1)
-    scores, level = setting.scores, 1 - setting.confidence
-    plans = plans_of(scores, setting.delta, level)
-    bounds = [_tested_plan(scores, plan, setting.delta, level) for plan in plans]
+    scores = setting.scores
+    plans = plans_of(scores, setting.delta, 1 - setting.confidence)
+    bounds = [_tested_plan(scores, plan, setting.delta) for plan in plans]
     best = max(bounds, key=lambda bound: bound.epsilon)
     guesses = best.guesses if best.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
@@ -266,18 +260,17 @@ class _TestedPlan:
         return min(1.0, self.event.p_value_at_0 / self.order.share) if self.event else 1.0
 
 
-def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _TestedPlan:
-    """The event of a plan, given its guesses; `level` is the failure probability of all plans."""
+def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float) -> _TestedPlan:
+    """The event of a plan, given its guesses."""
     order, totals = plan.order, plan.totals()
-    alpha = order.share * level
-    levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
+    levels = plan.levels(totals)
     correct = order.correct(scores, totals)
     bounds = single_bounds(totals, correct, levels)
     i = int(np.argmax(bounds))
     event = None
     if correct[i] > 0:
         boundary = boundary_at(totals, bounds[i], levels)
-        event = WalkEvent(scores.num_coins * delta, boundary, plan, alpha, start=bounds[i])
+        event = WalkEvent(scores.num_coins * delta, boundary, plan, start=bounds[i])
     return _TestedPlan(order.guesses(int(totals[i]), int(correct[i])), len(totals), order, event)
 
 
@@ -288,14 +281,11 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
     """
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
-        first = settings[members[0]]
-        delta, level = first.delta, 1 - first.confidence
         samples = [settings[index].scores for index in members]
-        plans = plans_of_samples(samples, delta, level)
+        first = settings[members[0]]
+        plans = plans_of_samples(samples, first.delta, 1 - first.confidence)
         for index, scores, tried in zip(members, samples, plans, strict=True):
-            epsilons[index] = max(
-                _tested_plan(scores, plan, delta, level).epsilon for plan in tried
-            )
+            epsilons[index] = max(_tested_plan(scores, plan, first.delta).epsilon for plan in tried)
     return epsilons
 
 
@@ -326,19 +316,18 @@ class OneRunRegion:
         return bool(np.any(correct >= self.boundary.heights))
 
 
-def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan) -> OneRunRegion:
-    """The largest region that rejects epsilon at the plan's share of `level`, to 0.01 log odds."""
-    alpha, totals = plan.order.share * level, plan.totals()
-    levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
+def one_run_region(epsilon: float, m_delta: float, plan: GuessPlan) -> OneRunRegion:
+    """The largest region that rejects epsilon, to 0.01 log odds."""
+    totals = plan.totals()
+    levels = plan.levels(totals)
     log_odds = plan.order.log_odds(epsilon)
 
     def boundary(steps: int) -> Boundary:
         return boundary_at(totals, log_odds + _STEP * steps, levels)
 
     def rejects(event: Boundary) -> bool:
-        return len(event.totals) == 0 or WalkEvent(
-            m_delta, event, plan, alpha, start=log_odds
-        ).rejects(epsilon)
+        walk = WalkEvent(m_delta, event, plan, start=log_odds)
+        return len(event.totals) == 0 or walk.rejects(epsilon)
 
     low, high = -1, round(_FARTHEST / _STEP)
     if not rejects(boundary(high)):
@@ -353,9 +342,7 @@ def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
     """Whether bounds of samples exceed epsilon; samples of one size and inclusion share 8 plans."""
-    cached_region = functools.cache(
-        lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
-    )
+    cached_region = functools.cache(functools.partial(one_run_region, epsilon))
 
     def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
         rejected = np.zeros(len(settings), bool)

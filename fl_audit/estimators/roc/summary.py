@@ -11,6 +11,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.counts.intervals import ConfusionCounts
+from fl_audit.estimators.distributions import rank_quantile
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.roc.curve import (
@@ -406,12 +407,6 @@ def detection_rates(
 
 def _detected_at(rate: float, detected: int, num_included: int, confidence: float) -> DetectionRate:
     miss = (1 - confidence) / 2
-    lower = (
-        float(special.betaincinv(detected, num_included - detected + 1, miss)) if detected else 0.0
-    )
-    upper = (
-        float(special.betaincinv(detected + 1, num_included - detected, 1 - miss))
-        if detected < num_included
-        else 1.0
-    )
+    lower = float(rank_quantile(detected, num_included, miss))
+    upper = float(rank_quantile(detected + 1, num_included, 1 - miss))
     return DetectionRate(rate, detected / num_included, lower, upper)
