@@ -37,7 +37,7 @@ _FIXED_CLIPPING = (
 
 
 class ScoredStrategy:
-    """A strategy that wraps another one, and scores each round's aggregate as the round ends.
+    """A strategy that wraps another strategy, and scores each round's aggregate as the round ends.
 
     It must be the outermost strategy, around Flower's DP wrapper, so that the scored aggregate
     contains the noise. Everything else is left to the wrapped strategy. After the training `start`
@@ -190,7 +190,7 @@ def canary_arrays(
 ) -> list[Any]:
     """The answer of a canary client: the round's model, moved along the canary's vector.
 
-    Floating-point arrays of any precision move, and keep their type. Others, such as a
+    Floating-point arrays of any precision move, and keep their type. Other arrays, such as a
     normalisation layer's count of batches (int64), do not move: the pool's `dim` is the number of
     values in the arrays that move.
 
@@ -200,8 +200,8 @@ def canary_arrays(
       canary: The number of the canary, which must be included.
       norm: The norm of the movement; under clipping, far above the clip norm.
       model: The arrays of the client's own model; their types determine which move. None for the
-        types of `weights`. Needed if some are integers: Flower's mean turns them into floats, so
-        from the second round on the types of `weights` are wrong.
+        types of `weights`. Needed if some arrays are integers: Flower's mean turns them into
+        floats, so from the second round on the types of `weights` are wrong.
 
     Raises:
       InputError: The pool's `dim` is not the number of values that move, a moved value leaves the

@@ -35,7 +35,7 @@ _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
     """Rewords msgspec's message on a value, without the value's location.
 
-    `known` are the allowed keys, for a hint on an unknown one; `got` is the value, if it is known.
+    `known` are the allowed keys, for a hint on an unknown key; `got` is the value, if known.
 
     >>> type_words("Expected `int`, got `str`", got="'many'")
     "must be a whole number, got 'many'"

@@ -37,10 +37,11 @@ except ModuleNotFoundError:  # for tests: NVFlare needs a separate environment
 class ScoredAggregator(ModelAggregator):
     """Wraps an aggregator: adds canaries to each round, and scores the round's aggregate.
 
-    Pass it as the `aggregator` of NVFlare's FedAvg or ScatterAndGather; it wraps the one that clips
-    and adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). As
-    NVFlare writes a job's components as JSON, each argument is a plain number, a string or a
-    component, and is stored in an attribute of the same name.
+    Pass it as the `aggregator` of NVFlare's FedAvg or ScatterAndGather; it wraps the aggregator
+    that clips and adds noise. Sites answer with differences
+    (`params_transfer_type=TransferType.DIFF`). As NVFlare writes a job's components as JSON, each
+    argument is a plain number, a string or a component, and is stored in an attribute of the same
+    name.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
     the folder, and the round is left out. Lost canaries cause a warning, or end the training
@@ -69,11 +70,11 @@ class ScoredAggregator(ModelAggregator):
           folder: The folder of the audit on the server, created in the first round; from then on
             `fl-audit estimate` can read it.
           num_rounds: The number of rounds of training.
-          seed: The seed of canaries, coins and rounds; every audit needs a new one.
+          seed: The seed of canaries, coins and rounds; every audit needs a new seed.
           canary_norm: The norm of a canary's answer, far above the clip norm.
           canary_length: The largest norm that one site can add to the released aggregate: clip norm
             over denominator for a mean of clipped answers, even if `canary_norm` is smaller. The
-            canary check expects this norm of a canary; without it no verdict is "consistent"
+            canary check expects this norm of a canary; without the check no verdict is "consistent"
             (docs/canary_check.md).
           noise_stddev: The standard deviation of the noise on each coordinate of the released
             aggregate, for the checks of the mechanism (docs/checks.md).

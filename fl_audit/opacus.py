@@ -66,7 +66,7 @@ class CanaryGradients:
           optimizer: An Opacus `DPOptimizer` that clips per-sample gradients.
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_steps: The number of steps of the training, `len(data_loader)` in each epoch.
-          seed: The seed of canaries, coins and steps; every audit needs a new one.
+          seed: The seed of canaries, coins and steps; every audit needs a new seed.
           sample_rate: The probability that Opacus samples an example in a step,
             `data_loader.sample_rate`. Canaries are sampled with this probability too, so that
             `PrivacyEngine.get_epsilon` holds for them. With None each canary has `repeats` steps

@@ -70,10 +70,10 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
 
         Args:
           mechanism: The postprocessor that clips users' statistics and adds noise to the sum, or to
-            each user's.
+            each user's statistics.
           folder: The folder of the audit, new, or this audit's own after a restart.
           num_iterations: The number of central iterations.
-          seed: The seed of canaries, coins and iterations; every audit needs a new one.
+          seed: The seed of canaries, coins and iterations; every audit needs a new seed.
           sample_rate: The accountant's `sampling_probability` of a user. Canaries are Poisson
             sampled with this probability, so that the accountant's epsilon holds for them. With
             None each canary has `repeats` iterations known to the attacker; a claim must then do
@@ -115,7 +115,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         self._weight: Any = None
 
     def on_train_begin(self, *, model: Any) -> Any:
-        """Opens the audit, and keeps the first model of a new one.
+        """Opens the audit, and keeps the first model of a new audit.
 
         Raises:
           InputError: The folder holds something else, or there are several processes.
@@ -239,7 +239,7 @@ def write_claim(accountant: Any, path: Path | str) -> None:
 
 
 def _clipping(mechanism: Any) -> Any:
-    """The mechanism that clips, possibly inside one that applies it centrally."""
+    """The mechanism that clips, possibly inside a mechanism that applies it centrally."""
     return getattr(mechanism, "underlying_mechanism", mechanism)
 
 

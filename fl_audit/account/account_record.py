@@ -114,7 +114,7 @@ class AccountRecord:
         return self.source.release.canary == self.source.release.client
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object that `fl-audit account --json` prints; infinities are words."""
+        """The JSON object that `fl-audit account --json` prints; infinities are strings."""
         release = self.source.release
         parties = {
             attacker: {

@@ -120,7 +120,8 @@ class CanaryUploads:
 
     def rounds_of(self, canary: int) -> list[int]:
         """The rounds, from 0, in which a canary has an upload."""
-        return np.flatnonzero(np.isfinite(self._cosines.array[:, canary])).tolist()
+        has = np.isfinite(self._cosines.array[:, canary])
+        return [int(index) for index in np.flatnonzero(has)]
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:
         """Logs the noised upload of a canary's client, of shape (dim,), in place of an earlier one.

@@ -3,8 +3,8 @@
 Data made here is a client's with wrong labels, or random. A model cannot learn wrong labels from
 other data. The update of a client with random inputs has little in common with other updates, so it
 is visible in a sum of many. Random data is drawn independently for each canary, as in Pillutla et
-al. (2023, arXiv:2305.18447). It does not depend on a model: noise moves a model far from a public
-checkpoint within a few rounds, and data optimised for the checkpoint loses its effect.
+al. (2023, arXiv:2305.18447). Random data does not depend on a model: noise moves a model far from a
+public checkpoint within a few rounds, and data optimised for the checkpoint loses its effect.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -124,7 +124,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     """Canaries that hold data and train on it like clients (Steinke et al. 2023, section 6).
 
     Attributes:
-      source: Where their data come from (docs/canaries.md).
+      source: Where canaries' data come from (docs/canaries.md).
       count: Canaries, included and excluded; for `file` by default all its clients.
       examples_per_canary: Examples per canary; by default all of one client's (`random`: the
         median client's number).

@@ -1,7 +1,7 @@
 """Families of canary vectors: distributions of a canary's unit vector, and the scoring of a pool.
 
 A vector is a function of (seed, canary, dim), so it need not be stored, and every process and
-machine generates the same one. An attacker's score is a cosine with such a vector. An excluded
+machine generates the same vector. An attacker's score is a cosine with such a vector. An excluded
 canary's vector is independent of training, so the cosine is distributed as for a uniform direction
 (`gaussian`), as for random signs (`rademacher`, `hadamard`), or like the compared vector's entries,
 which are not known in advance (`dirac`). docs/canaries.md compares the families.
@@ -286,9 +286,9 @@ class HadamardFamily(SignFamily):
       its cosine with any fixed vector, and the same sub-Gaussian tail;
     - the N rows are orthogonal before they are cut to dim coordinates, and for any vector the
       mean of the squared cosines over all N rows is exactly 1/dim (Parseval);
-    - canaries are not jointly independent: s and pi are shared. Given them, only a canary's row is
-      random. Because of the shuffle pi, vectors with few entries in neighbouring coordinates, such
-      as a few touched rows of an embedding, meet many patterns of signs.
+    - canaries are not jointly independent: s and pi are shared. Given s and pi, only a canary's
+      row is random. Because of the shuffle pi, vectors with few entries in neighbouring
+      coordinates, such as a few touched rows of an embedding, meet many patterns of signs.
 
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
     that it sees, or by NumPy: O(N^(4/3)) for all canaries; other families cost O(dim) for each.
@@ -332,7 +332,7 @@ class HadamardFamily(SignFamily):
         return factor_sizes(self._log_size)
 
     def _spread(self, target: Float32Array) -> FloatArray:
-        """The target's coordinates, with signs, in their columns; zeros in all others."""
+        """The target's coordinates, with signs, in their columns; zeros in all other columns."""
         spread = np.zeros(1 << self._log_size)
         for start, columns, signs in self._pieces():
             spread[columns] = signs * target[start : start + columns.size]
@@ -445,9 +445,9 @@ class HalfNormals:
       beyond with probability 2.7e-11;
     - a radius below 3e-4 is rounded to a grid of about that step, and is 0 with probability 3e-8.
 
-    The functions `cos`, `sin` and `log` are NumPy's. Their last bit is the same with AVX2 and
-    AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and a vector by
-    3.5e-8 of its norm (4 million numbers compared), which bounds the change of a cosine.
+    The functions `cos`, `sin` and `log` are NumPy's. The last bit of their results is the same with
+    AVX2 and AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and a
+    vector by 3.5e-8 of its norm (4 million numbers compared), which bounds the change of a cosine.
     """
 
     def __init__(self, most: int) -> None:

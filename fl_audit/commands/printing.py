@@ -47,7 +47,7 @@ def print_path(what: str, path: Path, *, is_json: bool = False) -> None:
 
 
 def print_json(value: dict[str, object]) -> None:
-    """Prints one JSON object, whose infinities are already words."""
+    """Prints one JSON object, whose infinities are already strings."""
     print(json.dumps(value, allow_nan=False))
 
 

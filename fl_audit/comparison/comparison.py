@@ -145,7 +145,7 @@ def _cell(value: object) -> object:
 
 
 def _facts(run: ReportedRun) -> Record:
-    """The facts of a run other than its estimates, by column; an unknown one is None."""
+    """The facts of a run other than its estimates, by column; unknown facts are None."""
     record = run.record
     return {
         "noise_multiplier": None if record is None else record.release.noise.noise_multiplier,
@@ -263,7 +263,7 @@ class _MustAgree:
 
 
 def _neighbours(run: ReportedRun) -> str | None:
-    """The neighbouring relation; "add or remove one" of clients that draw rounds is "zero-out"."""
+    """The neighbouring relation, with "add or remove one" as "zero-out"."""
     analytical = run.report.analytical
     neighbours = None if analytical is None else analytical.neighbours
     return ZERO_OUT if neighbours == ADD_OR_REMOVE else neighbours

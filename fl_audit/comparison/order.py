@@ -84,7 +84,7 @@ def compared_statistic(comparison: Comparison) -> str | None:
 def span(headline: Headline | None) -> tuple[float, float] | None:
     """The estimate's interval; None without one.
 
-    If the lower bound contradicts the estimate, it is the interval from lower to upper bound.
+    If the lower bound contradicts the estimate, the interval from lower to upper bound.
     """
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:

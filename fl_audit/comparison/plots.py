@@ -159,7 +159,7 @@ def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
 
 
 def _draw_point(axes: Axes, point: _Point, axis: LogAxis) -> None:
-    """Draws both means as a point, hollow off the front, epsilon's interval, accuracy's range."""
+    """Draws the means as a point, hollow off the front, and epsilon's and accuracy's ranges."""
     x, y = axis.place(point.epsilon.mean), point.accuracy.mean
     ends = [axis.place(end) for end in point.ends]
     colour = point.style.colour

@@ -56,7 +56,7 @@ class Spread:
         return max(self.values)
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object, with infinities as words."""
+        """The JSON object, with infinities as strings."""
         return {
             "values": [to_json(value) for value in self.values],
             "mean": to_json(self.mean),
@@ -104,7 +104,7 @@ OF_ONE_ATTACKER = frozenset(
     {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
 )
 """Keys that define which rounds one attacker sees. They distinguish settings only among runs with
-that attacker; a run without it just lacks the attacker's statistics.
+that attacker; a run without that attacker just lacks the attacker's statistics.
 """
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
@@ -121,7 +121,7 @@ class Setting:
     Attributes:
       pattern: What distinguishes the setting from others, except for its noise multiplier.
       noise_multiplier: The effective noise multiplier of a round, to six digits, if known.
-      label: The pattern, with the noise multiplier if it differs; or the folder's name.
+      label: The pattern, with the noise multiplier if multipliers differ; or the folder's name.
       keys: The config keys that differ between settings, with this setting's values.
       runs: The runs that repeat the setting, at least one.
     """
@@ -252,7 +252,7 @@ _LONGEST_LABEL = 40
 
 
 def _briefly_named(settings: Sequence[Setting]) -> Sequence[Setting]:
-    """The settings, renamed by folder if a label is long, each has one run, and no name repeats."""
+    """The settings, named by folder if a label is long, settings have one run, and names differ."""
     names = [run.folder.resolve().name for setting in settings for run in setting.runs]
     is_brief = all(len(setting.label) <= _LONGEST_LABEL for setting in settings)
     if is_brief or len(set(names)) < len(names) or len(names) > len(settings):
@@ -286,7 +286,7 @@ def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The keys (`section.key`) in which the configs differ as settings, in the configs' order.
 
     A key of some kinds only, or of one attacker (`OF_ONE_ATTACKER`), differs only if the configs
-    that have it disagree.
+    that have the key disagree.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if key not in CHANCE_OR_MEANS and _differs(key, configs)]

@@ -83,7 +83,7 @@ class Opened:
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys whose values (`committed_keys`) differ from the committed ones, sorted."""
+        """The keys whose values (`committed_keys`) differ from the committed values, sorted."""
         committed = self.commitment.config
         return [
             key

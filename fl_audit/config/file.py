@@ -260,7 +260,7 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
 
 
 def _is_names(annotation: Any) -> bool:
-    """Whether the annotation is a list of words from a known set."""
+    """Whether the annotation is a list of strings from a known set."""
     items = typing.get_args(annotation)
     return bool(items) and typing.get_origin(items[0]) is Literal
 

@@ -136,14 +136,14 @@ Server = ServerSgd | ServerAdagrad | ServerAdam | ServerYogi
 
 
 class RayCluster(Table, frozen=True, kw_only=True):
-    """Workers of runtime `ray`, and what happens when one is lost.
+    """Workers of runtime `ray`, and what happens when a worker is lost.
 
     Attributes:
       engine: What trains clients, `tff` or `jax`; by default `tff` where TFF is installed.
       address: Ray cluster: `host:port`, `auto` for this machine's, `local` to start one.
       actors: Worker processes; by default as many as fit.
       cpus_per_actor: CPUs of a worker, and clients that it trains at once; 1 for `jax`.
-      gpus_per_actor: GPUs of a worker, 1 or a share of one for `jax`; if above 0, set
+      gpus_per_actor: GPUs of a worker, 1 or a fraction for `jax`; if above 0, set
         `clients_per_block`.
       lost_actors: When a worker is lost: `replace` it, `do_without` it, or `stop` the run.
       wait_seconds: Longest wait without workers, in seconds.

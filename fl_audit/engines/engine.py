@@ -151,7 +151,7 @@ class Engine(abc.ABC):
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        """A function from a model to its mean loss on each canary's examples, as attacks use it."""
+        """A function from a model to its mean loss on each canary's examples, for attacks."""
         raise InputError(self._without_examples())
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:

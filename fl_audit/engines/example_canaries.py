@@ -110,7 +110,7 @@ def _pool_from_clients(
 
 
 def parts_of(examples: Examples, size: int) -> Iterator[Examples]:
-    """Splits examples into parts of equal size; a smaller rest is dropped."""
+    """Splits examples into parts of equal size; a smaller last part is dropped."""
     for start in range(0, len(examples) - size + 1, size):
         yield examples.take(np.arange(start, start + size))
 

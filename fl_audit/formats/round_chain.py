@@ -232,7 +232,7 @@ class ChainWriter:
 
     @classmethod
     def go_on(cls, path: Path) -> "ChainWriter":
-        """Continues after the last complete line; an incomplete one is cut off."""
+        """Continues after the last complete line; an incomplete line is cut off."""
         chain = read_chain(path)
         chain.check(path)
         if chain.torn:
@@ -380,7 +380,7 @@ class Chain:
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """Those of `names` whose file exists, but with another digest than in the chain."""
+        """The `names` of files that exist, but have another digest than in the chain."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -389,7 +389,7 @@ class Chain:
         ]
 
     def changed_terms(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """Those of `names` whose file was changed, added or removed since the last scores."""
+        """The `names` of files that were changed, added or removed since the last scores."""
         now = digests_of([folder / name for name in names])
         return [name for name in names if now.get(name) != self.files.get(name)]
 

@@ -198,7 +198,7 @@ def whole(expected_cohort: float) -> int:
 
 
 def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
-    """The fixed clip norm and noise, or those in the nested states of TFF's aggregation."""
+    """Clip norm and noise: fixed, or from the nested states of TFF's aggregation."""
     if table.clip_norm is not None:
         return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
     (clip, _), _ = state

@@ -1,13 +1,13 @@
 """The mechanism of a run: its noise, TFF's aggregator, and the clip norm in the aggregator's state.
 
-Two noise multipliers are easy to confuse. The *effective* one describes everything that a round
-releases. Under an adaptive clip norm a round releases the noised sum of updates and the noised
-count that moves the clip norm. The noise multiplier *of the sum* is then larger than the effective
-one, so that both releases together have the guarantee of one release at the effective multiplier
-(Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard deviation s).
-Both multipliers describe the noise of a tree node under tree aggregation, the independent noise
-before it is correlated under matrix factorisation, and the noise on one upload if each participant
-adds all of the noise.
+Two noise multipliers are easy to confuse. The *effective* multiplier describes everything that a
+round releases. Under an adaptive clip norm a round releases the noised sum of updates and the
+noised count that moves the clip norm. The noise multiplier *of the sum* is then larger than the
+effective multiplier, so that both releases together have the guarantee of one release at the
+effective multiplier (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of
+standard deviation s). Both multipliers describe the noise of a tree node under tree aggregation,
+the independent noise before it is correlated under matrix factorisation, and the noise on one
+upload if each participant adds all of the noise.
 """
 
 import math
@@ -54,7 +54,7 @@ MECHANISMS.register(NO_PRIVACY)
 
 
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
-"""The range of noise multipliers in which accounting is exact; below it epsilon exceeds 1e11."""
+"""The range of noise multipliers with exact accounting; below the range epsilon exceeds 1e11."""
 
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:

@@ -2,7 +2,7 @@
 
 These are sums divided by the expected cohort, trees with restarts, noise correlated by a matrix,
 noise from clients, and plain sums that simulate secure ones: TFF leaves the protocol of a secure
-sum to the platform, and the runtimes in its Python package have none. Secure aggregation releases
+sum to the platform, and the runtimes in TFF's Python package have none. Secure aggregation releases
 only the sum, so an attacker who sees results sees the same in both cases.
 """
 
@@ -28,7 +28,7 @@ NO_SECURE_SUMS = (
 def mean_over_expected_cohort(
     query: tfp.SumAggregationDPQuery, expected_cohort: float
 ) -> tff.aggregators.UnweightedAggregationFactory:
-    """A query's sum divided by the expected cohort, not by the actual one."""
+    """A query's sum divided by the expected cohort, not by the actual cohort."""
     return tff.aggregators.DifferentiallyPrivateFactory(
         tfp.NormalizedQuery(query, denominator=expected_cohort)
     )
@@ -55,7 +55,8 @@ def tree_query(
     """Tree aggregation (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
 
     `stddev` is the standard deviation of the noise on each node. A tree spans `restart_every`
-    rounds; with None it spans all, as in TFF's `DifferentiallyPrivateFactory.tree_aggregation`.
+    rounds; with None a tree spans all rounds, as in TFF's
+    `DifferentiallyPrivateFactory.tree_aggregation`.
     """
     query = tfp.TreeResidualSumQuery(
         record_specs,

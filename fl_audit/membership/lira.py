@@ -42,7 +42,7 @@ def decide_member(
         R = (m0 / s0^2 - m1 / s1^2) / (1 / s1^2 - 1 / s0^2),
 
     and under H0 ((loss + R) / s0)^2 is chi-square with one degree of freedom and noncentrality ((m0
-    + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large ones if s0 < s1; with equal
+    + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large values if s0 < s1; with equal
     standard deviations the loss itself is tested. Algorithm 3.
 
     Algorithm 3 as printed exchanges the two terms of R's denominator, which changes R's sign, but
@@ -108,7 +108,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
 
 Spread = Literal["each_point", "all_points"]
 """Whether each point's distribution has its own standard deviation, or all points share one.
-Carlini et al. (2022) find a shared one better with few shadow models (about 64).
+Carlini et al. (2022) find shared standard deviations better with few shadow models (about 64).
 """
 
 
@@ -250,8 +250,8 @@ def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> Wo
     Args:
       shadow: Outputs of models, each trained on a random part of the points.
       k: Number of points, from 1 to all.
-      fitted_share: Share of the models, the first ones, to which distributions are fitted, in (0,
-        1).
+      fitted_share: Share of the models, taken from the first, to which distributions are fitted, in
+        (0, 1).
 
     Raises:
       InputError: k or the share is out of range, or there are too few models.

@@ -169,7 +169,7 @@ def _fit_all(losses: FloatArray) -> NormalFit:
 
 
 def _fit_others(losses: FloatArray) -> NormalFit:
-    """For each of the losses of shape (bases, N), the fit to the N - 1 others of its base."""
+    """For each of the losses of shape (bases, N), the fit to the other N - 1 of the same base."""
     bases, models = losses.shape
     others = ~np.eye(models, dtype=np.bool_)
     rest = np.broadcast_to(losses[:, None, :], (bases, models, models))[:, others]

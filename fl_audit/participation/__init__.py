@@ -120,8 +120,8 @@ def make_schedule(
       dropouts: The sampled members who do not report; None if all report.
 
     Raises:
-      InputError: Keys contradict each other, a log cannot be used, the population cannot fill the
-        rounds, or the rounds cannot hold the canaries.
+      InputError: Keys of the config contradict each other, a log cannot be used, the population
+        cannot fill the rounds, or the rounds cannot hold the canaries.
       TypeError: No pattern is registered for the table.
     """
     roster = Roster(client_ids, included)

@@ -53,7 +53,7 @@ _WORDS = {
     "b_min_sep": "rounds that are at least {} apart, by coins",
     "every_round": "every round",
 }
-"""The rounds of an arm's canaries in words, by the arm's name; its number replaces the braces."""
+"""The rounds of an arm's canaries in words, by the arm's name; the number replaces the braces."""
 
 
 _BY_COINS = ("cyclic_poisson", "b_min_sep")

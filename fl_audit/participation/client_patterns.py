@@ -265,7 +265,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
 
     So the rounds of a client are at random distances of at least `separation`, without the fixed
     groups of `cyclic_poisson`. On average, as many clients rest in the first rounds as in later
-    ones.
+    rounds.
 
     Attributes:
       separation: Least distance of a client's rounds.

@@ -53,7 +53,8 @@ class Shuffle(placement.PlacedCanaries, frozen=True, kw_only=True, tag_field="ki
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
     With `epochs` each client participates in exactly that many rounds: the run is divided into
-    `epochs` nearly equal parts, and all clients are distributed evenly over the rounds of each.
+    `epochs` nearly equal parts, and all clients are distributed evenly over the rounds of each
+    part.
 
     Attributes:
       clients_per_round: Largest cohort of real clients.
@@ -98,7 +99,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: schedule.Roster) -> sch
 
 
 def _epochs(config: Shuffle, num_clients: int) -> list[range]:
-    """The rounds of each epoch; the last may extend beyond the run."""
+    """The rounds of each epoch; the last epoch may extend beyond the run."""
     if config.clients_per_round is not None:
         schedule.check_cohort_size(config.clients_per_round, num_clients)
         length = -(-num_clients // config.clients_per_round)

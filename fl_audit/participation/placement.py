@@ -109,7 +109,7 @@ _FINEST_SHARE = 10_000
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
     """Returns whichever of the nearest possible means, `below` and `above`, equals `mean`.
 
-    Raises InputError if neither does, with both in its message.
+    Raises InputError if neither equals `mean`; the message has both.
     """
     nearest = [possible for possible in (below, above) if possible > 0]
     for possible in nearest:
@@ -283,8 +283,8 @@ def in_last_rounds(
 ) -> ParticipationTable:
     """Draws a Poisson number of late rounds for each canary (Andrew et al. section 4).
 
-    They are drawn uniformly without replacement from the run's last `last` rounds, of which a
-    canary has all if the number is larger.
+    The rounds are drawn uniformly without replacement from the run's last `last` rounds; a canary
+    with a larger number has all of these.
     """
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)

@@ -77,7 +77,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
-        """Trains models, or reads cached ones.
+        """Trains models, or reads cached models.
 
         `training` has the members that each model trains on, bool of shape (models, members);
         `first` is the number of the first model.
@@ -85,7 +85,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
-        """Which members all models of a base train on, bool; `member` (an index) is not one."""
+        """Which members all models of a base train on, bool; never `member`, an index."""
 
     @abc.abstractmethod
     def member(self, index: int, accuracy: float, separation: float) -> AttackedMember:

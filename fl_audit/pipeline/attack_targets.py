@@ -155,8 +155,8 @@ def _check_points(points: Examples, attack: Attack) -> None:
 class AttackedClients(Target):
     """A config's clients and its federated training.
 
-    The base of a client is all others: attacked runs are of the config with all clients, or without
-    that client.
+    The base of a client is all other clients: attacked runs are of the config with all clients, or
+    without that client.
     """
 
     def __init__(self, config: FederatedAttackConfig, folder: Path, after_run: AfterBlock) -> None:

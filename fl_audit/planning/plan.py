@@ -32,7 +32,7 @@ _TRIALS = 39
 """The smallest number of trials whose range contains a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""The number of trials of variants, claims and slow predictions; here the probability is 90 %."""
+"""The number of trials of variants, claims and slow predictions; the probability is then 90 %."""
 
 _FEWEST_TRIALS = 9
 """The number of trials of slow variants and claims, and for finding the strongest statistic."""

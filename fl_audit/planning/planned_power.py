@@ -1,6 +1,6 @@
 """The efficiency of a planned audit, and its power against the config's claim.
 
-Efficiency compares the audit's lower bound with the reachable one and with the upper bound. Power
+Efficiency compares the audit's lower bound with the reachable bound and with the upper bound. Power
 is the probability that the audit contradicts the claim, with the noise as configured, halved, or
 absent.
 """
@@ -191,7 +191,7 @@ class ClaimPower:
 
 
 def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
-    """Simulates the verdict on a claimed epsilon; None without one."""
+    """Simulates the verdict on a claimed epsilon; None if no epsilon is claimed."""
     audit, release = run.config.audit, run.release
     if audit.claimed_epsilon is None:
         return None
@@ -229,7 +229,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
 
 
 def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
-    """The simulated audit with the background of other clients."""
+    """The simulated audit with another background."""
     exposure = background.exposure(simulation.statistic.name)
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 

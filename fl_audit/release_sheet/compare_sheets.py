@@ -1,4 +1,4 @@
-"""Compares a written release sheet with the one computed from its run.
+"""Compares a written release sheet with the sheet computed from its run.
 
 The operator's statements are read from the page, which must equal the sheet computed with these
 statements.
@@ -73,7 +73,7 @@ class _Page(HTMLParser):
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
-    """Adds to a verification the differences between a written sheet and the computed one.
+    """Adds to a verification the differences between a written and the computed sheet.
 
     The written sheet is not read if the verification has findings already.
     """

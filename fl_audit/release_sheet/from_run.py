@@ -53,6 +53,7 @@ from fl_audit.report.shown_records import (
 from fl_audit.report.verdict_words import reason_sentences
 from fl_audit.report.words import mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
+from fl_audit.verdict.record import Outcome
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
 from fl_audit.verification import Verified
 
@@ -393,8 +394,9 @@ def _audit(report: Report) -> Iterator[Stated]:
 def _detectable(verdict: Verdict) -> Stated:
     """The smallest detectable violation; for a curve, also its noise multiplier."""
     if verdict.power is None:
-        text = f"Not simulated, as the claim is {verdict.outcome} already."
-        return "detectable", text, NOT_AUDITED
+        is_decided = verdict.outcome is Outcome.CONTRADICTED
+        why = "as the claim is contradicted already" if is_decided else "as the verdict explains"
+        return "detectable", f"Not simulated, {why}.", NOT_AUDITED
     words = detectable_words(verdict.detectable_epsilon)
     curve = verdict.detectable
     noise = None if curve is None else curve.noise_multiplier

@@ -105,7 +105,7 @@ def arms_of_log(
 ) -> ReportedArms | None:
     """The arms of a log or of scores; None without own-round scores of two arms.
 
-    Upper bounds come from `release`, which is None if it is not known, or if canaries' rounds do
+    Upper bounds come from `release`; it is None if no release is known, or if canaries' rounds do
     not have the distribution that their arm names. `level` has the delta and the confidence.
     """
     if STATISTIC not in scores:
@@ -122,7 +122,7 @@ class _ScoredArms:
     Attributes:
       arms: The arm of each canary, of shape (num_canaries,); empty for none.
       rounds: The rounds of each canary; None if not known.
-      release: The release, for upper bounds; None if it is not known.
+      release: The release, for upper bounds; None if unknown.
       is_drawn: Whether canaries' rounds have the distribution that their arm names.
       delta: The delta of bounds.
       confidence: The confidence of bounds, and of the comparison.

@@ -97,7 +97,7 @@ def background_of_log(log: SeenLog) -> Background | None:
 
 
 def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> Background | None:
-    """The background in scored rounds of known norms; None without these, or included canaries."""
+    """The background in scored rounds of known norms; None without such rounds or canaries."""
     of_aggregate, of_client = lengths.at(scored)
     known = np.isfinite(of_aggregate) & np.isfinite(of_client) & (of_aggregate > 0)
     rounds = scored[known & (of_client > 0)]
@@ -163,7 +163,7 @@ def _as_canaries(release: Release) -> Release:
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
     """The number of a client's rounds if stated, else the largest number of a canary's rounds.
 
-    Under correlated noise it is the largest squared sensitivity of a canary instead.
+    Under correlated noise: the largest squared sensitivity of a canary.
     """
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds

@@ -303,7 +303,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """A statistic's threat model; empty if unknown, or if it has keys and is not in `audit`."""
+    """A statistic's threat model; empty if unknown, or if keys that `audit` lacks define it."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):
@@ -478,7 +478,7 @@ def _verdict_asked(
 def _configured(
     folder: AuditedFolder, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The folder's configured or logged noise as an unstated claim; None if it cannot be tested."""
+    """The folder's configured or logged noise as an unstated claim, if testable and wanted."""
     if folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = folder.run

@@ -137,7 +137,7 @@ def score_histogram(
 
 
 def _edges(scores: CanaryScores) -> FloatArray:
-    """Bin edges for both groups; Scott's rule gives each group a width, and the smaller counts."""
+    """Bin edges for both groups, with the smaller of the groups' widths by Scott's rule."""
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
@@ -206,7 +206,7 @@ _DECADES = 5
 _LEAST = 1e-9
 
 _STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
-"""Pairs: the most powers of ten that an axis spans, and which multiples of each it then labels."""
+"""Pairs: the most powers of ten that an axis spans, and the multiples of each that are labelled."""
 
 _FIRST_POWER = 1e6
 """An axis writes numbers from here on as powers of ten."""
@@ -268,7 +268,7 @@ class LogAxis:
 
 
 def _tick_text(number: float) -> str:
-    """A number on an axis; a power of ten if it is long.
+    """A number on an axis; from `_FIRST_POWER` on as a power of ten.
 
     >>> _tick_text(0.5), _tick_text(2000.0), _tick_text(1e8), _tick_text(math.inf)
     ('0.5', '2,000', '10⁸', '∞')

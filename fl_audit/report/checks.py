@@ -67,7 +67,7 @@ def _at(words: str) -> Callable[[Check], str]:
 def _detectable(noise: float, checks: str) -> str:
     """Says which deficit of noise `checks` would find, rounded up to whole percent.
 
-    `noise` is the largest share of the configured noise with which they fail in 95 % of runs.
+    `noise` is the largest share of the configured noise with which `checks` fail in 95 % of runs.
     """
     deficit = 100 - math.floor(100 * noise)  # in percent
     if deficit == 100:
@@ -344,7 +344,7 @@ def folder_canary_check(
 ) -> CanaryCheck:
     """The canary check of a log, a run, or a folder of scores alone.
 
-    `statistics` are all statistics of the folder: scores decide where no other record does.
+    `statistics` are all statistics of the folder, used only if no other record shows more.
     """
     if folder.log is not None:
         canary_check = log_canary_check(folder.log) or dataclasses.replace(
@@ -399,7 +399,7 @@ def canary_check_words(canary_check: CanaryCheck) -> str:
 
 
 def _unscored(canary_check: CanaryCheck) -> str:
-    """How many included canaries have a scored round, if some have none; else empty."""
+    """How many included canaries have a scored round, if some have no scored round; else empty."""
     scored, included = canary_check.num_scored, canary_check.num_included
     if scored is None or included is None or scored == included:
         return ""
@@ -415,8 +415,8 @@ def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
 def run_canary_check(run: FinishedRun) -> CanaryCheck:
     """The canary check of a run.
 
-    It uses every canary's cosine with every aggregate if these were logged, else only scores (as
-    for canaries that hold examples).
+    The check uses every canary's cosine with every aggregate if cosines were logged, else only
+    scores (as for canaries that hold examples).
     """
     path = run.folder.round_cosines
     if not path.exists():

@@ -154,7 +154,7 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """The facts on which null distributions depend; `dim` and `family` if the folder has none."""
+    """The facts on which null distributions depend; `dim` and `family` if the folder lacks them."""
     return RunFacts(
         folder.audit,
         scored.dim or dim,

@@ -40,11 +40,11 @@ class Numbers(Protocol):
 
     @property
     def lower(self) -> float | None:
-        """The lower end of the interval, or a bound; None for a point estimate."""
+        """The lower limit of the interval, or a bound; None for a point estimate."""
 
     @property
     def upper(self) -> float | None:
-        """The upper end of the interval; None for bounds and point estimates."""
+        """The upper limit of the interval; None for bounds and point estimates."""
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def _to_client(against: Guarantees, report: Report) -> str:
 
 
 def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
-    """Upper bounds without and with knowledge of who was sampled, if a client's differ."""
+    """Upper bounds without and with knowledge of who was sampled; None unless a client's differ."""
     hidden = report.attackers.get(Attacker.DOES_NOT_KNOW_ROUNDS)
     known = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if hidden is None or known is None:
@@ -328,7 +328,7 @@ def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
 
 
 def _by_attacker(against: Guarantees, report: Report) -> str:
-    """Words that follow a client's upper bound: its bound against another attacker, if unequal."""
+    """Words that follow a client's upper bound: the bound against another attacker, if unequal."""
     uploads = report.attackers.get(Attacker.SEES_UPLOADS)
     sums = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if against == uploads and sums is not None:
@@ -356,7 +356,7 @@ def _relation(analytical: Accounting | None) -> str:
 
 
 def _rounds(party: Guarantee) -> str:
-    """The largest number of a party's rounds, in words; empty if it is secret or unknown."""
+    """The largest number of a party's rounds, in words; empty if secret or unknown."""
     if party.participations is None:
         return ""
     rounds = party.participations
@@ -375,7 +375,7 @@ def strongest_first(
     """The first statistic of every threat model, strongest attacker first.
 
     If clients are sampled (`is_sampled`), attackers who know the sampled cohort bypass the
-    sampling, and are left out if others remain.
+    sampling, and are left out if other attackers remain.
     """
     hidden = {n: s for n, s in statistics.items() if not is_sampled or _hides(n, s)}
     first: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Comparison of participation patterns by attacker.
 
 Patterns are compared by the area under the ROC curve (AUC): the probability that an included canary
-has a larger score than an excluded one. It needs no model of the scores. Canaries of different
+has a larger score than an excluded one. The AUC needs no model of the scores. Canaries of different
 patterns, in separate runs or in the arms of one, are independent, so an interval for a difference
 follows from both intervals (Newcombe 1998, on the logit scale). The intervals for all differences
 and attackers hold simultaneously (Bonferroni).
@@ -139,7 +139,7 @@ def rounds_words(number: float | None) -> str:
 
 
 def equally_often(first: float | None, second: float | None) -> bool:
-    """Whether mean participations are about equal; an unknown one equals only an unknown one."""
+    """Whether mean participations are about equal; an unknown mean equals only an unknown mean."""
     if first is None or second is None:
         return first is second
     return max(first, second) <= _AS_OFTEN * min(first, second)
@@ -205,8 +205,9 @@ class PatternAnswer:
     """The patterns that leak least and most to one attacker; empty if no two are distinguished.
 
     Attributes:
-      least: The pattern with the smallest AUC, and those distinguished only from the largest AUC.
-      most: The pattern with the largest AUC, and those distinguished only from the smallest AUC.
+      least: The pattern with the smallest AUC, and patterns distinguished only from the largest
+        AUC.
+      most: The pattern with the largest AUC, and patterns distinguished only from the smallest AUC.
       unclear: The patterns distinguished neither from the smallest nor from the largest AUC.
     """
 
@@ -387,7 +388,7 @@ class PatternTable:
 
 
 def _wrapped(sentences: Sequence[str], width: int) -> list[str]:
-    """The sentences wrapped; all lines of a sentence have its indent."""
+    """The sentences wrapped; all lines of a sentence have the sentence's indent."""
     return [
         line
         for sentence in sentences

@@ -1,7 +1,7 @@
 """The page of `fl-audit mcmc`, and plots, which the page of an attack uses too.
 
-They show the posterior of epsilon and of the attacks' strength s, as Yıldırım et al. (2025) do in
-Figures 3, 4 and 6.
+Page and plots show the posterior of epsilon and of the attacks' strength s, as Yıldırım et al.
+(2025) do in Figures 3, 4 and 6.
 """
 
 from collections.abc import Callable
@@ -112,7 +112,7 @@ _HEAT = LinearSegmentedColormap.from_list("heat", [(0.835, 0.369, 0, a) for a in
 
 
 def plot_epsilon(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
-    """Plots the density of epsilon, its prior and the ends of its interval."""
+    """Plots the density of epsilon, its prior and the limits of its interval."""
     start, end = _range_of_epsilon(posterior)
     if isinstance(posterior, GridPosterior):
         axes.plot(
@@ -127,7 +127,7 @@ def plot_epsilon(axes: Axes, posterior: Posterior, prior: Prior, interval: Margi
 
 
 def plot_strength(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
-    """Plots the density of a free strength s, its prior and the ends of its interval."""
+    """Plots the density of a free strength s, its prior and the limits of its interval."""
     edges = np.linspace(0, 1, _BINS + 1)
     if isinstance(posterior, MhaarDraws):
         _histogram(axes, posterior.strength, 0, 1)

@@ -85,7 +85,7 @@ def statistics_by_attacker(report: Report) -> list[tuple[SeenByAttacker, list[st
 
 
 def upper_bound_rows(report: Report) -> list[tuple[str, ...]]:
-    """The upper bounds against each statistic's attacker by party; one row if both are equal."""
+    """The upper bounds against each statistic's attacker by party; one row if parties are equal."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -124,14 +124,14 @@ def normality_tests(
 
 
 def normality_words(test: AndersonDarling) -> str:
-    """What the test says at its critical values."""
+    """What the Anderson-Darling test says at its critical values."""
     if test.statistic > test.critical_values[0.01]:
         return "not Gaussian (1 %)"
     return "in doubt (15 %)" if test.statistic > test.critical_values[0.15] else "may be Gaussian"
 
 
 def accounted_parties(report: Report) -> dict[str, Guarantee]:
-    """The upper bounds of a client and a canary, and different ones against single attackers."""
+    """The upper bounds of a client and a canary, and those of single attackers if different."""
     if report.analytical is None:
         return {}
     plain = {"Real client": report.analytical.client, "Included canary": report.analytical.canary}
@@ -196,7 +196,7 @@ class AttackerRisk:
 
     @property
     def parties(self) -> dict[str, FullGuarantee]:
-        """The curve of each party; one entry if both are equal."""
+        """The curve of each party; one entry if both curves are equal."""
         if self.curves.client == self.curves.canary:
             return {"Client or canary": self.curves.client}
         return {"Real client": self.curves.client, "Included canary": self.curves.canary}
@@ -254,7 +254,7 @@ def attacker_risks(report: Report) -> list[AttackerRisk]:
 
 
 def _leading_of(report: Report, attackers: Iterable[str]) -> str | None:
-    """The first statistic of the strongest of `attackers`, whatever the scores; None without."""
+    """The first statistic of the strongest of `attackers`, whatever the scores, if any."""
     efficiency, known = report.efficiency, set(attackers)
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in known), None)

@@ -201,7 +201,7 @@ def _efficiency(
 def _largest_lower_bound(
     statistic: StatisticReport, valid_for: Collection[str]
 ) -> tuple[float | None, str | None]:
-    """The largest lower bound with a `valid_for` among the given, and its method; None without."""
+    """The largest lower bound with a `valid_for` among the given, and its method, if any."""
     lower_bound = [
         (estimate.epsilon, estimate.method)
         for estimate in statistic.estimates

@@ -166,7 +166,7 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
-    """A sentence on clipping and noise, after one on zeroing if there is any."""
+    """A sentence on clipping and noise, after a sentence on zeroing if updates are zeroed."""
     if isinstance(mechanism, RecordedTable):
         return f"Updates are clipped and noised {recorded_words(mechanism)}."
     kind = MECHANISMS.kind_of(mechanism)

@@ -45,7 +45,7 @@ class StandIns:
 
     clients: Sequence[Examples]  # the examples of each, in the order of training
     counts: FloatArray  # expected number of participants each represents, float64 of shape (n,)
-    repeats: float  # the expected rounds of a canary or of a client, the larger, at least 1
+    repeats: float  # the larger of a canary's and a client's expected rounds, at least 1
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:

@@ -105,7 +105,7 @@ class LiveAudit:
         """The live audit of a design, before its first round.
 
         `family` is None for canaries that hold examples; `rounds` opens the log of the rounds, and
-        is called only if they can be tested.
+        is called only if rounds can be tested.
         """
         audit, own = design.config.audit, design.own_rounds
         why_not = why_no_live_test(own, family)

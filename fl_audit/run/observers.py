@@ -274,7 +274,7 @@ class FaultLines(RoundObserver):
 
 
 class CanaryLines(RoundObserver):
-    """Repeats the canary check of vector canaries; lost ones end the run or cause a warning."""
+    """Repeats the canary check of vector canaries; lost canaries end the run or cause a warning."""
 
     def __init__(self, run: "PreparedRun") -> None:
         self._run = run
@@ -333,7 +333,7 @@ class TryLister(RoundObserver):
         self._commitment = commitment
 
     def run_started(self, run: StartedRun) -> None:
-        """Lists the run; a resumed one is listed already."""
+        """Lists the run; a resumed run is listed already."""
         number = list_try(self._commitment, run.folder)
         if number > 1:
             warn(

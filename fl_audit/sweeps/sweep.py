@@ -150,7 +150,7 @@ def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
-    """The last word of each key; all its words if another key has the same last word."""
+    """The part of each key after its last dot; if that is not unique, the key with underscores."""
     lasts = Counter(key.rpartition(".")[2] for key in keys)
     return {
         key: last if lasts[last := key.rpartition(".")[2]] == 1 else key.replace(".", "_")

@@ -181,7 +181,7 @@ class Corpus:
         return np.cumsum(np.bincount(self.clients - _HELD_OUT))
 
     def rows(self, vocabulary: Vocabulary) -> TokenRows:
-        """The rows of all sentences, the held-out ones first, then client by client."""
+        """The rows of all sentences, held-out sentences first, then client by client."""
         tokens = np.array(vocabulary.tokens(self.all_words), vocabulary.dtype)
         rows = token_rows(tokens[self.numbers], self.lengths, vocabulary, self.length)
         return rows[np.argsort(self.clients, kind="stable")]

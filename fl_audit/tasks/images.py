@@ -23,7 +23,7 @@ class Cnn(Network):
     """Two 3 x 3 convolutions, max-pooling and two dense layers.
 
     ReLU follows both convolutions and the first dense layer. Without the dropout of Reddi et al., a
-    client's update depends only on the data of the client and their order.
+    client's update depends only on the client's data and the data's order.
     """
 
 

@@ -24,7 +24,7 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Splits examples at random into nearly equal shares for clients and `num_held_out` others."""
+    """Splits examples at random: nearly equal shares for clients, and `num_held_out` held out."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(

@@ -62,8 +62,8 @@ class Accounted:
 
     Attributes:
       most_noise: The largest noise multiplier that a log states for a round, infinite if it states
-        none for some round; `release` has the smallest one. None for configured noise, or for a
-        party in one known round.
+        none for some round; `release` has the smallest multiplier. None for configured noise, or
+        for a party in one known round.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """
@@ -249,7 +249,7 @@ def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | N
 
 
 def _number_given(least: float, most: float | None) -> str:
-    """The accounted epsilon as text: the upper bound, or the lower one if it is clearly smaller."""
+    """The accounted epsilon as text: the upper bound, or a clearly smaller lower bound."""
     if most is not None and not _is_above(most, least):
         return upper_bound_text(most)
     return f"at least {lower_bound_text(least)}"

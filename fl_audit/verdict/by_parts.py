@@ -116,7 +116,7 @@ def _scored_rounds(background: Background) -> IndexArray:
 
 
 def _crowd(background: Background) -> float:
-    """The variance of clients' updates in aggregates, over the noise's; infinite without noise.
+    """The variance of clients' updates over that of noise in aggregates; infinite without noise.
 
     The rounds' ratios are averaged, because uneven noise hides a canary less.
     """

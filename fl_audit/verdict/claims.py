@@ -475,7 +475,7 @@ def sampled_claim(
     """The unstated claim that the noise is as the log states, for sampled canaries.
 
     Against an attacker who knows a canary's rounds, the curve is for the sampled number of rounds,
-    not for the largest possible one; with coins that number is random, and less leaks.
+    not for the largest possible number; with coins the number is random, and less leaks.
     """
     claim = configured_claim(release, delta, statistics, is_stated=False)
     if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:

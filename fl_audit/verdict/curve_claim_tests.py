@@ -96,8 +96,8 @@ class CurveTest:
     def mu_lower_bound(self) -> float | None:
         """The lower bound on mu, to 0.5 %, if scores contradict a claimed Gaussian curve.
 
-        The same sum is compared with curves of larger mu; rejecting one rejects all smaller ones.
-        None for other curves, for guesses, or if the sum rejects no larger mu.
+        The same sum is compared with curves of larger mu; rejecting a curve rejects all curves of
+        smaller mu. None for other curves, for guesses, or if the sum rejects no larger mu.
         """
         z, curve = self.deviates, self.curve
         if self.method != "trade_off_sum" or not isinstance(curve, GaussianTradeOff):

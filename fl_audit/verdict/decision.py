@@ -290,8 +290,8 @@ def after_checks(
 
     With a failed check no claim is called consistent, because canaries may miss the fault. A
     contradiction remains. An inconclusive verdict on a log asks why rounds (from 1) are missing. A
-    consistent one says what was not checked and why (`not_checked`), and what no check sees in the
-    logs of other systems (`of_log`).
+    consistent verdict says what was not checked and why (`not_checked`), and what no check sees in
+    the logs of other systems (`of_log`).
     """
     if missing_rounds and verdict.outcome is Outcome.INCONCLUSIVE and verdict.p_value is not None:
         reason = sentences.missing_first(missing_rounds, verdict.reason)

@@ -205,7 +205,7 @@ class LargestExposure:
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """Each canary's largest shift in a participation; 0 without one."""
+        """Each canary's largest shift in a round; 0 for a canary without rounds."""
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest
@@ -332,7 +332,8 @@ class Background:
         """The squared length of each aggregate without noise.
 
         Rounds' squared lengths differ from their mean partly by chance in the noise: a deviation
-        within `_CHANCE` standard deviations counts as noise, and only the excess as a difference.
+        within `_CHANCE` standard deviations counts as noise, and of a larger deviation only the
+        excess counts as a difference.
         """
         noise = self.noise_squared
         excess = np.divide(

@@ -48,7 +48,7 @@ _FINEST = 0.02
 """The finest step of the sum's grid."""
 
 WIDEST = 20.0
-"""The factor between a stated multiplier or rate and an end of its search range."""
+"""The factor between a stated multiplier or rate and a limit of its search range."""
 
 PRECISION = 1.002
 """The ratio up to which multipliers and rates are found."""
@@ -62,7 +62,7 @@ class NoiseTest:
     """The test of a noise multiplier by canaries' scores in their own rounds.
 
     Attributes:
-      stated: The multiplier for which the grid is chosen; the test is valid for any.
+      stated: The multiplier for which the grid is chosen; the test is valid for any multiplier.
       numbers: The distinct numbers of rounds of canaries, at least 1, int64 of shape (groups,).
       canaries: The number of canaries with each number of rounds, of the same shape.
     """
@@ -112,7 +112,7 @@ class NoiseTest:
         return int(np.searchsorted(-self.tail(1 / multiplier), -level, side="left"))
 
     def upper_bound(self, statistic: int, level: float) -> float:
-        """The least rejected multiplier; infinite if none in the search range is rejected."""
+        """The least rejected multiplier; infinite if none that is tried is rejected."""
         return least(
             lambda multiplier: self.tail(1 / multiplier)[statistic] <= level,
             self.stated / WIDEST,
@@ -143,7 +143,8 @@ class Parts:
       participations: The number of participations of all included canaries together.
       trials: The number of included canaries times the number of rounds.
       spent: The part of the level spent on testing the null distribution.
-      crowd: The variance of clients' updates in a round's aggregate, divided by the noise's.
+      crowd: The variance of clients' updates in a round's aggregate, divided by the noise's
+        variance.
     """
 
     release: Release

@@ -35,7 +35,7 @@ _ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7,
 
 
 def _between(low: float, high: float) -> FloatArray:
-    """Interpolates a bound at _DEVIATES from values at _ENDS; its logarithm is nearly normal."""
+    """Interpolates a bound, whose logarithm is nearly normal, at _DEVIATES from values at _ENDS."""
     return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 

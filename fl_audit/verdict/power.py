@@ -49,10 +49,10 @@ MOST_CANARIES = 100_000
 _SEED = 20_230_516
 
 _LEAST_FACTOR = 1e-4
-"""The smallest share of the noise distinguished from none."""
+"""The smallest share of the noise that is distinguished from no noise."""
 
 _PARTS = 4
-"""Trials are done in this many parts; after each, it may be clear whether the power is enough."""
+"""Trials are done in this many parts; after each part, the answer may be clear."""
 
 _AT_ONCE = 2_000_000
 """Number of simulated scores in memory at a time."""
@@ -285,7 +285,7 @@ class SimulatedAudit:
     def canaries_needed(self, factor: float, above: int = 1) -> int | None:
         """The number of canaries for ENOUGH_POWER at a share of the noise, more than `above`.
 
-        None if no number would be enough (`Hidden`), or none up to MOST_CANARIES.
+        None if no number would be enough (`Hidden`), or no number up to MOST_CANARIES is.
         """
         is_hidden = not self._may_contradict(self.exposure, factor)
         if is_hidden or not self.num_canaries or above >= MOST_CANARIES:
@@ -382,11 +382,12 @@ class _Samples:
     """Simulated audits with fixed random numbers and variable noise.
 
     Attributes:
-      chance: A function from an audit's number to the random part of its scores.
+      chance: A function from the index of a simulated audit to the random part of the audit's
+        scores.
       silent: The smallest share of the noise tried at which a test does not contradict the claim on
-        a sample, float64 of shape (tests, trials); infinite if none is known.
+        a sample, float64 of shape (tests, trials); infinite if no such share is known.
       loud: The largest share tried at which any test contradicts the claim on a sample, float64 of
-        shape (trials,); below 0 if none is known.
+        shape (trials,); below 0 if no such share is known.
     """
 
     audit: SimulatedAudit
@@ -405,8 +406,8 @@ class _Samples:
     def has_power(self, factor: float) -> bool:
         """Whether ENOUGH_POWER of the samples contradict the claim.
 
-        Samples are tested in turn until this is clear, with slow tests only where fast ones do not
-        contradict the claim.
+        Samples are tested in turn until the answer is clear, with slow tests only where fast tests
+        do not contradict the claim.
         """
         needed = math.ceil(ENOUGH_POWER * len(self.loud))
         undecided = np.flatnonzero((self.silent > factor).any(axis=0) & (factor > self.loud))
@@ -469,7 +470,7 @@ def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTai
 
 
 def _with_equal_rounds(tail: NullTail, unit: float) -> NullTail:
-    """The null of a maximum over equal rounds, all with the heaviest tail, computed once."""
+    """A null of a maximum over rounds, where every round gets the heaviest tail of any round."""
     if not isinstance(tail, LargestOfRoundsNull):
         return tail
     at = _FAR_OUT * unit

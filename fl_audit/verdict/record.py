@@ -43,8 +43,8 @@ class Detectable:
 
     Attributes:
       mu: The mu of a Gaussian mechanism that leaks as much as this violation.
-      noise_multiplier: The noise multiplier of that mechanism, to compare with the claimed
-        multiplier; None if the claim is not about noise, or if its curve is not Gaussian.
+      noise_multiplier: The noise multiplier of a run with this violation, to compare with the
+        claimed one; None if the claim is not about noise, or if its curve is not Gaussian.
     """
 
     mu: float
@@ -53,7 +53,7 @@ class Detectable:
 
 @dataclass(frozen=True)
 class AsCurve:
-    """The verdict on a claimed point if the Gaussian curve through it had been claimed."""
+    """The verdict on a claimed point if the Gaussian curve through the point had been claimed."""
 
     mu: float
     p_value: float
@@ -100,7 +100,7 @@ class Verdict:
         simulated audits contradict the claim; None without such an epsilon, or if audits were not
         simulated.
       canaries_needed: Approximate number of canaries that gives ENOUGH_POWER, for basis `parts` of
-        included ones; None if the number is not searched for, or if no number tried is enough.
+        included canaries; None if the number is not searched for, or if no number tried is enough.
       detectable: The smallest violation of a curve at which ENOUGH_POWER of simulated audits
         contradict the curve; None for a point, without such a violation, or if audits were not
         simulated.

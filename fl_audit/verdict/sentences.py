@@ -482,7 +482,7 @@ def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:
 
 
 def on(statistics: Sequence[ScoredStatistic]) -> str:
-    """The statistics' names, such as " on max or sum"; empty if they have none."""
+    """The statistics' names, such as " on max or sum"; empty if statistics have no names."""
     names = [statistic.name for statistic in statistics if statistic.name is not None]
     return f" on {' or '.join(names)}" if names else ""
 
@@ -495,7 +495,7 @@ def detectable_words(
 ) -> str:
     """A clause on the smallest violation that an audit would contradict with enough power.
 
-    It is an epsilon, or a noise multiplier if one is claimed.
+    The violation is an epsilon or, if `noise_multiplier` is given, a noise multiplier.
     """
     if epsilon is None:
         return "audits like this notice no true ε, however large,"

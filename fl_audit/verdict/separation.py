@@ -10,7 +10,7 @@ from fl_audit.verdict.claim_tests import ScoredStatistic
 _HINT = 0.05
 """Up to this p-value, the reason says that included canaries score a little above excluded ones.
 
-The check does not pass by that."""
+A p-value above ARRIVED_LEVEL does not make the check pass."""
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:

@@ -24,7 +24,7 @@ from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import Scope, is_about_sampling
 
 _EVEN = 0.8
-"""Canaries are uneven if one's signal is below this share of another's."""
+"""Canaries are uneven if one canary's signal is below this share of another canary's."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,8 @@ def verify_chain(
 ) -> Chain | None:
     """Compares a folder's files with its chain; returns the chain, None if missing or unreadable.
 
-    `link` is the last link, if the verifier knows it: the chain of a rewritten folder has another.
+    `link` is the last link, if the verifier knows it: the chain of a rewritten folder has another
+    last link.
     """
     if not folder.chain.exists():
         if isinstance(folder, RunFolder):

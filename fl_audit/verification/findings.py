@@ -14,7 +14,7 @@ from fl_audit.report.report import Report
 
 @dataclass(frozen=True)
 class Finding:
-    """An inconsistency: the name of the file, and words."""
+    """An inconsistency: the name of the file, and what does not fit."""
 
     file: str
     what: str

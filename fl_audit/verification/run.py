@@ -3,7 +3,7 @@
 Coins and rounds are drawn again from the seed or secret; the noise follows from the config. Scores
 and compared vectors (score_files.py) are recomputed from models and logs, the live test from logs.
 The record follows from all these, and the report from everything; a report by other code may differ
-in words and lack keys.
+in wording and lack JSON keys.
 """
 
 import contextlib
@@ -350,11 +350,11 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")
-"""Finds the name of the run's folder on its page; the title has it too."""
+"""Finds the name of the run's folder on the run's page; the title has the name too."""
 
 
 def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | None:
-    """Where the page differs from a new one; None if nowhere. Another folder name is only noted."""
+    """Where the page differs from a new page, if it does. Another folder name is only noted."""
     path = run.folder.report_html
     with reading(path):
         recorded = read_foreign(path).decode("utf-8")

@@ -274,7 +274,7 @@ class RunScores:
         )
 
     def _needing(self, *sights: Sight) -> list[Statistic]:
-        """The run's statistics that need only these inputs."""
+        """The run's statistics whose attackers need only these inputs."""
         return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
     def _from_rounds(self) -> dict[str, Derived]:
@@ -335,7 +335,7 @@ class RunScores:
         return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
 
     def _from_uploads(self) -> dict[str, Derived]:
-        """The scores of uploads; those of several uploads only if their directions are kept."""
+        """The scores of uploads; empty if a canary has several without kept directions."""
         canaries, folder = self.config.canaries, self.folder
         needs_directions = self.own.most > 1 and not folder.kept_upload_directions.exists()
         if self.vectors is None or not isinstance(canaries, Canaries) or needs_directions:

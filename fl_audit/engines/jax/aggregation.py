@@ -27,9 +27,10 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
 
 
 class Norms(NamedTuple):
-    """The norms by which a round clips and zeroes, float32 scalars; infinite if it does not.
+    """The norms by which a round clips and zeroes, float32 scalars; infinite for no such step.
 
-    `zeroing_estimate` is a fixed zeroing norm, or the estimate from which an adaptive one follows.
+    `zeroing_estimate` is a fixed zeroing norm, or the estimate from which an adaptive zeroing norm
+    follows.
     """
 
     clip: Array
@@ -70,7 +71,7 @@ class Aggregation:
         """The `Summed` of a block of n participants, some of which may be padding.
 
         `numbers`, (n,), has each participant's number in the round, or -1 for padding; `totals`,
-        (n, 2), each one's loss and tokens.
+        (n, 2), each participant's loss and tokens.
         """
         takes_part = numbers >= 0
         rows = [update.reshape(update.shape[0], -1) for update in updates]

@@ -153,7 +153,7 @@ class Actors:
         return not all(call.is_loading for call in self._busy.values())
 
     def _workers(self) -> Counter[str]:
-        """The number of actors per node; those still loading count at a node with an empty name."""
+        """The number of actors per node; loading actors count at a node with an empty name."""
         busy = [call.actor for call in self._busy.values() if call.actor is not None]
         return Counter(actor.node for actor in (*self._idle, *busy))
 
@@ -201,7 +201,7 @@ class Actors:
         """The next call that ends, with its result, or the error if its actor or an input was lost.
 
         Raises:
-          InputError: No call is pending, or only loading for the config's `wait_seconds`.
+          InputError: No call is pending, or no actor was ready for the config's `wait_seconds`.
         """
         began = time.monotonic()
         while True:

@@ -67,7 +67,7 @@ class DataSets:
 
 
 def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
-    """A client's batches, in order; the last one may be smaller."""
+    """A client's batches, in order; the last batch may be smaller."""
     return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
 
 
@@ -313,7 +313,7 @@ _COPIES = 32
 """The number of identical canaries in a probe, which reduce the noise by this factor."""
 
 _TOLERATED, _CLEAR = 0.05, 0.5
-"""Relative deviations from the expected norm: the tolerated one, and the largest for "arrived".
+"""Relative deviations from the expected norm: the tolerated, and the largest for "arrived".
 
 The second includes the error bar of `_ERRORS` standard errors.
 """
@@ -392,7 +392,7 @@ def probe(
       process: A process of `compose_audited_process`.
       norm: The norm of a canary's update; by default the default norm of `CanaryClients`, or
         without a clip norm the first of the doubled norms that is clipped.
-      state: The state before the round; by default the initial one.
+      state: The state before the round; by default the initial state.
 
     Raises:
       InputError: The norm is not positive and finite, or no norm is given and nothing clips or
@@ -429,7 +429,7 @@ def _longest(
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
-    """The canary of the first doubled norm that is clipped, or of the last that is not zeroed."""
+    """The canary of the first doubled norm that is clipped, or of the last norm not zeroed."""
     last: ProbedCanary | None = None
     for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
         if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":

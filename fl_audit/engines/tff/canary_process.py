@@ -227,7 +227,7 @@ def process_over_results(
 ) -> tff.templates.IterativeProcess:
     """Rounds over results of training: `OrderedDict(update, metrics)`, and a `noise_key` if needed.
 
-    With `uploads` clients add noise, by their keys.
+    With `uploads` clients add noise, generated from their noise keys.
     """
     state_type = process.initialize.type_signature.result
     update_type = state_type.member.global_model_weights.trainable

@@ -370,7 +370,7 @@ class SeededRounds:
         return self.begun(seed)(state, client_data)
 
     def _part(self, name: str, seed: int) -> ImportedComputation:
-        """A part; a random one is imported anew, as only this resets its randomness."""
+        """A part; a random part is imported anew, as only a new import resets its randomness."""
         if name in self._without_randomness:
             return self._without_randomness[name]
         part = ImportedComputation(getattr(self._form, name), seed)

@@ -122,7 +122,7 @@ def local_of(run: PreparedRun) -> Local:
 
 
 def clients_in_parallel(cores: int) -> int:
-    """The number of client threads: one per core; on a GPU one, and TF32 is turned off."""
+    """The number of client threads: one per core; a single one on a GPU, with TF32 turned off."""
     if _device() == "CPU":
         return cores
     # TF32 products keep only ten bits of each factor: results of blocks and of single clients, and

@@ -45,7 +45,7 @@ def replay_process(
       process: A process of `compose_audited_process` or of a `build_audited_…` function; the local
         runtime has to be able to run it.
       promise: The expected behaviour of the process's aggregator in a round.
-      state: The state before the round; by default the initial one.
+      state: The state before the round; by default the initial state.
       seed: The seed of the updates and of the rounds.
       clip_norm_of: Reads a state's clip norm, for a promise with an `adaptive_clip`.
       zeroing_norm_of: Reads a state's zeroing norm, for a promise with `adaptive_zeroing`.

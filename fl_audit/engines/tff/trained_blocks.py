@@ -1,9 +1,9 @@
 """Clients that train in blocks, for the speed of an accelerator.
 
 From the first step on each client has its own weights. So every weight gets one more leading axis
-for the clients of a block, by `tf.vectorized_map`: matrix products become batched ones. Clients
+for the clients of a block, by `tf.vectorized_map`: matrix products become batched products. Clients
 differ in their numbers of batches, and batches in their numbers of examples; a block is padded to
-the largest of both, and padding changes no result.
+the largest numbers, and padding changes no result.
 """
 
 import abc

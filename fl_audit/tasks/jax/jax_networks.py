@@ -2,8 +2,8 @@
 
 The LSTM layer has the result of Keras' LSTM. Its gradient is written by hand: for the recurrent
 weights it is one product over all steps, whereas automatic differentiation computes a matrix of the
-weights' shape at every step and adds them up. There is no mask, because padding comes after a
-sequence and a step sees only earlier steps.
+weights' shape at every step and adds the matrices up. There is no mask, because padding comes after
+a sequence and a step sees only earlier steps.
 """
 
 import functools

@@ -81,7 +81,7 @@ class Classifier(Model):
         """The sum of scores over counted positions, as a float scalar."""
         return tf.reduce_sum(self._scores(logits, labels) * self._is_counted(labels))
 
-    # Values of each position, in the labels' shape; those at padding do not count.
+    # Values of each position, in the labels' shape; values at padding do not count.
 
     def _losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return cross_entropy(logits, _as_classes(labels))
