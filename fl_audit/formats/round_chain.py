@@ -30,7 +30,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -422,8 +422,8 @@ def read_chain(path: Path) -> Chain:
 
 
 def _decoded(path: Path, number: int, text: bytes) -> Line:
-    where, kind = f"{path}: line {number}", cast("type[Line]", Line)
-    line = decode_json(text, kind, where, "a valid line of a chain")
+    where = f"{path}: line {number}"
+    line: Line = decode_json(text, cast("type[Any]", Line), where, "a valid line of a chain")
     if isinstance(line, Begun) != (number == 1):
         raise InputError(f"{path}: line {number}: the first line, and no other, must be `begun`")
     if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:
