@@ -118,6 +118,7 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
+    """Reports on the scores; returns the exit status."""
     from fl_audit.report.folder import AuditedFolder
 
     _check_source(arguments.scores)
@@ -127,7 +128,9 @@ def _estimate(arguments: argparse.Namespace) -> int:
     )
     source = AuditedFolder(arguments.scores, printing.scoring_progress)
     if arguments.delta is None:
-        arguments.delta = _recorded_delta(arguments.scores)
+        arguments.delta = source.delta
+    if arguments.delta is None:
+        raise InputError(f"--delta: is required (such as 1e-5), as {source.path} records none")
     audit = _folder_report if arguments.scores.is_dir() else _file_report
     report, scored = audit(source, arguments, _request(arguments))
     if arguments.json:
@@ -159,15 +162,6 @@ def _check_source(scores: Path) -> None:
         )
     if scores.is_dir():
         check_holds_scores(scores)
-
-
-def _recorded_delta(scores: Path) -> float:
-    """The delta that a folder records; InputError without one."""
-    from fl_audit.report.folder import recorded_delta
-
-    if (delta := recorded_delta(scores)) is None:
-        raise InputError(f"--delta: is required (such as 1e-5), as {scores} records none")
-    return delta
 
 
 def _json(report: "Report", is_folder: bool) -> dict[str, object]:

@@ -134,22 +134,18 @@ def attack_base(target: Target, number: int, member: int) -> AttackedBase:
     random = generator(target.seed, Stream.MODEL_POINTS, 1, number)
     base = target.base_without(member, random)
     first = _MODELS_OF_A_BASE * (number + 1)
-    shadow = indistinguishability_game(
-        base, member, balanced_coins(target.attack.num_base_shadow, random)
+    halves = balanced_coins(target.attack.num_base_shadow, random)
+    coins = fair_coins(target.attack.num_challenges, random)
+    shadow_outputs = target.train(indistinguishability_game(base, member, halves), first)
+    challenge_outputs = target.train(
+        indistinguishability_game(base, member, coins), first + _FIRST_CHALLENGE
     )
-    challenged = indistinguishability_game(
-        base, member, fair_coins(target.attack.num_challenges, random)
-    )
-    shadow_outputs = target.train(shadow.training, first)
-    challenge_outputs = target.train(challenged.training, first + _FIRST_CHALLENGE)
-    shadow_member = ShadowOutputs(shadow_outputs.margins[:, [member]], shadow.member[:, None])
+    shadow_member = ShadowOutputs(shadow_outputs.margins[:, [member]], halves[:, None])
     outside = np.flatnonzero(~base & (np.arange(target.num_members) != member))
     return AttackedBase(
         member=member,
         shadow=shadow_member,
-        challenged=ShadowOutputs(
-            challenge_outputs.margins[:, [member]], challenged.member[:, None]
-        ),
+        challenged=ShadowOutputs(challenge_outputs.margins[:, [member]], coins[:, None]),
         losses=challenge_outputs.losses[:, member],
         accuracy=challenge_outputs.accuracy,
         by_population=_by_population(

@@ -246,9 +246,9 @@ def headline(report: Report) -> Headline:
     """The headline on the strongest attacker (under sampling, of those who do not know cohorts)."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
-    name, statistic = leading(report.statistics, report.is_sampled)
+    name = strongest_first(report.statistics, report.is_sampled)[0]
     against = report.upper_bounds_against(name)
-    view = report.view_of(statistic.threat_model)
+    view = report.view_of(report.statistics[name].threat_model)
     is_known = view.title != NOT_KNOWN.title
     made = dataclasses.replace(
         headline_on(report, name),
@@ -377,30 +377,11 @@ def strongest_first(
     If clients are sampled (`is_sampled`), attackers who know the sampled cohort bypass the
     sampling, and are left out if other attackers remain.
     """
+    hidden = {n: s for n, s in statistics.items() if not is_sampled or _hides(n, s)}
     first: dict[str, str] = {}
-    for name, statistic in _hidden_from(statistics, is_sampled).items():
+    for name, statistic in (hidden or statistics).items():
         first.setdefault(statistic.threat_model, name)
     return sorted(first.values(), key=lambda name: _place(statistics[name]))
-
-
-def leading(
-    statistics: Mapping[str, StatisticReport], is_sampled: bool
-) -> tuple[str, StatisticReport]:
-    """The first name in `strongest_first`, and its statistic."""
-    name = strongest_first(statistics, is_sampled)[0]
-    return name, statistics[name]
-
-
-def _hidden_from(
-    statistics: Mapping[str, StatisticReport], is_sampled: bool
-) -> Mapping[str, StatisticReport]:
-    """If sampled, the statistics of attackers who do not know the cohort, if any; else all."""
-    known = {
-        name: statistic
-        for name, statistic in statistics.items()
-        if not is_sampled or _hides(name, statistic)
-    }
-    return known or statistics
 
 
 def _place(statistic: StatisticReport) -> int:
