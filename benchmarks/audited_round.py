@@ -96,7 +96,7 @@ class AuditedRound:
 
     def __call__(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Runs the round; returns its aggregate and every canary's cosine with it."""
-        self._aggregate = self._round(canaries=self._canaries).aggregate
+        self._aggregate = self._round(canaries=self._canaries).seen.aggregate
         return self._aggregate, self.score()
 
     def score(self) -> npt.NDArray[np.float32]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,10 @@ from fl_audit.config import (
 )
 from fl_audit.config.design import design_run
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.engine import TrainedRound
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, Model
-
-if TYPE_CHECKING:
-    from fl_audit.engines.tff.canary_process import RoundResult
 
 CANARIES = Canaries(count=2000, family="hadamard")
 
@@ -76,27 +74,21 @@ class OurRound:
           run: The run whose clients take part.
         """
         population = run.task.population
-        self._mechanism = run.config.mechanism
         self.variable_sizes = run.task.classifier.variable_sizes
         self._clients = [population.examples(i) for i in range(len(population.client_ids))]
         self._runtime = make_runtime(run, Path(os.devnull))
         with self._runtime.session():
-            self.state: Any = self._runtime.process.initialize()
+            self.state: Any = self._runtime.begin()
 
     def __call__(
         self, num_clients: int | None = None, canaries: Sequence[int] = ()
-    ) -> "RoundResult":
+    ) -> TrainedRound:
         """Runs the round and returns its result.
 
         Args:
           num_clients: Number of clients that take part, from the first; None for all.
           canaries: Indices of the canaries that take part as well.
         """
-        from fl_audit.engines.tff.canary_process import (
-            run_round,
-        )  # where there is no TensorFlow, no such round
-
         data = RoundData(self._clients[:num_clients], np.array(canaries, np.int64))
         with self._runtime.session():
-            participants = self._runtime.participants(self.state, data)
-            return run_round(self._runtime.process, self._mechanism, self.state, participants)
+            return self._runtime.run_round(self.state, data, 0)

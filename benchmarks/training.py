@@ -36,8 +36,9 @@ from benchmarks.peers.stock_tff import (
 from benchmarks.rounds import OurRound, in_memory, run_of
 from benchmarks.timing import race, seconds, wall_time
 from fl_audit.config import DigitsTask, FedAvg
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.canary_process import flatten_weights, model_weights
+from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.native_worker import native_runtime
 from fl_audit.tasks.partitioned import load_digits_task
 from fl_audit.tasks.tf.networks import as_classifier
@@ -117,8 +118,8 @@ def show_race(
 
 def check_models(run: PreparedRun, ours: Any, peer: Any) -> None:
     """Checks the distance of two models after a round from the same weights."""
-    start = flatten_weights(run.task.classifier.initial_weights)
-    change, other = (flatten_weights(model_weights(state)) - start for state in (ours, peer))
+    start = as_vector(run.task.classifier.initial_weights)
+    change, other = (as_vector(model_weights(state)) - start for state in (ours, peer))
     check(np.linalg.norm(change - other) / np.linalg.norm(change), 0.0, MOST)
 
 

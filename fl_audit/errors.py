@@ -97,7 +97,7 @@ def suggested(name: str, names: Sequence[str]) -> str:
 
 
 def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) -> None:
-    """Raises InputError for a name that is similar to a missing optional one.
+    """Raises InputError for a name that is similar to a missing optional name.
 
     Otherwise the optional name would silently get its default. The message starts with `what`, such
     as "scores.csv: column".

@@ -19,7 +19,6 @@ A canary client answers with the round's model, moved along its canary:
 Neither TensorFlow nor Flower is imported here; examples/flower has a complete system.
 """
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -37,7 +36,7 @@ _FIXED_CLIPPING = (
 
 
 class ScoredStrategy:
-    """A strategy that wraps another one, and scores each round's aggregate as the round ends.
+    """A strategy that wraps another strategy, and scores each round's aggregate as the round ends.
 
     It must be the outermost strategy, around Flower's DP wrapper, so that the scored aggregate
     contains the noise. Everything else is left to the wrapped strategy. After the training `start`
@@ -70,7 +69,7 @@ class ScoredStrategy:
             of clipped updates `lambda replies: clip_norm / replies`. The canary check expects this
             norm of a canary, and needs the `canary_rounds` of the scorer; without the check no
             verdict is "consistent" (docs/canary_check.md).
-          model: The clients' model as NumPy arrays, in the model's order; those of floating-point
+          model: The clients' model as NumPy arrays, in the model's order; arrays of floating-point
             type are audited. None to decide by the types of the initial arrays.
           rounds_before: The number of rounds trained before this start, as Flower counts from 1
             again: `max(scorer.scored_rounds, default=0)` if every round was scored.
@@ -92,7 +91,7 @@ class ScoredStrategy:
         self._model = model
         self._rounds_before = rounds_before
         self._noise = noise
-        self._audit = framework_adapter.AdapterAudit()
+        self._audit = framework_adapter.AdapterAudit(scorer.folder.path)
         self._before: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -101,12 +100,13 @@ class ScoredStrategy:
 
     def start(self, grid: Any, initial_arrays: Any, *args: Any, **kwargs: Any) -> Any:
         """Runs the wrapped strategy, then writes claim and scores; arguments are passed on."""
-        with self._harmless("the initial model"):
+        with self._audit.errors_logged("the initial model"):
             self._keep_initial(initial_arrays)
         result = type(self.strategy).start(self, grid, initial_arrays, *args, **kwargs)
-        with self._harmless("the claim of privacy_spent"):
+        with self._audit.errors_logged("the claim of privacy_spent"):
             self._write_claim()
-        with self._harmless("the score files"):  # last: their line in the chain covers the claim
+        with self._audit.errors_logged("the score files"):
+            # Last, so that their line in the chain covers the claim.
             self._finish(result.arrays if len(result.arrays) else initial_arrays)
         return result
 
@@ -121,15 +121,12 @@ class ScoredStrategy:
         after, metrics = self.strategy.aggregate_train(server_round, answers)
         number = server_round + self._rounds_before
         if after is not None:
-            with self._harmless(f"round {number}"):
+            with self._audit.errors_logged(f"round {number}"):
                 new, old = self._audited(after), self._audited(self._before)
                 moved = [new_part - old_part for new_part, old_part in zip(new, old, strict=True)]
                 length, stated = self._expected_norm(answers), self._stated_noise(answers)
                 self.scorer.score_round(number, moved, canary_length=length, **stated)
         return after, metrics
-
-    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
-        return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _audited(self, record: Any) -> list[Any]:
         """The audited arrays of a record of arrays, in the record's order."""
@@ -190,7 +187,7 @@ def canary_arrays(
 ) -> list[Any]:
     """The answer of a canary client: the round's model, moved along the canary's vector.
 
-    Floating-point arrays of any precision move, and keep their type. Others, such as a
+    Floating-point arrays of any precision move, and keep their type. Other arrays, such as a
     normalisation layer's count of batches (int64), do not move: the pool's `dim` is the number of
     values in the arrays that move.
 
@@ -200,8 +197,8 @@ def canary_arrays(
       canary: The number of the canary, which must be included.
       norm: The norm of the movement; under clipping, far above the clip norm.
       model: The arrays of the client's own model; their types determine which move. None for the
-        types of `weights`. Needed if some are integers: Flower's mean turns them into floats, so
-        from the second round on the types of `weights` are wrong.
+        types of `weights`. Needed if some arrays are integers: Flower's mean turns them into
+        floats, so from the second round on the types of `weights` are wrong.
 
     Raises:
       InputError: The pool's `dim` is not the number of values that move, a moved value leaves the

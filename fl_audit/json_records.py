@@ -5,7 +5,7 @@ NaN is not allowed. A class's `JSON_COMPUTED` names properties that are written 
 metadata UNWRITTEN are never written, those with WRITTEN_IF_SET only if they differ from their
 default. A record with a custom encoding has `to_json` and the class method `from_json`.
 
-Reading follows the types of the fields. Unknown keys are ignored; missing ones take the field's
+Reading follows the types of the fields. Unknown keys are ignored; a missing key gives the field's
 default.
 
 >>> @dataclasses.dataclass(frozen=True)

@@ -35,7 +35,7 @@ _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 def type_words(message: str, known: Iterable[str] = (), got: str = "") -> str:
     """Rewords msgspec's message on a value, without the value's location.
 
-    `known` are the allowed keys, for a hint on an unknown one; `got` is the value, if it is known.
+    `known` are the allowed keys, for a hint on an unknown key; `got` is the value, if known.
 
     >>> type_words("Expected `int`, got `str`", got="'many'")
     "must be a whole number, got 'many'"
@@ -95,10 +95,10 @@ def _kinds(names: str) -> str:
 _TOML = {
     "Invalid value": "this is no value; text needs double quotes",
     "Expected '=' after a key": "a key must be followed by = and its value",
-    "Expected newline or end of document": "there is more after the value; one key a line",
+    "Expected newline or end of document": "there is more after the value; one key per line",
     "Invalid statement": "this is no `key = value`, no [section] and no # comment",
     "Invalid initial character for a key": "a key must be of letters, digits, _ and -",
-    "Illegal character '\\n'": "a text ends with the line, must end with its quote",
+    "Illegal character '\\n'": "a text is not closed by its quote before the end of the line",
     'Expected "\'"': "a text is opened by ' and never closed",
     "Found invalid character": "this is no character of TOML",
     "Unterminated string": "a text is opened by a quote and never closed",

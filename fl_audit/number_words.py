@@ -8,7 +8,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 _COMPUTED_DIGITS = decimal.Context(prec=9)
-"""Keeps 9 digits of a bound before it is rounded up or down; others are rounding errors."""
+"""Keeps 9 digits of a bound before it is rounded up or down; later digits are rounding errors."""
 
 
 def significant(value: float, digits: int = 3, rounding: str = decimal.ROUND_HALF_EVEN) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import Float32Array
-from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, open_audit, widened
+from fl_audit.attacks.framework_adapter import AdapterAudit, CanaryRounds, moved_along, widened
 from fl_audit.attacks.measured_canary_check import check_choice
 from fl_audit.attacks.scorer import RoundScorer, StatedRound
 from fl_audit.canaries.pool import CanaryPool
@@ -37,10 +37,11 @@ except ModuleNotFoundError:  # for tests: NVFlare needs a separate environment
 class ScoredAggregator(ModelAggregator):
     """Wraps an aggregator: adds canaries to each round, and scores the round's aggregate.
 
-    Pass it as the `aggregator` of NVFlare's FedAvg or ScatterAndGather; it wraps the one that clips
-    and adds noise. Sites answer with differences (`params_transfer_type=TransferType.DIFF`). As
-    NVFlare writes a job's components as JSON, each argument is a plain number, a string or a
-    component, and is stored in an attribute of the same name.
+    Pass it as the `aggregator` of NVFlare's FedAvg or ScatterAndGather; it wraps the aggregator
+    that clips and adds noise. Sites answer with differences
+    (`params_transfer_type=TransferType.DIFF`). As NVFlare writes a job's components as JSON, each
+    argument is a plain number, a string or a component, and is stored in an attribute of the same
+    name.
 
     An error of the audit never stops the training: it is logged (logger `fl_audit`) and noted in
     the folder, and the round is left out. Lost canaries cause a warning, or end the training
@@ -69,11 +70,11 @@ class ScoredAggregator(ModelAggregator):
           folder: The folder of the audit on the server, created in the first round; from then on
             `fl-audit estimate` can read it.
           num_rounds: The number of rounds of training.
-          seed: The seed of canaries, coins and rounds; every audit needs a new one.
+          seed: The seed of canaries, coins and rounds; every audit needs a new seed.
           canary_norm: The norm of a canary's answer, far above the clip norm.
           canary_length: The largest norm that one site can add to the released aggregate: clip norm
             over denominator for a mean of clipped answers, even if `canary_norm` is smaller. The
-            canary check expects this norm of a canary; without it no verdict is "consistent"
+            canary check expects this norm of a canary; without the check no verdict is "consistent"
             (docs/canary_check.md).
           noise_stddev: The standard deviation of the noise on each coordinate of the released
             aggregate, for the checks of the mechanism (docs/checks.md).
@@ -94,8 +95,8 @@ class ScoredAggregator(ModelAggregator):
         self.noise_stddev, self.norm_bound = _plain(noise_stddev), _plain(norm_bound)
         self.lost_canaries = lost_canaries
         self._check()
-        self._participations = spread(np.arange(count), seed, num_rounds, repeats)
-        self._audit = AdapterAudit()
+        self._rounds = CanaryRounds(spread(np.arange(count), seed, num_rounds, repeats), num_rounds)
+        self._audit = AdapterAudit(folder)
         self._answer: Any = None
         self._scorer: RoundScorer | None = None
         self._is_over = False
@@ -148,7 +149,7 @@ class ScoredAggregator(ModelAggregator):
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
         number = getattr(self._answer, "current_round", None)
-        return self._audit.errors_logged(f"{what} (current_round {number})", self.folder)
+        return self._audit.errors_logged(f"{what} (current_round {number})")
 
     def _opened(self, answer: Any) -> RoundScorer:
         """The scorer of the audit: new, or continued after a restart of the server."""
@@ -156,27 +157,20 @@ class ScoredAggregator(ModelAggregator):
             raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
         dim = sum(answer.params[name].size for name in self._audited(answer))
         pool = CanaryPool(self.seed, self.count, dim)
-        return open_audit(
-            self.folder,
-            pool,
-            self.num_rounds,
-            self._participations.by_member(self.count),
-            lost_canaries=self.lost_canaries,
-        )
+        return self._rounds.scorer(self.folder, pool, self.lost_canaries)
 
     def _add_canaries(self, answer: Any) -> None:
         """Passes on the answers of the round's canaries; opens the scorer in the first round."""
         with self._harmless("a round's canaries"):
             self._scorer = self._scorer or self._opened(answer)
             pool, names = self._scorer.pool, self._audited(answer)
-            for canary in map(int, self._participations.members_in(answer.current_round)):
-                if pool.included[canary]:
-                    vector = self.canary_norm * pool.vector(canary)
-                    self.aggregator.accept_model(_answer_like(answer, names, vector, canary))
+            for canary in self._rounds.included_in(answer.current_round, pool):
+                vector = self.canary_norm * pool.vector(canary)
+                self.aggregator.accept_model(_answer_like(answer, names, vector, canary))
 
 
 def _plain(number: Any) -> Any:
-    """A NumPy number as one of Python's, because NVFlare writes only those."""
+    """A NumPy number as a Python number, because NVFlare writes no NumPy types."""
     return number.item() if isinstance(number, np.generic) else number
 
 

@@ -12,8 +12,8 @@ def imported_when_used(
 
     Args:
       package: The full name of the package.
-      module_of: The module of each public name, relative to the package; a leading dot for each
-        level above it.
+      module_of: The module of each public name, relative to the package; with a leading dot for
+        each level above the package.
       registering: Modules of the package that are imported with any of the names, because they
         register something.
     """

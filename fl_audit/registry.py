@@ -1,8 +1,8 @@
 """One registry for everything that can be extended: records by name, in the order of registration.
 
 Records are estimator methods, noise distributions, statistics, threat models, runtimes, and the
-kinds of a config's tables (`fl_audit.config_tables`). A new one, here or in another package, is one
-module and one call of `register`.
+kinds of a config's tables (`fl_audit.config_tables`). A new record, here or in another package, is
+one module and one call of `register`.
 
 >>> from types import SimpleNamespace
 >>> shapes = Registry("shape")

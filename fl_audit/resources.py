@@ -41,10 +41,10 @@ def set_jax_defaults() -> None:
 def set_tensorflow_defaults() -> None:
     """Sets defaults of TensorFlow's environment; call it before TensorFlow is imported.
 
-    They silence its C++ log, which is about devices and graph passes (errors are still raised as
-    exceptions), and a warning between its packages that is of no use to users. Each core works on
-    its own client: on two cores this trains 15 % more clients a second than splitting every
-    operation in two, and canaries are scored as fast.
+    The defaults silence TensorFlow's C++ log, which is about devices and graph passes (errors are
+    still raised as exceptions), and a warning between TensorFlow's packages that is of no use to
+    users. Each core works on its own client: on two cores this trains 15 % more clients a second
+    than splitting every operation in two, and canaries are scored as fast.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")

@@ -252,7 +252,7 @@ def test_a_server_that_is_started_again_goes_on_and_another_audit_is_left_alone(
     assert "incomplete" not in caplog.text
     before = (folder / "round_cosines.npy").read_bytes()
     one_round(scored(PrivateMean(), folder, 3), site_answer(0))
-    assert "must be a new folder, or this audit's own" in caplog.text
+    assert "must be a new folder, or that of this audit" in caplog.text
     assert (folder / "round_cosines.npy").read_bytes() == before
 
 

@@ -14,11 +14,12 @@ import tensorflow_federated as tff
 
 from fl_audit.accounting import account
 from fl_audit.config import Mechanism
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import PreparedRun, canaries_csv
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff import algorithms as process_module
-from fl_audit.engines.tff.canary_process import flatten_weights
-from fl_audit.engines.tff.local import LocalBlocks
+from fl_audit.engines.tff.canary_process import released_aggregate
+from fl_audit.engines.tff.local import Local
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import read_record
 from fl_audit.json_records import to_json
@@ -79,11 +80,11 @@ class Overheard:
     def next(self, state: Any, client_data: Any) -> Any:
         """Runs the process's round and records its aggregate."""
         output = self.process.next(state, client_data)
-        self.aggregates.append(flatten_weights(output.metrics["finalizer"]["aggregate"]))
+        self.aggregates.append(as_vector(released_aggregate(output.metrics)))
         return output
 
 
-def compiled_runtime(run: PreparedRun, make_aggregator: MakeAggregator) -> LocalBlocks:
+def compiled_runtime(run: PreparedRun, make_aggregator: MakeAggregator) -> Local:
     """The runtime that `fl-audit run` would use, with another aggregator.
 
     Everything else is built by fl_audit itself.
@@ -94,11 +95,11 @@ def compiled_runtime(run: PreparedRun, make_aggregator: MakeAggregator) -> Local
     """
     with mock.patch.object(process_module, "make_aggregator", make_aggregator):
         runtime = make_runtime(run, Path("worker.log"))  # the local runtime has no worker
-    assert isinstance(runtime, LocalBlocks), runtime.description
+    assert isinstance(runtime, Local), runtime.description
     return runtime
 
 
-def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRun:
+def audited_run(run: PreparedRun, runtime: Local, path: Path) -> AuditedRun:
     """Trains, and reads what the run wrote.
 
     Args:
@@ -125,7 +126,7 @@ def audited_run(run: PreparedRun, runtime: LocalBlocks, path: Path) -> AuditedRu
     )
 
 
-def fill_folder(run: PreparedRun, runtime: LocalBlocks, path: Path) -> RunFolder:
+def fill_folder(run: PreparedRun, runtime: Local, path: Path) -> RunFolder:
     """Trains a run into a new folder, with its own canaries.
 
     Args:
@@ -135,7 +136,7 @@ def fill_folder(run: PreparedRun, runtime: LocalBlocks, path: Path) -> RunFolder
     """
     folder = RunFolder(path)
     path.mkdir(parents=True, exist_ok=True)
-    trained_blocks = dataclasses.replace(runtime.trained_blocks, family=run.family)
+    inputs = dataclasses.replace(runtime.client_inputs, family=run.family)
     write_identity(folder, run.config, canaries_csv(run))
-    train(run, dataclasses.replace(runtime, trained_blocks=trained_blocks), folder)
+    train(run, dataclasses.replace(runtime, client_inputs=inputs), folder)
     return folder

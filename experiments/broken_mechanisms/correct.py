@@ -36,7 +36,7 @@ from experiments.broken_mechanisms.right_variants import Variant, variants
 from fl_audit.accounting import account
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.engines.prepare import PreparedRun, prepare
-from fl_audit.engines.tff.local import LocalBlocks
+from fl_audit.engines.tff.local import Local
 from fl_audit.estimators import valid_methods
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.mechanisms import make_aggregator
@@ -137,7 +137,7 @@ def _of_one_gaussian_round(run: PreparedRun) -> float:
     return epsilon_of_mu(1 / noise, run.delta)
 
 
-def _said(run: PreparedRun, runtime: LocalBlocks, path: Path) -> dict[str, Any]:
+def _said(run: PreparedRun, runtime: Local, path: Path) -> dict[str, Any]:
     """Trains, makes the report, and returns what it says of the claim and the mechanism."""
     report = build_report(read_finished_run(fill_folder(run, runtime, path)))
     verdict, live = report.verdict, report.run.live

@@ -18,7 +18,6 @@ from scipy import optimize
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
-    Vectors,
     any_one_of,
     concentration_row,
 )
@@ -200,8 +199,7 @@ def _of_several(
     sums = log.weighted_sums(RoundWeights.from_presences(run.own, everything), everything)
     if sums is None:
         return cosines.sum(axis=1), None
-    compared = ComparedVectors((Vectors(1, sums.concentration),), is_limit=not sums.are_exact)
-    return np.clip(cosines.sum(axis=1) / sums.lengths, -1, 1), compared
+    return np.clip(cosines.sum(axis=1) / sums.lengths, -1, 1), sums.compared
 
 
 @dataclass(frozen=True, eq=False)

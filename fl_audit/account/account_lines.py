@@ -59,7 +59,7 @@ def _participations(record: AccountRecord) -> str:
 
 
 def _distinct(record: AccountRecord) -> dict[str, tuple[Bounds, Bounds]]:
-    """The bounds by attacker; those with and without the schedule become one if equal."""
+    """The bounds by attacker; equal bounds with and without the schedule are merged."""
     of_any = record.bounds[Attacker.DOES_NOT_KNOW_ROUNDS]
     bounds = {attacker.heading: both for attacker, both in record.bounds.items()}
     if of_any != record.bounds[Attacker.KNOWS_ROUNDS]:
@@ -97,7 +97,7 @@ def _rows(columns: list[Bounds]) -> Iterator[tuple[str, list[str]]]:
     tails = {bounds.full.tail for bounds in columns} - {None}
     for tail in tails:
         yield (
-            f"μ, but with probability {delta_text(tail or 0.0)}",
+            f"μ, except with probability {delta_text(tail or 0.0)}",
             [_number(bounds.full.approximate_mu) for bounds in columns],
         )
     yield "ρ (zCDP)", [_number(bounds.full.rho) for bounds in columns]

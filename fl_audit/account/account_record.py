@@ -48,7 +48,7 @@ class Bounds:
 
     Attributes:
       guarantee: The upper bounds on epsilon, by accountant.
-      lower: A lower bound on epsilon; None if none is known.
+      lower: A lower bound on epsilon; None if unknown.
       full: The privacy curve: μ, ρ, true positive rates, profile.
     """
 
@@ -58,13 +58,13 @@ class Bounds:
 
     @property
     def tightest(self) -> str | None:
-        """The accountant of the smallest epsilon; None if none is known."""
+        """The accountant of the smallest epsilon; None if no epsilon is known."""
         known = [by for by in self.guarantee.by_accountant if by.epsilon is not None]
         return min(known, key=lambda by: by.epsilon or 0.0).accountant if known else None
 
     @property
     def reason(self) -> str | None:
-        """Why no epsilon is known; None if one is."""
+        """Why no epsilon is known; None if an epsilon is known."""
         if self.guarantee.epsilon is not None:
             return None
         return "; ".join(by.reason for by in self.guarantee.by_accountant if by.reason)
@@ -114,7 +114,7 @@ class AccountRecord:
         return self.source.release.canary == self.source.release.client
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object that `fl-audit account --json` prints; infinities are words."""
+        """The JSON object that `fl-audit account --json` prints; infinities are strings."""
         release = self.source.release
         parties = {
             attacker: {

@@ -53,8 +53,8 @@ def _of_config(
 
 
 _SIZES_OF_SEED = (
-    "Each participant adds noise. Here the seed draws the cohort sizes; a run draws its rounds "
-    "from a secret instead, so its sizes and its bound differ."
+    "Each participant adds noise, so the bound depends on the cohort sizes. Here they are drawn "
+    "from the seed; a run draws them from a secret, so that its sizes and its bound differ."
 )
 
 

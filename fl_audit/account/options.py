@@ -92,7 +92,7 @@ def _mechanism(options: Options) -> NoisyMechanism:
         check_epsilon(options.epsilon)
     noise = options.noise_multiplier
     if (noise is None) == (options.epsilon is None):
-        raise InputError("--noise-multiplier: give either this or --epsilon, which finds the noise")
+        raise InputError("--noise-multiplier: give this, or --epsilon to find the noise; not both")
     if noise is not None and not 0 <= noise < math.inf:
         raise InputError(f"--noise-multiplier {noise:g}: must be a finite number of at least 0")
     table = {

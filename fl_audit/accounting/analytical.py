@@ -15,11 +15,12 @@ from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.lower_bound import epsilon_at_least
 from fl_audit.accounting.noise_distributions import (
     GAUSSIAN,
+    HOW_OFTEN_UNKNOWN,
     NoiseDistribution,
     noise_distribution_named,
 )
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import ZERO_OUT, OneRoundPerBlock
+from fl_audit.accounting.sampling import ZERO_OUT, OneRoundPerBlock, UnknownRounds
 from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.errors import InputError
 
@@ -103,6 +104,8 @@ def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee to a party, with zeroing taken into account."""
     match release.zeroing:
         case "none" | "fixed":
+            if isinstance(party.sampling, UnknownRounds) and release.noise.noise_multiplier > 0:
+                return none_known(None, HOW_OFTEN_UNKNOWN)
             return noise_distribution_named(release.noise.distribution).guarantee(
                 release, party, delta
             )
@@ -146,7 +149,7 @@ def _zeroing_assumptions(release: Release) -> tuple[str, ...]:
 def _participation_assumptions(
     release: Release, distribution: NoiseDistribution
 ) -> tuple[str, ...]:
-    """The assumption on the schedule; one for each party, clients first, if they differ."""
+    """The assumption on the schedule; if clients' and canaries' differ, both, clients' first."""
     client = _participation_assumption(distribution, release.client)
     canary = _participation_assumption(distribution, release.canary)
     if client == canary:

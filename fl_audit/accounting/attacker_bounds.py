@@ -164,7 +164,8 @@ class AttackerBound:
 
     Attributes:
       guarantee: The guarantee against the attacker.
-      pair: A dominating pair of distributions for what the attacker sees; None if none is known.
+      pair: A dominating pair of distributions for what the attacker sees; None if no such pair is
+        known.
     """
 
     guarantee: Guarantee
@@ -177,7 +178,7 @@ class AttackerBounds:
 
     Attributes:
       knowing_rounds: Against an attacker who knows the party's rounds.
-      not_knowing_rounds: Against an attacker who does not know them.
+      not_knowing_rounds: Against an attacker who does not know the party's rounds.
       seeing_uploads: Against an attacker who sees single uploads; None unless uploads have
         `CLIENT_GAUSSIAN` noise.
     """
@@ -252,7 +253,7 @@ def upload_shift(noise: Noise, uploads: int | None) -> float | None:
 def of_uploads(
     noise_multiplier: float, uploads: int, delta: float, *, sensitivity: float = 1.0
 ) -> AttackerBound:
-    """The guarantee of Gaussian noise on single uploads against an attacker who sees them.
+    """The guarantee of Gaussian noise on single uploads against an attacker who sees uploads.
 
     An upload clip(u) + N(0, z^2 C^2 I) is a Gaussian mechanism, and so are several together
     (Balle & Wang 2018, arXiv:1805.06530, theorem 8; Dong et al. 2019, corollary 3.3).

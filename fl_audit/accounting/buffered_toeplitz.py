@@ -74,7 +74,7 @@ def _interlaced(parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _scales(decays: FloatArray, inverse_decays: FloatArray) -> FloatArray:
-    """The scales omega of a strategy, from its decays and those of its inverse."""
+    """The scales omega of a strategy, from its decays and its inverse's decays."""
     distances = decays[:, None] - decays
     np.fill_diagonal(distances, 1.0)
     return np.asarray((decays[:, None] - inverse_decays).prod(axis=1) / distances.prod(axis=1))

@@ -102,7 +102,8 @@ def account_gaussian(
 def account_sampled(rounds: SampledRounds, delta: float) -> tuple[AccountedEpsilon, ...]:
     """Epsilon of rounds on Poisson samples.
 
-    Cached: it takes a quarter of a second, and often client, canary and both attackers need it.
+    Cached: this takes a quarter of a second, and often the result is the same for client, canary
+    and both attackers.
     """
     renyi = epsilon_of_divergences(RDP_ORDERS, rounds.divergences, delta)
     return AccountedEpsilon("rdp", renyi), epsilon_pld(rounds, delta)

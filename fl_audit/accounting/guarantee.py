@@ -40,7 +40,7 @@ class Guarantee:
     Attributes:
       participations: The largest number of the party's rounds; None if secret or unknown.
       by_accountant: The epsilons of the accountants, each an upper bound on the same epsilon.
-      at_least: A lower bound on that epsilon, by one attacker; None if not computed.
+      at_least: A lower bound on that epsilon, by one attacker; None if no lower bound was computed.
     """
 
     JSON_COMPUTED: ClassVar = ("epsilon",)
@@ -51,7 +51,7 @@ class Guarantee:
 
     @property
     def epsilon(self) -> float | None:
-        """The smallest of the accountants' epsilons; None if none is known."""
+        """The smallest of the accountants' epsilons; None if every accountant's is None."""
         known = [by.epsilon for by in self.by_accountant if by.epsilon is not None]
         return min(known, default=None)
 

@@ -21,8 +21,9 @@ So spreading mass of R without moving its mean (which gives an R' larger in the 
 only raise both: the pair of R' dominates (P, Q). Every rounding here is such a spread. Mass between
 two points of the grid goes to both, in the proportion that keeps the mean; mass below the grid goes
 to 0 and to the lowest point, mass above it to the highest point and to infinity.
-Weighted sums and products of independent ratios keep the convex order, as they are convex in each
-ratio while the others are fixed. So sums and products of rounded ratios dominate, too.
+Weighted sums and products of independent ratios keep the convex order, as such sums and products
+are convex in each ratio while all other ratios are fixed. So sums and products of rounded ratios
+dominate, too.
 
 All masses are positive and are only added and multiplied, without a Fourier transform, so that
 each keeps its relative precision however small it is.
@@ -274,8 +275,9 @@ def mixed_rounds(
 ) -> RatioDistribution:
     """The ratio if each round has one of several coins and the attacker knows which one.
 
-    `coins` holds, for each coin, the probability of a round, in [0, 1), and the probability of that
-    coin; the latter add up to 1. The other arguments are as in `sampled_rounds`.
+    `coins` has a pair for each coin: the coin's probability of participation, in [0, 1), and the
+    probability that a round has this coin; all second ones add up to 1. The other arguments are as
+    in `sampled_rounds`.
     """
     tail, shift = _TAIL * delta / rounds, 1 / noise_multiplier
     of_round = gaussian_ratio(shift, _width(shift, tail) / _POINTS, tail)

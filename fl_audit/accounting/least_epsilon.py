@@ -6,12 +6,12 @@ attacker whose statistic is the sum over rounds of
     g(x_t) = log(1 - q + q exp(x_t / sigma - 1 / (2 sigma^2))),
 
 rounded to a grid, with x_t the release of round t in standard deviations of the noise: N(1 / sigma,
-1) in rounds of the party (a client or a canary), N(0, 1) in others. Under Poisson sampling with
-probability q the sum is the log of the likelihood ratio, and nearly so for other samplings with the
-same mean. The sum's distribution depends only on the number of the party's rounds. It follows from
-the Gaussian mass of each cell, by powers of Fourier transforms, and is exact, as rounding to the
-grid is part of the statistic. No mechanism is (epsilon, delta)-DP at an epsilon that a threshold on
-the sum contradicts.
+1) in rounds of the party (a client or a canary), N(0, 1) in all other rounds. Under Poisson
+sampling with probability q the sum is the log of the likelihood ratio, and nearly so for other
+samplings with the same mean. The sum's distribution depends only on the number of the party's
+rounds. It follows from the Gaussian mass of each cell, by powers of Fourier transforms, and is
+exact, as rounding to the grid is part of the statistic. No mechanism is (epsilon, delta)-DP at an
+epsilon that a threshold on the sum contradicts.
 
 >>> once = np.array([0.0, 1.0])  # one round of one: the Gaussian mechanism, whose epsilon is 4.377
 >>> round(least_epsilon(1.0, once, rounds=1, delta=1e-5), 2)
@@ -31,7 +31,7 @@ from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.estimators.distributions import supremum
 
 _TAIL = 1e-16
-"""The largest probability of sums below the grid, and of sums above it."""
+"""The largest probability of sums below the grid, and likewise of sums above the grid."""
 
 _REACH = 8.5
 """A round's release is clipped this many standard deviations below 0 and above 1 / sigma."""
@@ -40,7 +40,7 @@ _CELLS = 2**16
 """The number of cells of the grid of sums."""
 
 _COARSE_CELLS = 1_000
-"""The number of cells of one round's statistic when the ends of the grid of sums are sought."""
+"""The number of cells of one round's statistic when the limits of the grid of sums are sought."""
 
 _COINS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 3.0)
 """The coins q tried, as multiples of the mean share of rounds.
@@ -93,7 +93,7 @@ class _Chances:
 
     Attributes:
       masses: The tilted probabilities, float64 of shape (cells,).
-      log_factors: The logs of these factors, of the same shape.
+      log_factors: The logs of the factors that undo the tilt, float64 of shape (cells,).
       error: A bound on the Euclidean norm of the vector of rounding errors of `masses`.
     """
 
@@ -136,7 +136,7 @@ class _Statistic:
     def cells(self, step: float) -> tuple[IndexArray, FloatArray, FloatArray]:
         """The values of g as multiples of `step`, and their probabilities without and with a party.
 
-        Mass beyond the range of g is at its ends.
+        Mass beyond the range of g is put at the limits of this range.
         """
         low, high = self._range
         multiples = np.arange(round(low / step), round(high / step) + 1)
@@ -180,7 +180,7 @@ class _Sums:
 
     @functools.cached_property
     def _ends(self) -> tuple[float, float]:
-        """Sums beyond which no distribution, tilted or not, has more than `_TAIL` (Chernoff)."""
+        """Sums beyond which no distribution, tilted or not, has a mass above `_TAIL` (Chernoff)."""
         step = self.statistic.width / _COARSE_CELLS
         multiples, *both = self.statistic.cells(step)
         values = multiples * step
@@ -204,7 +204,7 @@ class _Sums:
         return low - slack, high + slack
 
     def _over_rounds(self, of_absent: FloatArray, of_present: FloatArray) -> FloatArray:
-        """Upper bounds on the sum's log moments, by those of a round without or with the party."""
+        """Upper bounds on the sum's log moments, from a round's without and with the party."""
         return self.rounds * of_absent + self.most * np.maximum(of_present - of_absent, 0.0)
 
     def chances(self, numbers: FloatArray, tilt: int) -> _Chances:

@@ -95,8 +95,8 @@ def epsilon_at_least(
     Returns:
       The lower bound: the exact epsilon where `exact_shift` is known (for one random round per
       block only if `knows_rounds`). Without noise, infinite if the party participates with a
-      probability above delta, else 0. None if none is implemented, as for trees, discrete noise, or
-      secret rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
+      probability above delta, else 0. None if no bound is implemented, as for trees, discrete
+      noise, or secret rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
     """
     sampling, noise = party.sampling, release.noise
     if noise.noise_multiplier == 0:

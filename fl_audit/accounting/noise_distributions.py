@@ -87,7 +87,7 @@ def noise_on_sum(noise: Noise, participants: npt.ArrayLike) -> FloatArray:
     return np.full(counts.shape, noise.sum_noise_multiplier)
 
 
-HOW_OFTEN_UNKNOWN = "the number of rounds in which it participates is not known"
+HOW_OFTEN_UNKNOWN = "the number of rounds in which a client or canary participates is not known"
 
 
 def _independent(release: Release, party: Party, delta: float) -> Guarantee:
@@ -185,8 +185,8 @@ CLIENT_GAUSSIAN = register_noise_distribution(
         guarantee=_in_sums,
         counts_drawing=False,
         release_assumptions=(
-            "Against attackers who see sums alone: none of them sees single uploads, and the "
-            "number of participants is no secret. A client that sends nothing adds its noise.",
+            "Against attackers who see only sums, not single uploads; the number of participants "
+            "is no secret. A client that sends no update still adds its noise.",
         ),
         noise_assumption=(
             "Noise is exactly Gaussian and cannot be guessed, and every participant adds its own: "

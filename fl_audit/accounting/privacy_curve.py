@@ -12,13 +12,13 @@ attacker sees, `full_guarantee` computes
   curve.
 
 Rounds without sampling are one Gaussian release: mu is their shift sqrt(rounds) / z, and rho is
-mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither. With random rounds, the attacker
-sees a mixture over the possible sets of rounds (or a function of it), so the mu and rho of the
-largest set hold. With some probability w > 0 that set is drawn. Where false positives are rare,
-only that part of the mixture counts, and the normal quantiles of FPR = Phi(-t) and TPR >= w Phi(mu
-- t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the same reason
-the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bun, Dwork, Rothblum &
-Steinke 2018, "Composable and versatile privacy via truncated CDP", section 1).
+mu^2 / 2 = rounds / (2 z^2), both exact. Sampling improves neither mu nor rho. With random rounds,
+the attacker sees a mixture over the possible sets of rounds (or a function of it), so the mu and
+rho of the largest set hold. With some probability w > 0 that set is drawn. Where false positives
+are rare, only that part of the mixture counts, and the normal quantiles of FPR = Phi(-t) and TPR >=
+w Phi(mu - t) are mu apart in the limit: no smaller mu holds at all false positive rates. For the
+same reason the Renyi divergence of order alpha comes close to alpha rho for large alpha (Bun,
+Dwork, Rothblum & Steinke 2018, "Composable and versatile privacy via truncated CDP", section 1).
 
 That limit lies far beyond any delta of interest. `approximate_mu` is the smallest mu whose profile
 plus a tenth of delta is at least the pair's profile at every epsilon. Gomez et al. 2025 ("Gaussian
@@ -74,7 +74,7 @@ _LARGEST_EPSILON = 1e6
 """At this epsilon, delta is the mass of outcomes that one of the two distributions excludes."""
 
 _GRID, _PARTS = 2_000, 40
-"""The number of epsilons at which two profiles are compared, and the number of batches of them."""
+"""The number of epsilons at which two profiles are compared, and their number of batches."""
 
 _SMALLEST_MU = 1e-9
 """Replaces a mu of 0 in a denominator."""
@@ -132,7 +132,7 @@ class FullGuarantee:
 def full_guarantee(
     release: Release, party: Party, bounds: AttackerBounds, delta: float, knows_rounds: bool
 ) -> FullGuarantee:
-    """The privacy curve of one party against one of the two attackers.
+    """The privacy curve of a party against an attacker who knows, or does not know, its rounds.
 
     Args:
       release: What was released.
@@ -260,9 +260,9 @@ def approximate_gdp(pair: DominatingPair, tail: float) -> float | None:
     """The smallest mu with delta(epsilon) <= delta_mu(epsilon) + tail at every epsilon >= 0.
 
     Here delta is the larger of the pair's two directions, and delta_mu the profile of mu-GDP.
-    Between two epsilons of a grid both profiles fall. So the pair's profile at the lower end is
-    compared with that of mu at the upper end: mu is never too small and, as measured, at most 0.3 %
-    too large. None if no finite mu exists.
+    Between two epsilons of a grid both profiles fall. So the pair's profile at the lower epsilon is
+    compared with the profile of mu-GDP at the higher one: mu is never too small and, as measured,
+    at most 0.3 % too large. None if no finite mu exists.
     """
     reach = epsilon_of(pair, tail)
     if math.isinf(reach):

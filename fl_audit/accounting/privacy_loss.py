@@ -52,7 +52,7 @@ def log_gaussian_deltas(shifts: FloatArray, epsilon: float | FloatArray) -> Floa
     """Log of the smallest delta of Gaussian releases at an epsilon.
 
     By theorem 8 of Balle & Wang (2018, arXiv:1805.06530). `shifts`, above 0, are in standard
-    deviations; `epsilon` broadcasts against them.
+    deviations; `epsilon` broadcasts against `shifts`.
     """
     log_p = special.log_ndtr(shifts / 2 - epsilon / shifts)
     log_q = special.log_ndtr(-shifts / 2 - epsilon / shifts)
@@ -152,7 +152,8 @@ def _smallest_epsilon(losses: FloatArray, masses: FloatArray, delta: float) -> f
     """The smallest epsilon, from the first loss on, with at most the given delta.
 
     Delta is the mass of larger losses minus e^epsilon times their mass in the neighbouring run.
-    Sums over blocks of losses show which block holds epsilon; the loss is then found within it.
+    Sums over blocks of losses show which block holds epsilon; epsilon then follows from the losses
+    of this block.
     """
     starts = np.arange(0, len(losses), _BLOCK)
     within = np.repeat(losses[starts], _BLOCK)[: len(losses)]

@@ -100,7 +100,7 @@ class Noise:
         clipped updates; under tree aggregation, of the noise on one node; if every participant adds
         all of the noise, of the noise on one upload.
       count_noise_stddev: The standard deviation, in clients, of the noise on the number of
-        unclipped updates, which moves an adaptive clip norm; 0 if no number is released.
+        unclipped updates, which moves an adaptive clip norm; 0 if this number is not released.
       grid: The grid of sums of integers; None if sums are of real numbers, or if the grid depends
         on an adaptive clip norm.
     """
@@ -138,7 +138,7 @@ class Release:
       zeroing: The kind of zeroing of updates before they are clipped.
       correlation: The matrix or trees that correlate noise over rounds; None for independent noise.
       fewest: The smallest number of participants of any round if participants add the noise; None
-        if the server does.
+        if the server adds the noise.
 
     Raises:
       ValueError: A number is out of range, or `noise_multiplier` does not follow from the noise on
@@ -161,7 +161,7 @@ class Release:
         parts = effective_noise_multiplier(noise.sum_noise_multiplier, noise.count_noise_stddev)
         if not math.isclose(parts, noise.noise_multiplier, rel_tol=1e-6):
             raise ValueError(
-                f"noise_multiplier must be {parts:.6g}, the effective one of its parts "
+                f"noise_multiplier must be {parts:.6g}, the effective multiplier of both noises "
                 f"(sum_noise_multiplier {noise.sum_noise_multiplier:.6g}, count_noise_stddev "
                 f"{noise.count_noise_stddev:.6g}), got {noise.noise_multiplier:.6g}"
             )

@@ -56,11 +56,11 @@ def sampled_gaussian_divergences(
 ) -> npt.NDArray[np.float64]:
     """Rényi divergences of one Gaussian release on a Poisson sample, by order.
 
-    They are those of (1 - q) N(0, z²) + q N(1, z²) from N(0, z²), the larger of the two directions
-    (Mironov, Talwar & Zhang 2019, arXiv:1908.10530, section 3). Let 1 + t be the ratio of the two
-    densities at a draw from N(0, z²). Then t has mean 0, so the mean of (1 + t)^order is 1 plus the
-    mean of f(t) = (1 + t)^order - 1 - order t. As f is nowhere negative, no digits cancel, however
-    little a sample reveals.
+    They are the divergences of (1 - q) N(0, z²) + q N(1, z²) from N(0, z²), the larger of the two
+    directions (Mironov, Talwar & Zhang 2019, arXiv:1908.10530, section 3). Let 1 + t be the ratio
+    of the two densities at a draw from N(0, z²). Then t has mean 0, so the mean of (1 + t)^order is
+    1 plus the mean of f(t) = (1 + t)^order - 1 - order t. As f is nowhere negative, no digits
+    cancel, however little a sample reveals.
 
     The result is in nats, float64 of shape (orders,), to a relative 1e-12; infinite without noise.
     """

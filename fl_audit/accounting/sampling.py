@@ -80,7 +80,7 @@ class Sampling:
 
     @classmethod
     def from_log(cls, rounds: int, **keys: Any) -> "Sampling | None":
-        """The sampling that a log states for this number of rounds; None if none fits the keys."""
+        """The sampling that a log states for this number of rounds; None if no sampling fits."""
         return cls(**keys)
 
     @property
@@ -90,7 +90,7 @@ class Sampling:
 
     @property
     def most_drawn(self) -> int | None:
-        """The largest number of rounds, also of secret ones; None if all rounds are possible."""
+        """The largest number of rounds, secret or not; None if all rounds are possible."""
         return self.most
 
     @property
@@ -241,7 +241,7 @@ class OncePerBlock(FixedRounds):
 
 @dataclass(frozen=True)
 class OneGroup(FixedRounds):
-    """Any rounds of one of several groups that take turns.
+    """Any rounds of one group, where groups alternate from round to round.
 
     Attributes:
       at_most: The largest number of rounds of a member: all rounds of a group, or a smaller cap.
@@ -309,4 +309,4 @@ class OneRoundPerBlock(FixedRounds):
 
 @dataclass(frozen=True)
 class UnknownRounds(Sampling):
-    """Unknown rounds, such as those of an unknown pattern."""
+    """Unknown rounds, as in an unknown participation pattern."""

@@ -1,4 +1,4 @@
-"""Samplings with amplification: clients draw their rounds, and no attacker sees them."""
+"""Samplings with amplification: clients draw their rounds, which no attacker sees."""
 
 import math
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class SecretSampling(Sampling):
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
         """The dominating pair for epsilon at this delta.
 
-        None if none is known, the rounds are not random, or the shift exceeds `LARGEST_SHIFT`.
+        None if no pair is known, the rounds are not random, or the shift exceeds `LARGEST_SHIFT`.
         """
         return None
 
@@ -55,7 +55,7 @@ class SecretSampling(Sampling):
         return Guarantee(None, known)
 
     def least(self, release: Release, delta: float) -> float | None:
-        """A lower bound on epsilon under independent noise; None if not implemented.
+        """A lower bound on epsilon under independent noise; None if no bound is implemented.
 
         If rounds are independent, it is that of Poisson sampling: under zero-out, and if all other
         clients send nothing, a sample of fixed size reveals as much.
@@ -85,7 +85,7 @@ class CoinSampling(SecretSampling):
 
 
 def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution | None:
-    """The pair of these rounds; None without any, or if a round's shift is above LARGEST_SHIFT."""
+    """The dominating pair of `rounds`; None without rounds, or for a shift above LARGEST_SHIFT."""
     if rounds is None or 1 / rounds.noise_multiplier > LARGEST_SHIFT:
         return None
     return sampled_rounds(rounds.noise_multiplier, rounds.probability, rounds.rounds, delta)

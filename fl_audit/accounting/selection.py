@@ -87,7 +87,7 @@ def price_of_selection(releases: Sequence[Release], delta: float) -> SelectionPr
 
 
 def _run(release: Release, party: Party, delta: float) -> GaussianPair | SampledRounds | None:
-    """A run as one Gaussian release or sampled rounds; None if it is neither."""
+    """A run as one Gaussian release or sampled rounds; None if the run is neither."""
     if isinstance(party.sampling, PoissonSampling) and party.sampling.probability < 1:
         if release.zeroing == "adaptive" or release.noise.distribution != "gaussian":
             return None

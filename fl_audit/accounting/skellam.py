@@ -55,8 +55,8 @@ def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
     if noise.grid is None:
         return none_known(
             rounds,
-            "the clip norm moves, and as it falls the grid of integers gets coarser relative to "
-            "it, without limit; mechanism.clip_norm keeps the clip norm fixed",
+            "the clip norm is adaptive, and the grid of integers becomes coarser without limit, "
+            "relative to a falling clip norm; set mechanism.clip_norm to keep the clip norm fixed",
         )
     if rounds is None:
         return none_known(None, "no accountant here covers both Skellam noise and sampled rounds")
@@ -74,7 +74,8 @@ SKELLAM = register_noise_distribution(
         guarantee=_guarantee,
         counts_drawing=False,
         release_assumptions=(
-            "Secure aggregation shows the sum alone; a client that sends nothing adds its noise.",
+            "Secure aggregation shows only the sum; a client that sends no update still adds its "
+            "noise.",
         ),
         noise_assumption=(
             "Noise is exactly Skellam, and every participant adds its share: as many as in the "

@@ -2,10 +2,10 @@
 
 A matrix mechanism (DP-FTRL) adds row t of C^-1 z to the sum of round t, where z has independent
 Gaussian rows and C, the strategy, is lower triangular. Adding up the rounds adds up the noise to A
-C^-1 z, with A the lower triangular matrix of ones, and much of it cancels (Denisov et al. 2022,
-arXiv:2202.08312; Choquette-Choo et al. 2023, arXiv:2306.08153). Multiplied by C, the released sums
-x + C^-1 z are C x + z: the mechanism is the Gaussian one on C x, also for updates that depend on
-earlier rounds (Denisov et al., theorem 2.1). So privacy depends on the size of z relative to the
+C^-1 z, with A the lower triangular matrix of ones, and much of this noise cancels (Denisov et al.
+2022, arXiv:2202.08312; Choquette-Choo et al. 2023, arXiv:2306.08153). Multiplied by C, the released
+sums x + C^-1 z are C x + z: the mechanism is the Gaussian one on C x, also for updates that depend
+on earlier rounds (Denisov et al., theorem 2.1). So privacy depends on the size of z relative to the
 sensitivity
 
     max over sets S of rounds of max over |u_t| <= 1 of |sum over t in S of C e_t u_t^T|
@@ -197,7 +197,7 @@ class Toeplitz:
         return float(best.max())
 
     def one_group(self, separation: int) -> float:
-        """The squared sensitivity to a member of one of `separation` groups that take turns.
+        """The squared sensitivity to a member of one of `separation` groups that alternate.
 
         Exact if C has no negative entry, else an upper bound.
         """

@@ -27,7 +27,7 @@ _LARGEST_PRECISION = 4096
 class Trees:
     """The trees of a run, one after the other.
 
-    Each has `restart_every` rounds, the last one perhaps fewer; there is one tree if it is None.
+    Each tree has `restart_every` rounds, the last one perhaps fewer; if None, there is one tree.
     """
 
     num_rounds: int
@@ -124,8 +124,9 @@ def _precision(size: int) -> FloatArray:
 def _noise_of_sums(size: int) -> FloatArray:
     """The noise of released sums by the noise of each node, float64 of shape (size, nodes).
 
-    A node's estimate weighs its own noise, of variance 1, and the sum of its children's estimates
-    by their inverse variances (Honaker 2015), so that it has the variance 1 / (2 - 2^-height).
+    A node's estimate is the mean of the node's own noise, of variance 1, and the sum of its two
+    children's estimates, weighted by inverse variances (Honaker 2015). The estimate's variance is 1
+    / (2 - 2^-height).
     """
     nodes = 2 * size
     estimates: list[tuple[int, FloatArray]] = []
@@ -180,8 +181,8 @@ def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> di
 def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple[bool, bool, bool]]:
     """The choices of rounds for the blocks that cross a node's ends.
 
-    Each says whether the block across the start has its round in the node, whether the block across
-    the end does, and whether the block still open after the node has had its round.
+    Each choice says whether the block across the start has its round in the node, whether the block
+    across the end does, and whether the block still open after the node has had its round.
     """
     either = (False, True)
     goes_on, stays_open = start % block != 0, end % block != 0
@@ -195,7 +196,7 @@ def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple
 
 @functools.lru_cache(maxsize=100_000)
 def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> int:
-    """The largest sum over a node of 2^height rounds and all nodes in it.
+    """The largest sum of squares over a node of 2^height rounds and all nodes in this node.
 
     `first` and `last` are whether a block that began before the node, or ends after it, has its
     round in the node.
@@ -225,7 +226,7 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
 
 # Rounds at least `separation` apart. A party with rounds in a node has to rest for some of the next
 # rounds. For each number of rounds in a node, the programme keeps the possible values (sums of
-# squares) and, for each value and rest before the node, the shortest rest after it. A rest of
+# squares) and, for each value and rest before the node, the shortest rest after the node. A rest of
 # `separation` rounds means impossible.
 
 _Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
@@ -263,7 +264,7 @@ def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_nod
 def _in_turn(
     left: tuple[IndexArray, IndexArray], right: tuple[IndexArray, IndexArray], separation: int
 ) -> tuple[IndexArray, IndexArray]:
-    """The values of two neighbours' rounds together, and the rests after them."""
+    """The values of two neighbouring nodes' rounds together, and the rests after both nodes."""
     after = np.pad(right[1], ((0, 0), (0, 1)), constant_values=separation)[:, left[1]]
     return np.add.outer(right[0], left[0]).ravel(), after.reshape(-1, left[1].shape[1])
 
@@ -271,7 +272,7 @@ def _in_turn(
 def _undominated(
     values: IndexArray, rests: IndexArray, separation: int
 ) -> tuple[IndexArray, IndexArray]:
-    """Removes impossible values, and values for which a larger one has no larger rest."""
+    """Removes impossible values, and values for which a larger value has no larger rest."""
     order = np.argsort(-values)
     values, shortest = values[order], np.minimum.accumulate(rests[order], axis=0)
     is_last = np.append(np.diff(values) < 0, True)

@@ -68,7 +68,7 @@ class Guarantees:
     """Upper bounds for both parties against one kind of attacker.
 
     Attributes:
-      in_full: Both privacy curves; None only in a record without them.
+      in_full: Both parties' privacy curves; None only if read from a record without curves.
     """
 
     client: Guarantee

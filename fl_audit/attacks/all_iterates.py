@@ -1,6 +1,6 @@
 """Attackers who see the noised aggregates of all rounds (`all_iterates`) or of some (`window`).
 
-Neither attacker knows the distribution of a client's rounds; that of `secret_rounds` knows it.
+Neither attacker knows the distribution of a client's rounds; the attacker of `secret_rounds` does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,14 +54,14 @@ class AggregateAttacker(Attacker):
         self._rounds = rounds
 
     def see_round(self, seen: SeenRound) -> None:
-        if self._sees(seen.index):
-            self._cosines.see_aggregate(seen.index, seen.aggregate)
+        if self._rounds is None or seen.index in self._rounds:
+            self._see(seen.index, seen.aggregate)
+
+    def _see(self, index: int, vector: Float32Array) -> None:
+        self._cosines.see_aggregate(index, vector)
 
     def flush(self) -> None:
         self._cosines.flush()
-
-    def _sees(self, index: int) -> bool:
-        return self._rounds is None or index in self._rounds
 
 
 class LargestAndSumAttacker(AggregateAttacker):
@@ -86,12 +86,8 @@ class LargestAndSumAttacker(AggregateAttacker):
             name, dim = self.statistics[1].name, len(context.initial_model)
             self._sum = DirectionSum(context.folder, name, dim, completed)
 
-    def see_round(self, seen: SeenRound) -> None:
-        if self._sees(seen.index):
-            self._see(seen.index, seen.aggregate)
-
     def _see(self, index: int, vector: Float32Array) -> None:
-        self._cosines.see_aggregate(index, vector)
+        super()._see(index, vector)
         if self._sum is not None:
             self._sum.add(vector)
 

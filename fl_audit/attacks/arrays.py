@@ -10,7 +10,7 @@ from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 
 Arrays = npt.NDArray[Any] | Sequence[npt.NDArray[Any]]
-"""One array of numbers or a list of them, float32 or float64, of any shapes."""
+"""An array of numbers or a list of arrays, float32 or float64, of any shapes."""
 
 
 def flatten(arrays: Arrays, dim: int, name: str) -> Float32Array:

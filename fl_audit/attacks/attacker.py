@@ -56,13 +56,14 @@ class AttackContext:
       num_canaries: The size of the pool, included and excluded together.
       num_rounds: The number of rounds of the run or of the log.
       audit: The table [audit] of the config.
-      initial: The model before the first round, float32 of shape (dim,); None if not known.
+      initial: The model before the first round, float32 of shape (dim,); None if this model is not
+        known.
       folder: The folder of a run in training, for the attackers' state; otherwise None.
       completed: The number of rounds that the state in the folder includes.
       given_cosines: Logged cosines; None for a run in training, which logs cosines itself.
       family: The canaries' family, as in `canaries.family`; None if canaries are of no family, so
         that their null distribution is unknown.
-      canary_rounds: The rounds of every canary; None if not known.
+      canary_rounds: The rounds of every canary; None if these rounds are not known.
       seed: The seed of the run or of the pool.
       correlation: The correlation of the noise over rounds; None if rounds have independent noise,
         or if the correlation is not known.
@@ -70,7 +71,7 @@ class AttackContext:
         not known; called after all rounds were read, and needed if there is a `correlation` but no
         `folder`.
       given_uploads: Logged uploads, if any; None for a run in training, which logs uploads itself.
-      release: The release of the run or log; None if not known.
+      release: The release of the run or log; None if the release is not known.
     """
 
     canaries: ScoredCanaries
@@ -188,7 +189,7 @@ class Attacker(abc.ABC):
         """
 
     def compared_vectors(self, final: Float32Array | None) -> Mapping[str, ComparedVectors]:
-        """The vectors compared with canaries, by statistic, as null distributions need them.
+        """The vectors compared with canaries, by statistic, for computing null distributions.
 
         Called after `scores`, with the same `final`. A statistic that is left out here has a
         closed-form null only if its `null_of` returns one.

@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.all_iterates import LargestAndSumAttacker
 from fl_audit.attacks.attacker import AttackContext, SeenRound
+from fl_audit.attacks.checkpointed_array import CheckpointedArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
-from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.text_files import atomic_writer
 
 CHECKPOINTS_MAX = Statistic(
     name="checkpoints_max",
@@ -54,20 +52,21 @@ class CheckpointAttacker(LargestAndSumAttacker):
     statistics = (CHECKPOINTS_MAX, CHECKPOINTS_SUM)
 
     def __init__(self, context: AttackContext, every: int) -> None:
-        self._folder = context.run_folder
+        folder = context.run_folder
         self._every = every
         self._num_rounds = context.num_rounds
-        self._completed = self._saved = completed = context.completed
+        self._completed = completed = context.completed
         steps = -(-self._num_rounds // every)
-        cosines, concentrations = self._folder.release_cosines, self._folder.release_concentrations
-        log = context.round_log(cosines, concentrations, steps)
+        log = context.round_log(folder.release_cosines, folder.release_concentrations, steps)
         seen = steps if completed == self._num_rounds else completed // every
         super().__init__(context, log, seen)
-        self._released: npt.NDArray[np.float32] | None = None
-        self._on_disk: int | None = None
+        self._file = CheckpointedArray(
+            folder.released_model, folder.released_models, self._release(completed)
+        )
+        self._released: Float32Array | None = None
         if self._is_between(completed):
-            self._on_disk = self._release(completed)
-            self._released = self._read_released(self._on_disk, len(context.initial_model))
+            dim = len(context.initial_model)
+            self._released = self._file.read("a released model", np.float32, dim)
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
@@ -85,17 +84,10 @@ class CheckpointAttacker(LargestAndSumAttacker):
 
     def flush(self) -> None:
         super().flush()
-        release = self._release(self._completed)
-        self._remove_released(but={self._release(self._saved), release})
-        if self._released is not None and release != self._on_disk:
-            # A run that was killed may have left a file of this name, from rounds with other noise.
-            with atomic_writer(self._folder.released_model(release)) as file:
-                np.save(file, self._released)
-            self._on_disk = release
-        self._saved = self._completed
+        self._file.write(self._release(self._completed), self._released)
 
     def scores(self, final: Float32Array | None) -> Mapping[str, FloatArray]:
-        self._remove_released(but=set())
+        self._file.keep()
         return super().scores(final)
 
     def _is_between(self, completed: int) -> bool:
@@ -105,19 +97,6 @@ class CheckpointAttacker(LargestAndSumAttacker):
     def _release(self, completed: int) -> int:
         """The last round, up to `completed`, with a released model."""
         return completed - completed % self._every
-
-    def _read_released(self, release: int, dim: int) -> npt.NDArray[np.float32]:
-        path = self._folder.released_model(release)
-        model: npt.NDArray[np.float32] = read_array(path, "a released model")
-        if model.shape != (dim,) or model.dtype != np.float32:
-            raise InputError(f"{path}: must be float32 of shape {(dim,)}")
-        return model
-
-    def _remove_released(self, but: set[int]) -> None:
-        retained = {self._folder.released_model(completed) for completed in but}
-        for path in self._folder.released_models():
-            if path not in retained:
-                path.unlink()
 
 
 def _sees(audit: Audit) -> str:
@@ -129,8 +108,8 @@ def _check_rounds(audit: Audit, num_rounds: int) -> None:
     every = audit.release_every
     if every is not None and every >= num_rounds:
         raise InputError(
-            f"key `audit.release_every`: is {every} of {num_rounds} rounds; must be less; without "
-            "a model between the first and the last, the threat model is 'final_and_initial'"
+            f"key `audit.release_every`: is {every}, must be less than the number of rounds, "
+            f"{num_rounds}; if no model is released in between, use 'final_and_initial'"
         )
 
 

@@ -42,7 +42,7 @@ class Vectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ComparedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vectors of a score that is `scale` times a canary's largest cosine with any of them.
+    """The vectors of a score that is `scale` times a canary's largest cosine with any vector.
 
     With `is_limit` the score is that product times an unknown factor from 0 to 1. A log likelihood
     ratio is no such product: `vectors` is then empty, and `likelihood` has the null of each arm, or
@@ -103,7 +103,7 @@ def one_vector(family: str | None, vector: FloatArray | Float32Array) -> Compare
 
 
 def any_one_of(rows: FloatArray) -> ComparedVectors | None:
-    """One vector at least as concentrated as that of each row of a `ConcentrationLog`.
+    """One vector at least as concentrated as the vector of each row of a `ConcentrationLog`.
 
     None without rows, or if a row is of a zero vector.
     """
@@ -115,7 +115,7 @@ def any_one_of(rows: FloatArray) -> ComparedVectors | None:
 
 
 def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
-    """The vectors of a maximum of cosines, from rows of `ConcentrationLog`; None if all are 0.
+    """The vectors of a maximum of cosines, from rows of `ConcentrationLog`; None if all rows are 0.
 
     A zero vector's cosine is 0, and P(0 >= t) is 1 for t <= 0. For such t the tails of two other
     vectors add up to at least 1 already, as the distribution of each cosine is symmetric about 0.

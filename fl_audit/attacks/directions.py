@@ -1,9 +1,9 @@
 """Directions of aggregates, and sums of these directions, in little memory.
 
 For a unit vector c and vectors v_1 to v_T the sum of the cosines of c is <c, U>, where U is the sum
-of v_t / |v_t|; this is |U| times the cosine of c with U. So the sum's null distribution is that of
-one cosine, times |U|, even if the v_t are similar. U takes the memory of one more model, in
-float64, and is saved with each checkpoint (`DirectionSum`).
+of v_t / |v_t|; this is |U| times the cosine of c with U. So the sum has the null distribution of
+|U| times one cosine, even if the v_t are similar. U takes the memory of one more model, in float64,
+and is saved with each checkpoint (`DirectionSum`).
 
 The cosines of an excluded canary c with unit directions d_t add up to <c, U> with U the sum of d_t
 over the canary's own rounds. Given the directions, this sum is |U| times one cosine, so its null
@@ -24,16 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.attacks.checkpointed_array import CheckpointedArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.attacks.own_sums import CANCELLED, KeptSums, OwnSums, rotated_size
 from fl_audit.canaries.families import walsh_hadamard
-from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import concentration_of
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_logs import DirectionLog, Mode, unnamed_log
-from fl_audit.formats.text_files import atomic_writer
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.seeds import Stream, generator
 
@@ -66,16 +64,15 @@ def sum_of_cosines(family: str | None, total: FloatArray) -> ComparedVectors | N
 
 
 class DirectionSum:
-    """The sum of directions during training, after `count` vectors.
-
-    The disk holds the sums at the last two checkpoints, as a crash may lose the newer checkpoint.
-    """
+    """The sum of directions during training, after `count` vectors."""
 
     def __init__(self, folder: RunFolder, name: str, dim: int, count: int) -> None:
-        self._folder = folder
-        self._name = name
-        self._count = self._saved = self._on_disk = count
-        self._total = np.zeros(dim) if count == 0 else read_sum(self._path(count), dim)
+        path_of = functools.partial(folder.direction_sum, name)
+        self._file = CheckpointedArray(
+            path_of, functools.partial(folder.direction_sums, name), count
+        )
+        self._count = count
+        self._total = self._file.read(LOGGED_SUM, np.float64, dim) if count else np.zeros(dim)
 
     def add(self, vector: Float32Array) -> None:
         add_direction(self._total, vector)
@@ -83,37 +80,15 @@ class DirectionSum:
 
     def flush(self) -> None:
         """Writes the sum for the next checkpoint, and keeps the previous checkpoint's."""
-        current = {self._path(self._saved), self._path(self._count)}
-        for path in self._folder.direction_sums(self._name):
-            if path not in current:
-                path.unlink()
-        if self._count != self._on_disk:
-            # A run that was killed may have left a file of this name, from rounds with other noise.
-            with atomic_writer(self._path(self._count)) as file:
-                np.save(file, self._total)
-            self._on_disk = self._count
-        self._saved = self._count
+        self._file.write(self._count, self._total if self._count else None)
 
     def compared(self, family: str | None) -> ComparedVectors | None:
         """The vector of the sum of cosines, after the last round; None if directions cancel.
 
         Removes the files of earlier sums, but not the last, so that this can be repeated.
         """
-        for path in self._folder.direction_sums(self._name):
-            if path != self._path(self._count):
-                path.unlink()
+        self._file.keep(self._count)
         return sum_of_cosines(family, self._total)
-
-    def _path(self, count: int) -> Path:
-        return self._folder.direction_sum(self._name, count)
-
-
-def read_sum(path: Path, dim: int) -> FloatArray:
-    total: FloatArray = read_array(path, LOGGED_SUM)
-    shape = (dim,)
-    if total.shape != shape or total.dtype != np.float64:
-        raise InputError(f"{path}: must be float64 of shape {shape}")
-    return total
 
 
 # Directions kept in little space.
@@ -141,7 +116,7 @@ class Sketch:
         if width < dim:
             random = generator(seed, Stream.SKETCH)
             self._are_negative = random.integers(2, size=dim, dtype=np.bool_)
-            # Numbers below `width` are buckets to add to, the others buckets to subtract from.
+            # Values below `width` are buckets to add to, all others buckets to subtract from.
             size = rotated_size(dim)
             self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 
@@ -178,7 +153,6 @@ class RoundDirections:
         self._is_exact = log.width == dim
         self._seed = seed
         self._dim = dim
-        self._added: int | None = None
 
     @functools.cached_property
     def _sketch(self) -> Sketch:
@@ -206,19 +180,15 @@ class RoundDirections:
         return cls(log, seed, dim, kept)
 
     def add(self, round_index: int, vector: Float32Array) -> None:
-        """Keeps a round's direction, once, even if several attackers pass it."""
-        if round_index == self._added:
-            return
+        """Keeps a round's direction, in place of an earlier one of that round."""
         rotated = self._sketch.rotated(vector)
         concentration = concentration_of(rotated)
         fourth_norm = 0.0 if concentration is None else concentration.fourth_powers**0.25
         self._log.write_direction(round_index, fourth_norm, self._sketch.folded(rotated))
-        self._added = round_index
 
     def forget(self, round_index: int) -> None:
         """Makes a round's direction unknown, before the round's cosines are replaced."""
         self._log.forget(round_index)
-        self._added = None
 
     def flush(self) -> None:
         self._log.flush()

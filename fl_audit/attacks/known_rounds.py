@@ -22,7 +22,7 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import AttackContext
-from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
+from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights, sums_in_own_rounds
 from fl_audit.attacks.own_sums import OwnSums
 from fl_audit.attacks.round_cosines import RoundCosines
@@ -35,9 +35,10 @@ OWN_ROUNDS = Statistic(
     name="own_rounds",
     title="Own rounds",
     meaning=(
-        "Cosine with the noisy aggregate of the canary’s own round, which excluded canaries have "
-        "too; with several rounds, with the sum of their directions. The attacker sees every round "
-        "and knows the schedule. Under correlated noise all rounds count, weighted."
+        "Cosine with the noisy aggregate of the canary’s own round, or, for several own rounds, "
+        "with the sum of the aggregates’ directions; excluded canaries are assigned rounds too. "
+        "The attacker sees every round and knows the schedule. Under correlated noise all rounds "
+        "count, weighted."
     ),
     threat_model="known_rounds",
     canaries="vectors",
@@ -129,7 +130,7 @@ class KnownRoundsAttacker(AggregateAttacker):
 
     def _whitened(self, correlated: CorrelatedRounds) -> FloatArray | None:
         """The cosines with weighted sums; None without rounds, or if norms or sums are unknown."""
-        rounds = np.array([index for index, _ in self._cosines.numbered_rows()], np.int64)
+        rounds = self._cosines.scored_rounds()
         if len(rounds) == 0:
             return None
         weights = correlated.weights(RoundWeights.from_presences(self._own, rounds), rounds)
@@ -143,8 +144,7 @@ class KnownRoundsAttacker(AggregateAttacker):
         if self._sums is None:
             compared = self._cosines.any_one() if self._own.most <= 1 else None
             return named({OWN_ROUNDS: compared})
-        vector = Vectors(1, self._sums.concentration)
-        return {OWN_ROUNDS.name: ComparedVectors((vector,), is_limit=not self._sums.are_exact)}
+        return {OWN_ROUNDS.name: self._sums.compared}
 
 
 KNOWN_ROUNDS = ThreatModel(

@@ -22,9 +22,9 @@ beyond the last threshold, Q(L >= x) <= e^-x by Markov's inequality.
 The scores z of an excluded canary are sqrt(d) times T coordinates of a uniformly random direction,
 if directions of rounds are orthonormal. Their density is C (1 - |z|^2 / d)^((d - T - 2) / 2). Its
 ratio to the density of N(0, I) is largest where |z|^2 = T + 2. The largest ratio, `sphere_factor`,
-multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If this is large, another factor is used
-for x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is
-N(0, I). L is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and
+multiplies the tail: by 1.0003 for T = 100 and d = 167,178. If this factor is large, another is used
+for x >= 0: with R^2 chi-square with d degrees of freedom, independent of z, z R / sqrt(d) is N(0,
+I). L is convex and negative at 0, so that L(z) >= x implies L(s z) >= x for every s >= 1, and
 P(L(z) >= x) P(R^2 >= d) <= Q(L >= x). P(R^2 >= d) is above 1 / 3.178.
 """
 
@@ -135,7 +135,7 @@ class LikelihoodNull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def largest_tail(nulls: Sequence[LikelihoodNull]) -> LikelihoodNull:
-    """The largest tail at each threshold, for canaries that each have one of these nulls."""
+    """The largest tail at each threshold, for canaries that each have one of `nulls`."""
     if len(nulls) == 1:
         return nulls[0]
     at = np.unique(np.concatenate([null.thresholds for null in nulls]))

@@ -45,7 +45,7 @@ class LiveCanaries:
 
 
 def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
-    """Why own-round scores cannot be tested round by round; None if they can."""
+    """Why own-round scores cannot be tested round by round; None if they can be."""
     if own is None:
         return "the canaries' rounds are not known"
     if own.most == 0:
@@ -55,7 +55,7 @@ def why_no_live_test(own: OwnRounds | None, family: str | None) -> str | None:
     if own.most > 1:
         return (
             f"canaries have up to {own.most} rounds of their own, so that a round's scores are "
-            "not independent of those before"
+            "not independent of earlier rounds' scores"
         )
     return None
 

@@ -42,7 +42,7 @@ _FALSE_DEPARTURE = 1e-6
 
 
 def sampling_of(participation: Participation, num_rounds: int) -> Sampling | None:
-    """The stated sampling of clients, for accounting; None without sampling or one of its keys."""
+    """The stated sampling of clients, for accounting; None if not stated in full or impossible."""
     kind = SAMPLING_OF_LOG.get(participation.sampling)
     if kind is None:
         return None
@@ -51,11 +51,11 @@ def sampling_of(participation: Participation, num_rounds: int) -> Sampling | Non
 
 
 def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRounds | None:
-    """The correlated noise that a log states; None if there is none, or no round is scored."""
+    """The correlated noise that a log states; None if it is independent, or no round is scored."""
     if not folder.noise_correlation.exists():
         return None
-    numbers = [index + 1 for index, _ in cosines.numbered_rows()]
-    correlation = read_correlation(folder, max(numbers)) if numbers else None
+    rounds = cosines.scored_rounds()
+    correlation = read_correlation(folder, int(rounds[-1]) + 1) if len(rounds) else None
     if correlation is None or correlation.is_identity:
         return None
     return CorrelatedRounds(
@@ -79,7 +79,7 @@ def rounds_of_training(
 def are_sampled_alike(
     participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
 ) -> bool:
-    """Whether canaries are sampled like clients, as stated or else by a test of their rounds.
+    """Whether canaries are sampled like clients, as stated or, if not stated, by a test.
 
     True if the sampling of neither canaries nor clients is stated. The test rejects canaries that
     are sampled like clients with probability at most 1e-6, by Chernoff's bound on the share of
@@ -127,8 +127,7 @@ def stated_shifts(log: SeenLog) -> FloatArray | None:
     own = log.listed.own_rounds
     if own is None:
         return None
-    scored = {index for index, _ in log.cosines.numbered_rows()}
-    indices = np.array(sorted(scored & own.members().keys()), np.int64)
+    indices = np.intersect1d(log.cosines.scored_rounds(), own.participations[1])
     if not len(indices):
         return None
     clients, stddevs = _lengths_and_stddevs(log, indices)
@@ -142,8 +141,7 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
     0 and infinity if the noise of a round is not stated. A round without a client's norm is assumed
     to have the largest, or the smallest, that other rounds state.
     """
-    indices = np.array([index for index, _ in log.cosines.numbered_rows()], np.int64)
-    clients, stddevs = _lengths_and_stddevs(log, indices)
+    clients, stddevs = _lengths_and_stddevs(log, log.cosines.scored_rounds())
     is_known = np.isfinite(clients) & (clients > 0)
     if not np.isfinite(stddevs).all():
         return 0.0, math.inf
@@ -171,8 +169,8 @@ class StatedRounds:
     Attributes:
       release: The release for canaries; also for clients if the log states how often they
         participate, states no weight above a canary's, and states the noise of every scored round.
-        The noise multiplier is the smallest of all scored rounds or, if the noise of some is not
-        stated, of those with canaries.
+        The noise multiplier is the smallest of all scored rounds or, if not all of them state their
+        noise, of the scored rounds with canaries.
       most_noise: The largest noise multiplier of the scored rounds; infinite if the noise of one is
         not stated.
       says_all_rounds: Whether the log states the sampling of clients or correlated noise, so that
@@ -196,7 +194,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
     least_noise, most_noise = _noise_range(log)
     noise = least_noise or 1 / float(shifts.max())
     participation = read_participation(log.folder.participation)
-    released = [index for index, _ in log.cosines.numbered_rows()]
+    released = log.cosines.scored_rounds().tolist()
     correlated = correlated_rounds(log.folder, log.cosines)
     if correlated is not None:
         release = release_under(correlated.correlation, own, noise)
@@ -309,7 +307,7 @@ def release_of(
 def release_under(correlation: Correlation, own: OwnRounds, noise_multiplier: float) -> Release:
     """The release under correlated noise, for an attacker who knows the canaries' rounds.
 
-    `noise_multiplier` is that of the independent noise, before it is correlated.
+    `noise_multiplier` is the independent noise's, before this noise is correlated.
     """
     num_rounds = max(correlation.num_rounds, *(int(o.max()) + 1 for o in own.of_canary if len(o)))
     over_all = correlation.until(num_rounds)

@@ -61,7 +61,8 @@ def score_log(log: SeenLog) -> ScoredLog:
 def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array | None) -> ScoredLog:
     """Scores every canary of a log by every statistic that the log and the models allow.
 
-    Models are float32 of shape (dim,), None if not seen. Score files name canaries by number.
+    Models are float32 of shape (dim,), None if the model is not seen. Score files name canaries by
+    number.
     """
     pool, own_rounds = log.pool, log.listed.own_rounds
     available: dict[Sight, bool] = {
@@ -105,7 +106,7 @@ def score_seen(log: SeenLog, initial: Float32Array | None, final: Float32Array |
 
 
 def statistics_of_logs() -> tuple[Statistic, ...]:
-    """The statistics that a log may have: those of threat models without keys in [audit]."""
+    """The statistics that a log may have: all of threat models that need no key of [audit]."""
     models = (*Audit().threat_models, ONE_UPLOAD_MODEL.name, SECRET_ROUNDS.name)
     return statistics_for("vectors", Audit(threat_models=models))
 

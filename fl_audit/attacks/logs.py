@@ -1,8 +1,8 @@
 """Reads log folders (docs/logs.md).
 
 `read_log` reads a folder once, and `read_listed` reads which canaries were included. The module
-`log_scores` scores a log's canaries by the attackers of runs, and `measured_canary_check` tests
-whether canaries reached the aggregates.
+`log_scores` scores a log's canaries with the same attackers as in runs, and `measured_canary_check`
+tests whether canaries reached the aggregates.
 """
 
 import functools
@@ -29,7 +29,6 @@ from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
 from fl_audit.checks import (
     StatedRounds,
-    Variables,
     logged_aggregates,
     read_mechanism,
     read_variables,
@@ -56,7 +55,7 @@ class ListedCanaries:
 
 
 def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
-    """Reads a log's canaries.csv; if there is none, inclusion follows from the pool's coins."""
+    """Reads a log's canaries.csv; without it, inclusion follows from the pool's coins."""
     if not folder.canaries.exists():
         return ListedCanaries(pool.included, None)
     rows = read_canaries(folder.canaries)
@@ -101,9 +100,9 @@ def _check_independent_of_coins(
     chance = hypergeometric_p_value(len(included), included.sum(), has_rounds.sum(), among_included)
     if chance < _FALSE_REFUSAL:
         raise InputError(
-            f"{path}: {among_included} included canaries have rounds and {among_excluded} "
-            "excluded ones: every canary must have the rounds in which it participates if "
-            "included; or leave out the column rounds"
+            f"{path}: {among_included} included and {among_excluded} excluded canaries have "
+            "rounds: list for every canary, excluded ones too, the rounds in which it would "
+            "participate if included; or leave out the column rounds"
         )
 
 
@@ -144,7 +143,7 @@ def write_listed(
     for canary, own in enumerate(rounds):
         if any(not 1 <= number <= num_rounds for number in own):
             raise InputError(
-                f"canary_rounds: those of canary {canary} must be in 1 to {num_rounds} "
+                f"canary_rounds: the rounds of canary {canary} must be in 1 to {num_rounds} "
                 f"(num_rounds), got {list(own)[:5]}"
             )
     if arms and len(arms) != pool.count:
@@ -173,7 +172,8 @@ Progress = Callable[[list[Path]], Iterable[Path]]
 class SeenLog:
     """The content of a log.
 
-    The first use of `cosines` reads the files of aggregates. `uploads` is None if there are none.
+    The first use of `cosines` reads the files of aggregates. `uploads` is None if no uploads are
+    logged.
     """
 
     folder: LogFolder
@@ -221,7 +221,7 @@ def pool_of_uploads(pool: CanaryPool, own: OwnRounds | None) -> PoolOfUploads:
 def read_uploads(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None
 ) -> CanaryUploads | None:
-    """The uploads of a log; None if there are none."""
+    """The uploads of a log; None if no uploads are logged."""
     if not folder.upload_cosines.exists():
         return None
     uploads = CanaryUploads.opened("r", folder, pool_of_uploads(pool, own), "rounds", pool.count)
@@ -231,7 +231,7 @@ def read_uploads(
 def _rounds(
     folder: LogFolder, pool: CanaryPool, own: OwnRounds | None, progress: Progress
 ) -> tuple[RoundCosines, int]:
-    """The cosines, from files of aggregates or else from the log; and the number of rounds."""
+    """The cosines, from files of aggregates or, without files, logged; and the number of rounds."""
     log = None
     if folder.round_cosines.exists():
         log = CosineLog.read(folder.round_cosines, pool.count)
@@ -242,16 +242,13 @@ def _rounds(
     numbers = max(paths, default=0)
     correlation = read_correlation(folder, numbers) if numbers else None
     keep = own is not None and (own.most > 1 or correlation is not None)
-
-    def read(path: Path) -> Float32Array:
-        return read_vector(path, pool.dim)
-
     stated_noise = read_mechanism(folder)
-    variables = read_variables(folder, pool.dim) or Variables((pool.dim,))
+    variables = read_variables(folder, pool.dim)
     measure = None
     if stated_noise is not None:
         over_all = read_correlation(folder, max(len(stated_noise), numbers))
         measure = functools.partial(StatedRounds, stated_noise, variables, over_all)
+    read = functools.partial(read_vector, dim=pool.dim)
     files = AggregateFiles(
         pool, paths, read, progress, keep_directions=keep, check=check, measure=measure
     )
@@ -274,11 +271,11 @@ def _same_rounds(
 ) -> Callable[[int, FloatArray], None]:
     """Refuses logged cosines of other rounds than those whose aggregates are in the folder.
 
-    Returns a function that refuses a round, from 1, if the cosines with its aggregate are not those
-    logged.
+    Returns a function that refuses a round, counted from 1, if the cosines with its aggregate
+    differ from the logged ones.
     """
-    contradiction = f"{folder.round_cosines}: covers other rounds than {folder.aggregates.name}/"
-    advice = "delete the older one of the two"
+    contradiction = f"{folder.round_cosines}: does not match {folder.aggregates.name}/"
+    advice = "delete the older of the two"
     logged = set((np.flatnonzero(log.written()) + 1).tolist())
     if only := sorted(logged ^ set(paths)):
         holder = folder.round_cosines if only[0] in logged else folder.aggregates
@@ -290,7 +287,7 @@ def _same_rounds(
     def check(number: int, cosines: FloatArray) -> None:
         row = log.row(number - 1)
         if row is None or np.abs(row - cosines).max() > _SAME * pool.dim**-0.5:
-            raise InputError(f"{contradiction}: round {number} has other cosines; {advice}")
+            raise InputError(f"{contradiction}: the cosines of round {number} differ; {advice}")
 
     return check
 

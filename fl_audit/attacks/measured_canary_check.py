@@ -36,7 +36,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class RoundLengths:
-    """By round, from 0: the norm of the aggregate, and of a client in it; NaN if not known.
+    """Norms by round, from 0: of the aggregate, and of a client in the aggregate; NaN if not known.
 
     A client's norm is the largest that the mechanism allows: clip norm over denominator.
     """
@@ -47,13 +47,10 @@ class RoundLengths:
     def at(self, rounds: IndexArray) -> tuple[FloatArray, FloatArray]:
         """The norms of aggregates and of clients in some rounds; NaN in rounds beyond the last."""
         known = rounds < len(self.of_aggregate)
-        index = np.where(known, rounds, 0)
-        if not known.any():
-            return np.full(len(rounds), np.nan), np.full(len(rounds), np.nan)
-        return (
-            np.where(known, self.of_aggregate[index], np.nan),
-            np.where(known, self.of_client[index], np.nan),
-        )
+        of_aggregate, of_client = np.full((2, len(rounds)), np.nan)
+        of_aggregate[known] = self.of_aggregate[rounds[known]]
+        of_client[known] = self.of_client[rounds[known]]
+        return of_aggregate, of_client
 
 
 _Participations = list[tuple[int, IndexArray, FloatArray]]
@@ -160,7 +157,7 @@ def _collect(
 
 
 def log_canary_check(log: SeenLog) -> CanaryCheck | None:
-    """The canary check of a log; None if it has no rounds, or states no rounds of canaries."""
+    """The canary check of a log; None if the log has no rounds, or states no rounds of canaries."""
     own = log.listed.own_rounds
     if own is None or log.num_rounds == 0:
         return None
@@ -248,7 +245,7 @@ class CanaryWatch:
         rounds = "round 1" if round_number == 1 else f"rounds 1 to {round_number}"
         line = (
             f"the canary check fails in {rounds}: {canary_check.fault or canary_check.reason}. No "
-            "verdict on this training will be consistent: fix that and start anew, or train on"
+            "verdict on this training will be consistent: fix the fault and start anew, or train on"
         )
         # Canaries that are too long are no error: they may well contradict a claim.
         if self._choice == "error" and not canary_check.is_longer:

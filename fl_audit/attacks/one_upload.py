@@ -52,8 +52,8 @@ ONE_UPLOAD = Statistic(
     title="One upload",
     meaning=(
         "Cosine of the canary with the noised upload of its own client, before anything is summed; "
-        "of several uploads, with the sum of their directions. For an excluded canary it is what "
-        "was uploaded in its place."
+        "for several uploads, with the sum of their directions. An excluded canary is compared "
+        "with what was uploaded in its place."
     ),
     threat_model="one_upload",
     canaries="vectors",

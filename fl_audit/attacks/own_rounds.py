@@ -16,7 +16,7 @@ NumberedRow = tuple[int, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class OwnRounds:
-    """The rounds of every canary, from 0; an excluded one has those in which it would participate.
+    """The rounds of every canary, from 0; an excluded canary's as if it were included.
 
     `arms` has the name of each canary's arm; it is empty without arms.
     """
@@ -85,7 +85,7 @@ class RoundWeights:
         `self` has the presences, as weights 1 and 0; `lengths` are the aggregates' norms, above 0.
         Generalised least squares weighs the aggregates by the inverse of the noise's covariance
         over rounds, times the presences. A direction is an aggregate over its norm, so the weight
-        of a direction is that of the aggregate times the norm. Norms affect power, not validity.
+        of a direction is the aggregate's weight times the norm. Norms affect power, not validity.
         """
         until = int(rounds[-1]) + 1
         presences = np.zeros((len(self.of_set), until))

@@ -40,6 +40,7 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration, concentration_of
@@ -108,6 +109,11 @@ class OwnSums:
     are_exact: bool
     concentration: Concentration | None
 
+    @property
+    def compared(self) -> ComparedVectors:
+        """The compared vector of a cosine with any of the sums."""
+        return ComparedVectors((Vectors(1, self.concentration),), is_limit=not self.are_exact)
+
 
 @dataclass(frozen=True, eq=False)
 class KeptSums:
@@ -128,10 +134,6 @@ class KeptSums:
     dim: int
     width: int
 
-    def kept_sums(self, weights: RoundWeights, at: IndexArray) -> "KeptSums":
-        """This object, like `RoundDirections.kept_sums`, for the same weights and rows."""
-        return self
-
     def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, in rows `at` of the log of directions.
 
@@ -139,7 +141,9 @@ class KeptSums:
         cancel.
         """
         if len(at) != len(self.products):
-            raise InputError(f"knows {len(self.products)} directions, and {len(at)} were scored")
+            raise InputError(
+                f"has directions of {len(self.products)} rounds, but {len(at)} rounds were scored"
+            )
         squares = np.einsum("st,st->s", weights.of_set @ self.products, weights.of_set)
         is_exact = self.width == self.dim
         if is_exact:
@@ -159,11 +163,11 @@ class KeptSums:
 
     @property
     def exact_products(self) -> FloatArray | None:
-        """The inner products of the directions; None if only those of images are known."""
+        """The inner products of the directions; None if only their images' are known."""
         return self.products if self.width == self.dim else None
 
     def _concentration(self) -> Concentration | None:
-        """The largest sums of cubes and fourth powers of the worst vectors; None if not known."""
+        """The largest sums of cubes and fourth powers of the worst vectors; None if all are 0."""
         known = [one for one in map(concentration_of, self.worst) if one is not None]
         if not known:
             return None

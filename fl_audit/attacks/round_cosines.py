@@ -48,18 +48,22 @@ class RoundCosines(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, rounds: range | None = None) -> Rows:
-        """The rows of the scored rounds (of those in `rounds`, if given), in order, in float32."""
+        """The scored rounds' rows in order, in float32; with `rounds`, only the rows of these."""
 
     @abc.abstractmethod
     def numbered_rows(self) -> Iterator[NumberedRow]: ...
 
+    def scored_rounds(self) -> IndexArray:
+        """The scored rounds, from 0, in order; reads their rows."""
+        return np.array([index for index, _ in self.numbered_rows()], np.int64)
+
     @abc.abstractmethod
     def scored_round(self, index: int) -> ScoredRound | None:
-        """A round's cosines and compared vector; None if it is not scored."""
+        """A round's cosines and compared vector; None if the round is not scored."""
 
     @abc.abstractmethod
     def total(self) -> ComparedVectors | None:
-        """The compared vector of the sum of cosines over all rounds; None if it is not known."""
+        """The compared vector of the sum of cosines over all rounds; None if not known."""
 
     @abc.abstractmethod
     def _concentrations_of(self, rounds: range | None) -> FloatArray:
@@ -81,14 +85,16 @@ class RoundCosines(abc.ABC):
         return largest_cosine(self._concentrations_of(rounds))
 
     def weighted_sums(self, weights: RoundWeights) -> OwnSums | None:
-        """Each canary's weighted sum of directions over the scored rounds; None if not known."""
+        """Each canary's weighted sum of scored directions; None if one is unknown, or cancels."""
         known = self._directions
         return None if known is None else known.weighted_sums(weights, self._scored())
 
     def kept_sums(self, weights: RoundWeights) -> KeptSums | None:
         """What is kept of the scored rounds' directions; None if a direction is not known."""
         known = self._directions
-        return None if known is None else known.kept_sums(weights, self._scored())
+        if isinstance(known, RoundDirections):
+            return known.kept_sums(weights, self._scored())
+        return known
 
     def measured_lengths(self) -> FloatArray:
         """The norms of aggregates that were read, by round from 0; NaN in rounds without one."""

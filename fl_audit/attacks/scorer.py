@@ -19,12 +19,10 @@ from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_
 from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
     ListedCanaries,
-    SeenLog,
     check_pool,
-    logged_rounds,
     pool_of_uploads,
     read_listed,
-    read_uploads,
+    read_log,
     write_listed,
 )
 from fl_audit.attacks.measured_canary_check import (
@@ -119,7 +117,6 @@ class RoundScorer:
         self._lengths = LengthLog.opened("r+", folder.round_lengths, log.num_rounds)
         self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
-        self._uploads: CanaryUploads | None = None
         self._num_scored = int(log.written().sum())
         self._watch = CanaryWatch(
             log.num_rounds,
@@ -180,7 +177,7 @@ class RoundScorer:
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(
-                f"{path}: must be a new or empty folder; RoundScorer.open goes on with an audit"
+                f"{path}: must be a new or empty folder; RoundScorer.open continues an audit"
             )
         if num_rounds < 1:
             raise InputError(f"num_rounds: must be at least 1, got {num_rounds}")
@@ -251,7 +248,7 @@ class RoundScorer:
         chain, read = ChainWriter.go_on(path), read_chain(path)
         if chain.head != self._opened_at:
             raise InputError(
-                f"{self.folder.path}: was changed after it was opened here; open it again"
+                f"{self.folder.path}: has changed since this RoundScorer opened it; open it again"
             )
         self._lock = lock
         for path in unfinished_files(self.folder.path):
@@ -281,19 +278,19 @@ class RoundScorer:
         Args:
           round_number: The round, counted from 1.
           aggregate: The round's release, with its noise and with the sign of the model's movement:
-            the new model minus the old one, or any positive multiple of it; not a pseudo-gradient,
-            which is its negative. One array of `dim` numbers, or a list of arrays in the order in
-            which canary clients split their vectors; float32 or float64.
+            the new model minus the old one, or any positive multiple of this difference; not a
+            pseudo-gradient, which is its negative. One array of `dim` numbers, or a list of arrays
+            in the order in which canary clients split their vectors; float32 or float64.
           canary_length: The largest norm of a client in the aggregate: clip norm over denominator
             for a mean of clipped updates, even if canaries send shorter vectors. With it and
             `canary_rounds`, the canary check measures at what share of this norm canaries reach
-            the aggregate (docs/canary_check.md). None if not known.
+            the aggregate (docs/canary_check.md). None if the norm is not known.
           noise_stddev: The intended standard deviation of the noise on each coordinate of this
             aggregate; under correlated noise, of the independent noise before it is correlated.
             With it the mechanism is checked as in a run (docs/checks.md); otherwise the verdict
-            *consistent* says that the mechanism was not checked. None if not known.
+            *consistent* says that the mechanism was not checked. None if the noise is not known.
           norm_bound: The largest norm of the aggregate without noise: participants times clip norm,
-            over the denominator. None if not known; the norm is then not checked.
+            over the denominator. None if this norm is not known; it is then not checked.
 
         Returns:
           The cosines, float64 of shape (num_canaries,).
@@ -385,27 +382,41 @@ class RoundScorer:
             finite; or a canary may have no upload in that round. No upload is written then.
         """
         self._check_number(round_number)
-        vectors, chain = {}, self._chain
-        log = self._upload_log()
+        vectors = {}
         for canary, upload in uploads.items():
-            log.check(round_number - 1, int(canary))
             name = f"upload of canary {canary} in round {round_number}"
+            self._check_upload(name, round_number - 1, int(canary))
             vectors[int(canary)] = flatten(upload, self.pool.dim, name)
+        chain, log = self._chain, self._uploads
         chain.add(Scoring(round=round_number))
         for canary, vector in vectors.items():
             log.add(round_number - 1, canary, vector)
         log.flush()
         chain.log_round(round_number, self.folder.round_logs())
 
-    def _upload_log(self) -> CanaryUploads:
-        """The log of uploads, created at the first one."""
-        if self._uploads is None:
-            own = read_listed(self.folder, self.pool).own_rounds
-            pool = pool_of_uploads(self.pool, own)
-            self._uploads = CanaryUploads.opened(
-                "a+", self.folder, pool, self.num_rounds, self.pool.count
-            )
-        return self._uploads
+    def _check_upload(self, name: str, index: int, canary: int) -> None:
+        """Refuses an upload outside a canary's rounds, or a second upload if rounds are unknown."""
+        if not 0 <= canary < self.pool.count:
+            raise InputError(f"{name}: there are canaries 0 to {self.pool.count - 1}")
+        own = self._listed.own_rounds
+        if own is not None:
+            if index not in own.of_canary[canary]:
+                raise InputError(
+                    f"{name}: this canary does not participate in that round (canary_rounds)"
+                )
+        elif self.folder.upload_cosines.exists():
+            others = np.setdiff1d(self._uploads.rounds_of(canary), [index])
+            if len(others):
+                raise InputError(
+                    f"{name}: this canary has an upload already, in round {others[0] + 1}; "
+                    "canaries with several uploads need canary_rounds in RoundScorer.create"
+                )
+
+    @functools.cached_property
+    def _uploads(self) -> CanaryUploads:
+        """The log of uploads, created at the first upload."""
+        pool = pool_of_uploads(self.pool, self._listed.own_rounds)
+        return CanaryUploads.opened("a+", self.folder, pool, self.num_rounds, self.pool.count)
 
     @property
     def scored_rounds(self) -> list[int]:
@@ -417,7 +428,7 @@ class RoundScorer:
         return [number for number in written if number != self._cut]
 
     def scored_round(self, index: int) -> ScoredRound | None:
-        """A round's cosines and compared vector; None if it is not scored. Rounds count from 0."""
+        """A round's cosines and compared vector; None if the round, from 0, is not scored."""
         return self._rounds.scored_round(index)
 
     def lower_bound_epsilon(self, delta: float, confidence: float = 0.95) -> float:
@@ -439,7 +450,7 @@ class RoundScorer:
         """
         check_delta(delta)
         check_confidence(confidence)
-        listed = read_listed(self.folder, self.pool)
+        listed = self._listed
         why_not = why_no_live_test(listed.own_rounds, self.pool.family)
         if listed.own_rounds is None or why_not is not None:
             raise InputError(f"{self.folder.path}: no lower bound yet: {why_not}")
@@ -473,13 +484,8 @@ class RoundScorer:
             name: None if model is None else flatten(model, self.pool.dim, name)
             for name, model in (("initial", initial), ("final", final))
         }
-        rounds = logged_rounds(self.folder, self.pool, self._log)
-        listed = read_listed(self.folder, self.pool)
-        uploads = read_uploads(self.folder, self.pool, listed.own_rounds)
-        chain = self._chain  # opening it makes a round that a kill interrupted count as scored
-        number = len(self.scored_rounds)
-        log = SeenLog(self.folder, self.pool, listed, rounds, number, uploads)
-        scored = score_seen(log, **models)
+        chain = self._chain
+        scored = score_seen(read_log(self.folder, iter), **models)
         if not scored.scores:
             raise InputError(f"{self.folder.path}: no round is scored yet")
         write_scores(self.folder, scored, chain)

@@ -12,7 +12,7 @@ orthonormal directions; for `gaussian` canaries the null distribution of the sco
 e^-x, so the null is empirical for them, and also if the inner products are not known.
 
 The shift of a score in a canary's own round is one over the noise multiplier. A wrong shift costs
-power but not validity: the null distribution is that of the score as computed.
+power but not validity: the null distribution holds for the score as computed.
 """
 
 import math

@@ -39,13 +39,13 @@ class RunFacts:
     """The facts of a run, or of a log, on which null distributions depend.
 
     Attributes:
-      audit: The table [audit] of the run's config; the default one for a log.
-      dim: The number of trainable parameters; None if not known.
-      family: The canaries' family, as in `canaries.family`; None if not known, or if canaries are
-        not vectors.
+      audit: The table [audit] of the run's config; for a log, the default table.
+      dim: The number of trainable parameters; None if this number is not known.
+      family: The canaries' family, as in `canaries.family`; None if the family is not known, or if
+        canaries are not vectors.
       compared: The vectors compared with canaries, by statistic, if known.
       upload_shift: The shift by a canary's uploads, all taken together, in standard deviations of
-        their noise, as configured or stated; None if not known.
+        their noise, as configured or stated; None if the noise is neither.
     """
 
     audit: Audit
@@ -61,16 +61,7 @@ class RunFacts:
 
 
 ONE_VECTOR = Null("closed_form")
-
-
-def empirical_null(facts: RunFacts) -> Null:
-    """The empirical null, for scores without a closed form."""
-    return EMPIRICAL
-
-
-def null_of_one_vector(facts: RunFacts) -> Null:
-    """The closed form of a cosine with one vector, which excluded canaries are independent of."""
-    return ONE_VECTOR
+"""The null of a cosine with one vector, which excluded canaries are independent of."""
 
 
 def null_of_one_cosine(statistic: str, facts: RunFacts) -> Null:
@@ -99,7 +90,7 @@ class Statistic:
     threat_model: str
     canaries: str
     needs: frozenset[Sight]
-    null_of: Callable[[RunFacts], Null] = empirical_null
+    null_of: Callable[[RunFacts], Null] = lambda facts: EMPIRICAL
 
     @property
     def tells_rounds(self) -> bool:

@@ -46,8 +46,8 @@ class ThreatModel:
       sees: A function from the table [audit] to words that continue "an attacker who sees".
       attackers: The classes of attackers, who compute the threat model's statistics.
       knows: How much the attacker knows, by which threat models are ordered.
-      keys: The keys of [audit] that this threat model requires. They are refused if no chosen
-        threat model lists them.
+      keys: The keys of [audit] that this threat model requires. A key that no chosen threat model
+        lists is refused.
       rounds: A function from the table [audit] and the number of rounds to the rounds, from 0, in
         which a participant may be detected.
       is_about_sampling: Whether an analytical epsilon with amplification by sampling holds against
@@ -111,21 +111,6 @@ def register_statistic(statistic: Statistic) -> None:
         STATISTICS.register(statistic)
 
 
-def remove_attacker(attacker: type[Attacker]) -> None:
-    """Removes an attacker, with the statistics that no other attacker computes."""
-    _attackers.remove(attacker)
-    scored = {statistic.name for other in _attackers for statistic in other.statistics}
-    for statistic in attacker.statistics:
-        if statistic.name not in scored:
-            STATISTICS.remove(statistic.name)
-
-
-def remove_threat_model(model: ThreatModel) -> None:
-    for attacker in model.attackers:
-        remove_attacker(attacker)
-    THREAT_MODELS.remove(model.name)
-
-
 # The threat models of a run.
 
 
@@ -135,7 +120,7 @@ def threat_models_of(audit: Audit) -> tuple[ThreatModel, ...]:
 
 
 def check_rounds(audit: Audit, num_rounds: int, name: str) -> None:
-    """Refuses threat models that do not fit the number of rounds, such as a window beyond it."""
+    """Refuses threat models that do not fit the number of rounds, such as too long a window."""
     for model in threat_models_of(audit):
         try:
             model.check_rounds(audit, num_rounds)
@@ -166,7 +151,7 @@ def _check_named(audit: Audit) -> None:
 
 
 def _check_keys(audit: Audit, model: ThreatModel) -> None:
-    """Raises a `ValueError` if a key is missing, or set without a threat model that needs it."""
+    """Raises a `ValueError` if a needed key of [audit] is missing, or an unneeded key is set."""
     allowed = {key for other in threat_models_of(audit) for key in other.keys}
     for key in model.keys:
         if model.name in audit.threat_models and getattr(audit, key) is None:
@@ -205,8 +190,8 @@ def check_scored(canaries: Table, audit: Audit) -> None:
             *others, last = (f"'{name}'" for name in scored)
             among = f"{', '.join(others)} and {last}" if others else last
             raise InputError(
-                f"audit.threat_models: {model!r} is for canaries.kind {kinds}; must be among "
-                f"{among} for '{kind}'"
+                f"audit.threat_models: {model!r} is for canaries.kind {kinds}; canaries of "
+                f"kind '{kind}' allow {among}"
             )
 
 

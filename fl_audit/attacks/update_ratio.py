@@ -36,9 +36,7 @@ from fl_audit.formats.round_logs import CosineLog, Mode
 from fl_audit.inner_products import inner_product
 
 MOST_DIRECTIONS = 64
-"""The largest number of directions in which others may vary; the rest, of least variance, is left
-out.
-"""
+"""The largest number of directions in which others may vary, those of largest variance."""
 
 
 def clipped(updates: Float32Array, clip_norm: float) -> Float32Array:
@@ -130,7 +128,7 @@ def log_likelihood_ratios(signals: Signals, probability: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class UpdateLogs:
-    """Logs of float32 rows of shape (canaries,), one per round.
+    """Logs with one float32 row of shape (canaries,) for each round.
 
     Attributes:
       products: The inner products of clipped updates with aggregates.

@@ -13,17 +13,16 @@ import numpy.typing as npt
 
 from fl_audit.array_types import Float32Array, FloatArray, IndexArray
 from fl_audit.attacks.compared_vectors import (
+    ANY_VECTOR,
     ComparedVectors,
     Vectors,
     any_one_of,
     concentration_row,
     depends_on_vectors,
-    unknown_rows,
 )
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
-from fl_audit.attacks.own_sums import KeptSums, OwnSums
-from fl_audit.errors import InputError
+from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
 from fl_audit.formats.round_logs import ConcentrationLog, Mode, UploadCosines
@@ -119,34 +118,24 @@ class CanaryUploads:
             directions = KeptSums.read(kept)
         return cls(pool, cosines, concentrations, directions)
 
-    def check(self, index: int, canary: int) -> None:
-        """Refuses an upload outside a canary's rounds, or a second one if rounds are not known."""
-        name = f"upload of canary {canary} in round {index + 1}"
-        values = self._cosines.values()
-        if not 0 <= canary < values.shape[1]:
-            raise InputError(f"{name}: there are canaries 0 to {values.shape[1] - 1}")
-        own = self._pool.own
-        if own is not None and index not in own.of_canary[canary]:
-            raise InputError(
-                f"{name}: this canary does not participate in that round (canary_rounds)"
-            )
-        others = np.flatnonzero(np.isfinite(values[:, canary]))
-        if own is None and np.any(others != index):
-            raise InputError(
-                f"{name}: it has an upload already, in round {int(others[0]) + 1}; canaries with "
-                "several uploads need canary_rounds in RoundScorer.create"
-            )
+    def rounds_of(self, canary: int) -> IndexArray:
+        """The rounds, from 0, in which a canary has an upload."""
+        return np.flatnonzero(np.isfinite(self._cosines.array[:, canary]))
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:
-        """Logs the noised upload of a canary's client, of shape (dim,); zeros count as none."""
+        """Logs the noised upload of a canary's client, of shape (dim,), in place of an earlier one.
+
+        Zeros count as no upload; so does an upload whose logging a kill interrupted.
+        """
+        self._cosines.write(index, canary, np.nan)
+        if isinstance(self._directions, RoundDirections):
+            self._directions.add(self._slots[index, canary], vector)
         norm = euclidean_norm(vector)
         if norm == 0:
             return
         if self._concentrations is not None:
             rows = np.array([self._concentrations.array[index], concentration_row(vector)])
             self._concentrations.write_round(index, np.nanmax(rows, axis=0))
-        if isinstance(self._directions, RoundDirections):
-            self._directions.add(self._slots[index, canary], vector)
         product = inner_product(self._pool.canaries.vector(canary), vector)
         self._cosines.write(index, canary, product / norm)
 
@@ -168,8 +157,8 @@ class CanaryUploads:
         """The score of each canary, and the compared vectors.
 
         Cosines of several uploads are added up. The sum is divided by the norm of the summed
-        directions, which gives one cosine; if that norm is not known, it is divided by the number
-        of uploads, an upper bound on the norm.
+        directions, which gives one cosine; if that norm is not known, the sum is divided by the
+        number of uploads, an upper bound on the norm.
         """
         values = self._cosines.values().astype(np.float64)
         is_there = np.isfinite(values)
@@ -189,13 +178,10 @@ class CanaryUploads:
     def _compared_with_one(
         self, rounds: npt.NDArray[np.bool_], stand_in: FloatArray
     ) -> ComparedVectors:
-        if not depends_on_vectors(self._pool.family):
-            return ComparedVectors((Vectors(1),))
-        if self._concentrations is None:
-            rows = unknown_rows(1)
-        else:
-            rows = np.vstack([self._concentrations.values()[rounds], stand_in])
-        return any_one_of(rows) or ComparedVectors((Vectors(1),))
+        if self._concentrations is None or not depends_on_vectors(self._pool.family):
+            return ANY_VECTOR
+        rows = np.vstack([self._concentrations.values()[rounds], stand_in])
+        return any_one_of(rows) or ANY_VECTOR
 
     def _scores_of_sums(
         self,
@@ -204,14 +190,17 @@ class CanaryUploads:
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:
-        """`totals` over the norms of summed directions or, if not known, over `counts`."""
+        """`totals` over the norms of summed directions, or over `counts` if norms are not known."""
         of_canary: list[list[int]] = [[] for _ in counts]
         for (index, canary), slot in self._slots.items():
             if is_there[index, canary]:
                 of_canary[canary].append(slot)
         slots = np.array(sorted(slot for own_slots in of_canary for slot in own_slots), np.int64)
         own = OwnRounds(tuple(np.array(slots, np.int64) for slots in of_canary))
-        sums = self._sums(own, slots)
+        sums = None
+        if self._directions is not None and len(slots):
+            weights = RoundWeights.from_presences(own, slots)
+            sums = self._directions.weighted_sums(weights, slots)
         if sums is None:
             limit = ComparedVectors((Vectors(1),), is_limit=True)
             return UploadScores(np.clip(totals / counts, -1, 1), limit)
@@ -224,9 +213,3 @@ class CanaryUploads:
         compared = ComparedVectors((Vectors(1, concentration),), is_limit=not sums.are_exact)
         lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
-
-    def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
-        """The sum of directions of each canary's uploads; None if not known, or if they cancel."""
-        if self._directions is None or len(slots) == 0:
-            return None
-        return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)

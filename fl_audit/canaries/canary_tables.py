@@ -3,8 +3,8 @@
 Data made here is a client's with wrong labels, or random. A model cannot learn wrong labels from
 other data. The update of a client with random inputs has little in common with other updates, so it
 is visible in a sum of many. Random data is drawn independently for each canary, as in Pillutla et
-al. (2023, arXiv:2305.18447). It does not depend on a model: noise moves a model far from a public
-checkpoint within a few rounds, and data optimised for the checkpoint loses its effect.
+al. (2023, arXiv:2305.18447). Random data does not depend on a model: noise moves a model far from a
+public checkpoint within a few rounds, and data optimised for the checkpoint loses its effect.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -115,8 +115,8 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
             raise ValueError("arms must name at least two different arms, or be left out")
         if self.arms and self.inclusion == "pairs":
             raise ValueError(
-                "arms do not go with inclusion 'pairs', whose two canaries participate in the "
-                "same rounds"
+                "arms cannot be combined with inclusion 'pairs', because the two canaries of a "
+                "pair participate in the same rounds"
             )
 
 
@@ -124,7 +124,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     """Canaries that hold data and train on it like clients (Steinke et al. 2023, section 6).
 
     Attributes:
-      source: Where their data come from (docs/canaries.md).
+      source: Where canaries' data come from (docs/canaries.md).
       count: Canaries, included and excluded; for `file` by default all its clients.
       examples_per_canary: Examples per canary; by default all of one client's (`random`: the
         median client's number).
@@ -150,7 +150,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
     def __post_init__(self) -> None:
         check_inclusion(self.inclusion, coin_probability(self))
         if self.design is not None and self.source != "random":
-            raise ValueError(f"design goes with source 'random', not {self.source!r}")
+            raise ValueError(f"design is only for source 'random', not {self.source!r}")
         if self.source == "file":
             if self.path is None:
                 raise ValueError("source 'file' needs path, the file")
@@ -159,7 +159,7 @@ class ExampleCanaries(Table, frozen=True, tag_field="kind", tag="examples"):
                     "source 'file' takes no examples_per_canary: the file determines it"
                 )
         elif self.path is not None:
-            raise ValueError(f"path goes with source 'file', not {self.source!r}")
+            raise ValueError(f"path is only for source 'file', not {self.source!r}")
         elif self.count is None:
             raise ValueError(f"source {self.source!r} needs count")
 

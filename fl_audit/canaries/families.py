@@ -1,7 +1,7 @@
 """Families of canary vectors: distributions of a canary's unit vector, and the scoring of a pool.
 
 A vector is a function of (seed, canary, dim), so it need not be stored, and every process and
-machine generates the same one. An attacker's score is a cosine with such a vector. An excluded
+machine generates the same vector. An attacker's score is a cosine with such a vector. An excluded
 canary's vector is independent of training, so the cosine is distributed as for a uniform direction
 (`gaussian`), as for random signs (`rademacher`, `hadamard`), or like the compared vector's entries,
 which are not known in advance (`dirac`). docs/canaries.md compares the families.
@@ -103,16 +103,16 @@ class DiracFamily(CanaryFamily):
     """Canaries with one nonzero coordinate each, of random sign (Steinke et al. 2023, section 6).
 
     No two canaries share a coordinate. Coordinates are drawn for the whole pool at once, so, unlike
-    in other families, a vector depends on the pool's size. The cosine with a vector is, up to sign,
-    one of the vector's entries over the vector's norm. So its null distribution is that of these
-    entries with random signs, not N(0, 1/dim), and bounds have to rely on other excluded canaries.
+    in other families, a vector depends on the pool's size. A canary's cosine with a vector v is, up
+    to sign, an entry of v over the norm of v. So the null distribution of cosines is that of a
+    random entry with random sign, not N(0, 1/dim), and bounds have to rely on excluded canaries.
     """
 
     def __post_init__(self) -> None:
         if self.num_canaries > self.dim:
             raise InputError(
-                f"there are {self.dim:,} dirac canaries for a model of {self.dim:,} parameters, "
-                f"got canaries.count {self.num_canaries:,} (rademacher has no limit)"
+                f"there are only {self.dim:,} dirac canaries for a model of {self.dim:,} "
+                f"parameters, got canaries.count {self.num_canaries:,} (rademacher has no limit)"
             )
 
     has_known_null: ClassVar[bool] = False
@@ -216,7 +216,7 @@ class RegeneratedFamily(CanaryFamily):
 class GaussianFamily(RegeneratedFamily):
     """Standard normal vectors, normalised: uniform on the sphere (Andrew et al. section 3).
 
-    `HalfNormals` draws the numbers, and documents how they differ from normal ones.
+    `HalfNormals` draws the numbers, and documents how they differ from normal numbers.
     """
 
     @classmethod
@@ -253,7 +253,7 @@ _SIGNS_OF_BYTE: Float32Array = np.where(
 
 
 def _signs(bits: np.random.SFC64, count: int) -> Float32Array:
-    """The next `count` signs; if `count` is no multiple of 64, the rest of a word is discarded."""
+    """The next `count` signs; unused bits of the last 64-bit word are discarded."""
     words = bits.random_raw(-(-count // 64)).astype("<u8", copy=False)
     return _SIGNS_OF_BYTE.take(words.view(np.uint8), axis=0).reshape(-1)[:count]
 
@@ -286,9 +286,9 @@ class HadamardFamily(SignFamily):
       its cosine with any fixed vector, and the same sub-Gaussian tail;
     - the N rows are orthogonal before they are cut to dim coordinates, and for any vector the
       mean of the squared cosines over all N rows is exactly 1/dim (Parseval);
-    - canaries are not jointly independent: s and pi are shared. Given them, only a canary's row is
-      random. Because of the shuffle pi, vectors with few entries in neighbouring coordinates, such
-      as a few touched rows of an embedding, meet many patterns of signs.
+    - canaries are not jointly independent: s and pi are shared. Given s and pi, only a canary's
+      row is random. Because of the shuffle pi, vectors with few entries in neighbouring
+      coordinates, such as a few touched rows of an embedding, meet many patterns of signs.
 
     H x is a product with small matrices along the axes of x as a cube, by TensorFlow on the device
     that it sees, or by NumPy: O(N^(4/3)) for all canaries; other families cost O(dim) for each.
@@ -297,8 +297,9 @@ class HadamardFamily(SignFamily):
     def __post_init__(self) -> None:
         if self.num_canaries > 1 << self._log_size:
             raise InputError(
-                f"there are {1 << self._log_size:,} hadamard canaries for a model of {self.dim:,} "
-                f"parameters, got canaries.count {self.num_canaries:,} (rademacher has no limit)"
+                f"there are only {1 << self._log_size:,} hadamard canaries for a model of "
+                f"{self.dim:,} parameters, got canaries.count {self.num_canaries:,} (rademacher "
+                "has no limit)"
             )
 
     def vector(self, canary: int) -> Float32Array:
@@ -331,7 +332,7 @@ class HadamardFamily(SignFamily):
         return factor_sizes(self._log_size)
 
     def _spread(self, target: Float32Array) -> FloatArray:
-        """The target's coordinates, with signs, in their columns; zeros in all others."""
+        """The target's coordinates, with signs, in their columns; zeros in all other columns."""
         spread = np.zeros(1 << self._log_size)
         for start, columns, signs in self._pieces():
             spread[columns] = signs * target[start : start + columns.size]
@@ -406,9 +407,10 @@ def factor_sizes(log_size: int) -> tuple[int, ...]:
 def walsh_hadamard(values: FloatArray) -> FloatArray:
     """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 
-    TensorFlow multiplies, on the device that it sees, if this process has imported it; otherwise
-    NumPy does, because importing TensorFlow takes seconds, and a server without it scores too. Both
-    compute in float64, because in float32 the seventh digit of a cosine depends on the device.
+    If this process has imported TensorFlow, TensorFlow multiplies, on the device that it sees;
+    otherwise NumPy does, because importing TensorFlow takes seconds, and a server without
+    TensorFlow scores too. Both compute in float64, because in float32 the seventh digit of a cosine
+    depends on the device.
     """
     arrays = sys.modules.get("tensorflow") or np
     log_size = values.size.bit_length() - 1
@@ -443,9 +445,9 @@ class HalfNormals:
       beyond with probability 2.7e-11;
     - a radius below 3e-4 is rounded to a grid of about that step, and is 0 with probability 3e-8.
 
-    The functions `cos`, `sin` and `log` are NumPy's. Their last bit is the same with AVX2 and
-    AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and a vector by
-    3.5e-8 of its norm (4 million numbers compared), which bounds the change of a cosine.
+    The functions `cos`, `sin` and `log` are NumPy's. The last bit of their results is the same with
+    AVX2 and AVX-512. Without FMA instructions numbers differ by up to 3.5e-7 of themselves and a
+    vector by 3.5e-8 of its norm (4 million numbers compared), which bounds the change of a cosine.
     """
 
     def __init__(self, most: int) -> None:
@@ -488,7 +490,7 @@ class HalfNormals:
 def score_on_all_cores(
     num_canaries: int, new_scorer: Callable[[], Callable[[int], float]]
 ) -> npt.NDArray[np.float64]:
-    """Scores every canary, float64; each core takes the next one.
+    """Scores every canary, float64; each core takes the next canary.
 
     `new_scorer` returns a function from canary to score, with its own buffers, for one thread.
     """

@@ -32,14 +32,14 @@ _RANGE = {"seed": (0, 2**64 - 1), "count": (2, 10**7), "dim": (2, 10**11)}
 
 @dataclass(frozen=True)
 class CanaryPool:
-    """A pool of canaries, whose coins and vectors are functions of these values.
+    """A pool of canaries, whose coins and vectors are functions of these attributes.
 
-    The same values give the same coins and vectors here, in `fl-audit run`, in every process and on
-    every machine (`gaussian` up to the last bit of NumPy's `cos`, `sin` and `log`,
+    Equal attributes give the same coins and vectors here, in `fl-audit run`, in every process and
+    on every machine (`gaussian` up to the last bit of NumPy's `cos`, `sin` and `log`,
     docs/canaries.md).
 
     Attributes:
-      seed: The seed of coins and vectors, at least 0; every audit needs a new one.
+      seed: The seed of coins and vectors, at least 0; every audit needs a new seed.
       count: The size of the pool, included and excluded together, at least 2.
       dim: The number of trainable parameters, at least 2.
       family: The distribution of the vectors: "gaussian", "rademacher", "hadamard" or "dirac"
@@ -94,7 +94,7 @@ class CanaryPool:
         clips, choose a norm above every clip norm: clipping then gives the canary the largest norm
         of an update. A shorter canary may leak less than a client. If the system does not clip, or
         drops long updates, take the norm of a typical update: the audit then covers clients with
-        such updates, but not with longer ones.
+        such updates, but not with longer updates.
 
         Raises:
           InputError: The pool has no such canary.
@@ -181,8 +181,8 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
 def draw_half(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
     """Draws half of the canaries, every half as likely as any other (Andrew et al. section 5).
 
-    The coins of all other canaries determine the last one's, so the one-run test, which assumes
-    independent coins, does not apply.
+    The coins of all other canaries determine the last canary's coin, so the one-run test, which
+    assumes independent coins, does not apply.
     """
     if num_canaries < 2 or num_canaries % 2:
         raise InputError(

@@ -129,14 +129,14 @@ class StoredGaussianFamily(CanaryFamily):
 
     A row holds normal numbers divided by `LARGEST`, times 32,767, rounded to whole numbers. The
     same rounded vector is injected and scored, so no score is biased, but the distribution changes
-    slightly. A rounded vector is within an angle of 1.02e-4 of the exact one (for many
+    slightly. A rounded vector is within an angle of 1.02e-4 of the exact vector (for many
     parameters; half a step over a coordinate's root mean square), and no cosine moves by more than
-    that. A cosine with a vector that is independent of the rounding moves by 5.9e-5 of the null's
-    standard deviation (root mean square: a step over sqrt(12)). With as many bits, IEEE half
+    this angle. A cosine with a vector that is independent of the rounding moves by 5.9e-5 of the
+    null's standard deviation (root mean square: a step over sqrt(12)). With as many bits, IEEE half
     precision would move it by 2e-4 and bfloat16 by 1.5e-3, and NumPy converts both more slowly.
 
-    The pool is generated at its first use. An existing file must hold this pool; another one is
-    refused and left unchanged.
+    The pool is generated at its first use. An existing file must hold this pool; a file of another
+    pool is refused and left unchanged.
     """
 
     path: Path | None = None
@@ -233,8 +233,9 @@ class StoredGaussianFamily(CanaryFamily):
                 # On another processor last bits may differ, so that a value rounds to a neighbour.
                 if np.abs(rows[canary, coordinates] - values).max() > 1:
                     raise InputError(
-                        f"{self.path}: canary {canary} is not that of seed {self.seed}: the file "
-                        "is damaged or from another version; delete it to have it made anew"
+                        f"{self.path}: canary {canary} is not the one that seed {self.seed} gives: "
+                        "the file is damaged or from another version; delete it, and the next run "
+                        "makes it anew"
                     )
 
 

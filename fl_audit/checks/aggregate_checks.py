@@ -48,9 +48,10 @@ class RunAggregates:
         whitening, participants times clip norm over the denominator. NaN if not known.
       measured: Each variable's squared norm and its inner product with the previous row's round,
         of shape (rounds, variables, 2) (`measured_rounds.measure`). NaN is not tested.
-      noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if not kept.
+      noise: The rows of `NoiseWatch` (noise_rows.py), of shape (rounds, columns); None if no rows
+        were kept.
       frozen: The variables, from 0, that are declared to be untrained and without noise.
-      numbers: The numbers of the rounds, from 1; None if they are 1, 2, 3 and so on.
+      numbers: The number of each round, from 1; None for rounds 1, 2, 3 and so on.
     """
 
     sizes: Sequence[int]
@@ -60,6 +61,19 @@ class RunAggregates:
     noise: FloatArray | None = None
     frozen: frozenset[int] = frozenset()
     numbers: Sequence[int] | None = None
+
+    @property
+    def moving(self) -> list[int]:
+        """The variables, from 0, that are not frozen."""
+        return [index for index in range(len(self.sizes)) if index not in self.frozen]
+
+    @property
+    def dim_with_noise(self) -> int:
+        return sum(self.sizes[index] for index in self.moving)
+
+    @property
+    def round_numbers(self) -> Sequence[int]:
+        return self.numbers or range(1, len(self.measured) + 1)
 
 
 def check_aggregates(run: RunAggregates) -> list[Check]:
@@ -98,18 +112,16 @@ class _Rounds:
 
     @classmethod
     def from_run(cls, run: RunAggregates) -> "_Rounds":
-        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
-        sizes = np.array([*run.sizes, sum(run.sizes[index] for index in moving)], np.float64)
-        whole = run.measured[:, moving].sum(axis=1, keepdims=True)
+        whole = run.measured[:, run.moving].sum(axis=1, keepdims=True)
         measured = np.concatenate([run.measured, whole], axis=1)
         measured[:, sorted(run.frozen)] = np.nan
         return cls(
-            sizes=sizes,
+            sizes=np.array([*run.sizes, run.dim_with_noise], np.float64),
             squared=measured[:, :, 0],
             products=measured[:, :, 1],
             stddev=run.stddev[:, None],
             norm_bound=run.norm_bound[:, None],
-            numbers=run.numbers or range(1, len(run.measured) + 1),
+            numbers=run.round_numbers,
         )
 
     @property
@@ -123,7 +135,7 @@ class _Noise:
     """Measurements of the noise, for rounds with noise."""
 
     measured: NoiseRows
-    numbers: Sequence[int]  # the numbers of these rounds, from 1
+    numbers: Sequence[int]  # the numbers, from 1, of the rounds with noise
 
     @classmethod
     def from_run(cls, run: RunAggregates) -> "_Noise | None":
@@ -131,16 +143,14 @@ class _Noise:
         if run.noise is None or not (run.stddev > 0).any():
             return None
         has_noise = np.isfinite(run.noise[:, -1])
-        moving = [index for index in range(len(run.sizes)) if index not in run.frozen]
-        numbers = run.numbers or range(1, len(run.measured) + 1)
         return cls(
-            NoiseRows(run.noise[has_noise], sum(run.sizes[index] for index in moving)),
-            [numbers[index] for index in np.flatnonzero(has_noise)],
+            NoiseRows(run.noise[has_noise], run.dim_with_noise),
+            [run.round_numbers[index] for index in np.flatnonzero(has_noise)],
         )
 
 
 def _enough_noise(rounds: _Rounds) -> Check:
-    """Tests whether every variable is at least as long as noise alone, up to chance."""
+    """Tests whether every variable has at least the norm of noise alone, up to chance."""
     lengths = _over_noise(rounds.squared, rounds.noise)
     return _long_enough("enough_noise", rounds, lengths, rounds.sizes)
 
@@ -152,7 +162,7 @@ def _over_noise(squared: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
-    """Tests whether the part of aggregates that earlier ones do not explain is as long as noise.
+    """Tests whether an aggregate's part that earlier aggregates do not explain is as long as noise.
 
     Variables are compared with the previous round; sketches (noise_rows.py) of the whole model are
     compared with all earlier rounds.
@@ -219,7 +229,7 @@ def _beyond_past(noise: _Noise) -> Check:
 
 
 def _beyond_any(noise: _Noise, nearest: NearestRounds) -> Check:
-    """Tests each sketch against those of every earlier aggregate and of its reversal."""
+    """Tests each sketch against the sketches of all earlier aggregates and of their reversals."""
     sketches = noise.measured.sketches
     dof = max(sketches.shape[1] - 1, 1)
     log_p = log_p_shorter(nearest.lengths / (1 - OFF) ** 2, np.full(len(sketches), dof))
@@ -246,7 +256,7 @@ def _noise_distribution(noise: _Noise) -> Check:
 
 
 def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArray) -> Check:
-    """Tests whether norms are below those of noise, in each round and in all rounds together.
+    """Tests whether norms are below the norm of noise, in each round and in all rounds together.
 
     Given earlier rounds, each round's squared norm is stochastically larger than chi-square; so is
     the sum over rounds, even if clients adapt to earlier rounds.
@@ -256,11 +266,7 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
         tested.
       dof: The number of dimensions of the noise, of shape (variables + 1,).
     """
-    counts = (~np.isnan(lengths)).sum(axis=0)
-    together = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
-    lengths = np.vstack([lengths, together])
-    dofs = np.vstack([np.broadcast_to(dof, (len(lengths) - 1, len(dof))), counts * dof])
-    dofs = np.maximum(dofs, 1)
+    lengths, dofs = _with_sums(lengths, dof)
     log_p = log_p_shorter(lengths / (1 - OFF) ** 2, dofs)
     ratio = np.sqrt(lengths / dofs)
     return _worst(
@@ -273,6 +279,17 @@ def _long_enough(name: str, rounds: _Rounds, lengths: FloatArray, dof: FloatArra
     )
 
 
+def _with_sums(lengths: FloatArray, dof: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Squared norms with one more row of their sums over rounds, and the degrees of freedom.
+
+    A sum is NaN unless two rounds at least are tested; degrees of freedom are at least 1.
+    """
+    counts = (~np.isnan(lengths)).sum(axis=0)
+    sums = np.where(counts > 1, np.nansum(lengths, axis=0), np.nan)
+    dofs = np.vstack([np.broadcast_to(dof, lengths.shape), np.maximum(counts, 1) * dof])
+    return np.vstack([lengths, sums]), np.maximum(dofs, 1)
+
+
 def _noise_everywhere(noise: _Noise) -> Check:
     """Tests, after each round, whether more coordinates have lacked noise than chance explains."""
     log_p, ratio = noise.measured.silent.T[:, :, None]
@@ -283,9 +300,9 @@ def _bounded_length(rounds: _Rounds) -> Check:
     """Tests whether a variable is longer than clipped updates with noise may be, up to chance.
 
     Each round is tested, and all rounds with noise together, which shows an excess that is small in
-    each. Given earlier rounds, each squared norm is stochastically smaller than noncentral
+    each round. Given earlier rounds, each squared norm is stochastically smaller than noncentral
     chi-square, and so is the sum over rounds. The test is deterministic without noise, or with so
-    little that the squared ratio of bound to noise overflows.
+    little noise that the squared ratio of bound to noise overflows.
     """
     squared, bound = rounds.squared, _ROUNDING * rounds.norm_bound
     noise = (1 + OFF) * rounds.noise
@@ -296,18 +313,14 @@ def _bounded_length(rounds: _Rounds) -> Check:
     certain = np.where(np.sqrt(squared) <= bound, 0.0, -np.inf)
     certain = np.where(np.isnan(squared + bound), np.nan, certain)
     by_chance = np.where(is_certain | np.isnan(norm_bound), np.nan, lengths)
-    counts = (~np.isnan(by_chance)).sum(axis=0)
-    together = np.where(counts > 1, np.nansum(by_chance, axis=0), np.nan)
+    with_sums, dofs = _with_sums(by_chance, rounds.sizes)
     with np.errstate(over="ignore"):
         all_bounds = np.sqrt(np.nansum(np.where(np.isnan(by_chance), 0, norm_bound) ** 2, axis=0))
-    dofs = np.vstack(
-        [np.broadcast_to(rounds.sizes, squared.shape), np.maximum(counts, 1) * rounds.sizes]
-    )
-    likely = log_p_longer(np.vstack([lengths, together]), dofs, np.vstack([norm_bound, all_bounds]))
+    likely = log_p_longer(with_sums, dofs, np.vstack([norm_bound, all_bounds]))
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = rounds.norm_bound**2 + rounds.stddev**2 * rounds.sizes
         ratio = np.where(squared > 0, np.sqrt(squared / expected), 0.0)
-        of_all = np.sqrt(together / (dofs[-1] + all_bounds**2))
+        of_all = np.sqrt(with_sums[-1] / (dofs[-1] + all_bounds**2))
     return _worst(
         "bounded_length",
         np.vstack([np.where(is_certain, certain, likely[:-1]), likely[-1:]]),

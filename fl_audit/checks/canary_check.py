@@ -40,7 +40,7 @@ later rounds; present in the next round. Excluded canaries: present with either 
 """
 
 ALARM = math.log(_ALARMS / CANARY_CHECK_FALSE_ALARM)
-"""Nats of evidence that raise one of the alarms."""
+"""The evidence, in nats, that raises any one alarm."""
 
 ARRIVED = float(special.ndtri(ARRIVED_LEVEL)) ** 2 / 2
 """Nats of evidence: half the square of the normal quantile at `ARRIVED_LEVEL`."""
@@ -50,7 +50,7 @@ LOST = "dropped, zeroed, late, or out of memory"
 
 
 Missing = Literal["lost", "shorter"]
-"""How a shortfall arises: a part of the canaries is lost, or all of them are shorter."""
+"""How a shortfall arises: a part of the canaries is lost, or all canaries are shorter."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,16 @@ class CanaryCheck:
     Attributes:
       state: Whether canaries are in the aggregates with the expected norm, if that can be decided.
       ratio: The canaries' norm in the aggregates, over the largest norm of a client (clip norm over
-        denominator); None if the latter is not known.
+        denominator); None if the largest norm of a client is not known.
       reason: The reason for the state, as a clause.
-      lacks: If canaries arrived, the information that is missing to tell whether a part of them is
-        lost, in words; None if nothing is missing, or in another state.
-      fault: A significant fault with its likely causes, as a clause; None without one. The first
-        line of a verdict names it.
-      signal: The lower end of the one-sided 99.9 % confidence interval for the average signal of
-        scored included canaries, as a share of a client's; None if not known.
+      lacks: If canaries arrived, the information, in words, that is missing to tell whether a part
+        of the canaries is lost; None if nothing is missing, or if `state` is another.
+      fault: A significant fault with its likely causes, as a clause; None without a fault. The
+        first line of a verdict names the fault.
+      signal: The lower limit, one-sided with 99.9 % confidence, of the average signal of scored
+        included canaries, as a share of a client's signal; None if the signal is not known.
       length: The canaries' norm over a client's with which a verdict's power is simulated; None if
-        not known.
+        this ratio is not known.
       missing: How a shortfall arises; None if that is not clear.
       is_longer: Whether the fault is that canaries are longer than a client may be.
       num_scored: The number of included canaries with a scored round of their own; None if rounds
@@ -103,7 +103,7 @@ share would be valid too, as a verdict uses the measured share, but then most ca
 
 REACTION = 0.5
 """A shortfall in later rounds up to this is never a fault: the model has learnt the canaries by
-then, and clients undo a part of them (at most 6 % in measured runs, docs/canary_check.md).
+then, and clients undo a part of this (at most 6 % in measured runs, docs/canary_check.md).
 """
 
 LEFT_OVER = 0.25
@@ -205,7 +205,7 @@ def _later_fault(included: CanaryParticipations) -> str | None:
         return None
     return (
         f"in the rounds after their first, canaries have only {_share(later)} × the expected norm "
-        f"in the aggregates: they are lost there ({LOST}), or undone by clients"
+        f"in the aggregates: they are lost in those rounds ({LOST}), or undone by clients"
     )
 
 
@@ -258,7 +258,7 @@ class _FirstRounds:
 
     @property
     def is_longer(self) -> bool:
-        """Whether canaries, or a part of them, are longer than a client may be."""
+        """Whether all canaries, or some of the canaries, are longer than a client may be."""
         mixture = self.mixture_beyond(self.alarm)
         if mixture is not None:
             return mixture.share > 1 + LEFT_OVER
@@ -301,11 +301,13 @@ class _FirstRounds:
             other = coefficient(others.with_promise, 0)
             if other is not None and _is_about_one(other):
                 way = "later" if shift > 0 else "earlier"
-                return f"they are in aggregates {abs(shift)} round {way}; rounds are counted from 1"
+                return (
+                    f"they appear {abs(shift)} round {way} than stated; rounds are counted from 1"
+                )
         return None
 
     def _shortfall(self) -> str:
-        """A clause that guesses whether all canaries are shorter or a part of them is lost."""
+        """A clause that guesses whether all canaries are shorter or some are lost."""
         if self.measured.ratio <= self.measured.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
         if self.missing == "lost":
@@ -342,12 +344,8 @@ def _excluded_cause(
 
     Canaries that are not sent are independent of all aggregates: anything beyond chance is a fault.
     """
-    participations = excluded.with_promise
-    absent = coefficient(participations, 0)
+    absent = _sent(excluded, alarm)
     if absent is None:
-        return None
-    is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > alarm
-    if not is_mixed and not absent.differs_by(0, 0, alarm):
         return None
     cause = (
         "some or all canaries participate whatever their coin says"
@@ -360,6 +358,16 @@ def _excluded_cause(
     )
 
 
+def _sent(excluded: CanaryParticipations, nats: float) -> Coefficient | None:
+    """The share of excluded canaries in aggregates; None unless more than chance explains it."""
+    participations = excluded.with_promise
+    absent = coefficient(participations, 0)
+    if absent is None or absent.differs_by(0, 0, nats):
+        return absent
+    is_mixed = participations.knows_tails and excluded_log_e_value(participations.first) > nats
+    return absent if is_mixed else None
+
+
 def _doubt(
     first: _FirstRounds | None,
     excluded: CanaryParticipations,
@@ -370,12 +378,7 @@ def _doubt(
         return left_over
     if first is not None and (mixture := first.mixture_beyond(ARRIVED)) and not first.is_faulty:
         return f"unevenly, as if {_in_part(mixture)}"
-    participations = excluded.with_promise
-    absent = coefficient(participations, 0)
-    if absent is not None and (
-        absent.differs_by(0, 0, ARRIVED)
-        or (participations.knows_tails and excluded_log_e_value(participations.first) > ARRIVED)
-    ):
+    if absent := _sent(excluded, ARRIVED):
         return f"excluded ones, which send nothing, have {_share(absent)} × the expected norm"
     return None
 
@@ -395,8 +398,8 @@ def _left_over(shifted: Mapping[int, CanaryParticipations]) -> str | None:
     if after is None or after.ratio <= LEFT_OVER + after.deviation(ALARM):
         return None
     return (
-        f"still {_share(after)} × in those of the next round: the model or an optimizer's "
-        "momentum is scored, not the aggregate of one round"
+        f"still {_share(after)} × the expected norm in the aggregates of the next round: the model "
+        "or an optimizer's momentum is scored, not the aggregate of one round"
     )
 
 

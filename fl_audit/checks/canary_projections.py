@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,16 +60,12 @@ class CanaryParticipations:
         return len(self.cosines)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> "CanaryParticipations":
-        return dataclasses.replace(
-            self,
-            canaries=self.canaries[mask],
-            rounds=self.rounds[mask],
-            cosines=self.cosines[mask],
-            aggregate_lengths=self.aggregate_lengths[mask],
-            client_lengths=self.client_lengths[mask],
-            others=self.others[mask],
-            is_first=self.is_first[mask],
-        )
+        columns: dict[str, Any] = {
+            name: values[mask]
+            for name, values in vars(self).items()
+            if isinstance(values, np.ndarray)
+        }
+        return dataclasses.replace(self, **columns)
 
     @property
     def first(self) -> "CanaryParticipations":
@@ -130,7 +127,7 @@ def coefficient(participations: CanaryParticipations, expected: float) -> Coeffi
     """The mean norm of canaries in aggregates, over a client's; None without participations.
 
     The estimate is unbiased in any dimension if the true share is as expected, 1 for included and 0
-    for excluded canaries: weights depend only on the rest R, given which the error has mean 0.
+    for excluded canaries: weights depend only on the rest R, and given R the error has mean 0.
 
     If tails are not known, or canaries participate several times and rounds may be similar, the
     standard error is at least that from the squared sums of each canary's errors (Efron 1969: a sum
@@ -181,8 +178,8 @@ _STEPS = 50
 class Mixture:
     """A mixture of lost and whole canaries."""
 
-    arriving: float  # the fraction that reaches aggregates
-    share: float  # the norm of these canaries in aggregates, over a client's
+    arriving: float  # the fraction of canaries that reaches aggregates
+    share: float  # the norm of arriving canaries in aggregates, over a client's
     log_e_value: float  # the logarithm of the e-value against equal canaries
 
 
@@ -200,10 +197,10 @@ def excluded_log_e_value(excluded: CanaryParticipations) -> float:
 def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
     """The best-fitting mixture of lost and whole canaries, and the evidence for it.
 
-    The evidence is the smallest over null hypotheses of equal canaries, with share 1 or one near
-    the mean (universal inference, Wasserman et al. 2020). Canaries of one round disturb each other
-    in a common direction; their variance is increased accordingly. `included` has only canaries'
-    first rounds, and inner products must be sub-Gaussian (`knows_tails`).
+    The evidence is the smallest over null hypotheses of equal canaries, with share 1 or a share
+    near the mean (universal inference, Wasserman et al. 2020). Canaries of one round disturb each
+    other in a common direction; their variance is increased accordingly. `included` has only
+    canaries' first rounds, and inner products must be sub-Gaussian (`knows_tails`).
     """
     width = _ERRORS * measured.standard_error
     alike = np.append(np.linspace(measured.ratio - width, measured.ratio + width, _POINTS), 1.0)
@@ -212,7 +209,7 @@ def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
 
 
 def log_ratio_lost_or_shorter(included: CanaryParticipations, measured: Coefficient) -> float:
-    """The log-likelihood that canaries are whole or lost, minus that of all equally shortened."""
+    """The log-likelihood that each canary is whole or lost, minus that all are equally short."""
     whole, lost = (_log_ratios(included, measured.ratio, share) for share in (1.0, 0.0))
     return float(np.sum(np.logaddexp(*_parted(min(measured.ratio, 1.0), whole, lost))))
 

@@ -29,8 +29,8 @@ class Check:
         together are worst.
       variable: The variable of the model, from 1, with the worst value; None for the whole model.
       ratio: The measured over the expected value there (docs/checks.md).
-      earlier_round: The earlier round, from 1, whose noise the worst round repeats; None if no
-        single one explains it.
+      earlier_round: The earlier round, from 1, whose noise the worst round repeats; None if there
+        is no single such round.
       meaning: What a correct mechanism does, in words; empty if the report adds these words.
       measured: The finding in words, of replays and cohorts; None for other checks.
       is_conclusive: Whether the check has an answer; without one it has not failed.
@@ -161,7 +161,7 @@ def configured(
 
 
 def why_not_checked(mechanism: Mechanism) -> str | None:
-    """Why a run's aggregates are not checked, in words; None if they are."""
+    """Why a run's aggregates are not checked, in words; None if they are checked."""
     if isinstance(mechanism, RecordedTable):
-        return "its mechanism is a plugin's, which is not imported to read a folder"
+        return "the mechanism is from a plugin, and plugins are not imported to read a folder"
     return MECHANISMS.kind_of(mechanism).why_not_checked

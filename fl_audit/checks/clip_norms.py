@@ -34,11 +34,11 @@ def check_clip_norms(
     Given the past, three p-values of a round are uniform under the promised noise, whatever the
     clients: for a remainder this near 0, this near the previous remainder, or this far from 0.
     Fisher's method combines each of the three over rounds; the smallest combined p-value is
-    multiplied by three. A count at an end of its range is not tested.
+    multiplied by three. A count at a limit of its range is not tested.
 
     Args:
       clip_norms: The clip norms of consecutive rounds, positive, of shape (rounds,).
-      participants: The number of participants of each of these rounds, of shape (rounds,).
+      participants: The number of participants of each round, of shape (rounds,).
       promise: The update rule of the clip norm.
 
     Returns:
@@ -86,8 +86,8 @@ def check_logged_clip_norms(folder: LogFolder, norm_bound: FloatArray) -> Check 
     """The check of a log; None if the log does not state how the clip norm moves.
 
     `norm_bound` is the largest norm of each noiseless aggregate, of shape (rounds,). The longest
-    sequence of rounds with known norms is checked. In each of these rounds `norm_bound` must be a
-    whole multiple of a client's norm; otherwise nothing is tested.
+    sequence of rounds with known norms is checked. In each round of this sequence `norm_bound` must
+    be a whole multiple of a client's norm; otherwise nothing is tested.
     """
     if not folder.adaptive_clip.exists():
         return None

@@ -334,10 +334,10 @@ def write_variables(folder: LogFolder, variables: Variables) -> None:
     write_text(folder.variables, json.dumps(msgspec.to_builtins(variables)) + "\n")
 
 
-def read_variables(folder: LogFolder, dim: int) -> Variables | None:
-    """Reads `variables.json`; None if there is none."""
+def read_variables(folder: LogFolder, dim: int, sizes: Sequence[int] = ()) -> Variables:
+    """Reads `variables.json`; without it, the variables have these sizes, by default one of all."""
     if not folder.variables.exists():
-        return None
+        return Variables(tuple(sizes) or (dim,))
     read = read_json(folder.variables, Variables, "the sizes of variables")
     return checked_variables(read.sizes, read.frozen, dim, str(folder.variables))
 
@@ -401,7 +401,7 @@ class MeasuredRounds:
         self._variables: Variables | None = None
         self._correlation = read_correlation(folder, num_rounds)
         if folder.round_measures.exists():
-            self._variables = _variables(folder, dim)
+            self._variables = read_variables(folder, dim)
             self._open(self._variables)
 
     def _open(self, variables: Variables) -> None:
@@ -443,7 +443,7 @@ class MeasuredRounds:
         is None if unknown.
         """
         if self._variables is None:
-            self._variables = read_variables(self._folder, self._dim) or Variables(tuple(sizes))
+            self._variables = read_variables(self._folder, self._dim, sizes)
             write_variables(self._folder, self._variables)
             self._open(self._variables)
         stated = (noise_stddev, np.nan if norm_bound is None else norm_bound)
@@ -456,7 +456,7 @@ class MeasuredRounds:
         self._last = (index, seen.vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
-        """The (whitened) aggregate of the measured round before this one; None if not in memory."""
+        """The (whitened) aggregate of the previous measured round; None if it is not in memory."""
         if self._last is None:
             return None
         number, aggregate = self._last
@@ -469,13 +469,9 @@ def logged_aggregates(folder: LogFolder, dim: int) -> RunAggregates | None:
     stated = read_mechanism(folder)
     if stated is None or not folder.round_measures.exists():
         return None
-    variables = _variables(folder, dim)
+    variables = read_variables(folder, dim)
     frozen = variables.without_noise
     log = AggregateLog.opened("r", folder, len(stated), variables.sizes, frozen)
     rounds = np.flatnonzero(~np.isnan(log.measured()[:, :, 0]).any(axis=1))
     correlation = read_correlation(folder, len(stated))
     return log.aggregates(stated, rounds, variables.sizes, correlation, frozen)
-
-
-def _variables(folder: LogFolder, dim: int) -> Variables:
-    return read_variables(folder, dim) or Variables((dim,))

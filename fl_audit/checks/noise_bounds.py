@@ -87,8 +87,8 @@ def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray
     return np.asarray(np.where(np.isinf(value), np.inf, root))
 
 
-_QUANTILE = 1.6449
-"""The standard normal quantile at 0.95."""
+QUANTILE = 1.6449
+"""The standard normal quantile at 0.95, to the digits with which ratios were recorded."""
 
 
 def detectable_noise(
@@ -97,8 +97,8 @@ def detectable_noise(
     """The smallest detectable noise deficit, as a ratio of actual to configured noise.
 
     Under noise r times the configured one, a squared norm is approximated by a normal variable with
-    mean r^2 dof plus the squared norm of the updates; the latter is estimated by the measured
-    squared norm less dof.
+    mean r^2 dof plus the squared norm of the updates, which is estimated by the measured squared
+    norm less dof.
 
     Args:
       lengths: Squared norms over the noise's variance, of any shape; NaN is not tested.
@@ -120,7 +120,7 @@ def detectable_noise(
     for _ in range(30):
         noise = (low + high) / 2
         spread = np.sqrt(2 * dof * noise**4 + 4 * of_updates * noise**2)
-        is_detected = of_updates + dof * noise**2 + _QUANTILE * spread <= failing
+        is_detected = of_updates + dof * noise**2 + QUANTILE * spread <= failing
         low, high = np.where(is_detected, noise, low), np.where(is_detected, high, noise)
     return float(low.max())
 

@@ -27,8 +27,8 @@ A sketch is R x for an aggregate x and a fixed matrix R with orthonormal rows: s
 neighbouring coordinates with random signs. Given earlier rounds, the noise in a sketch is N(0, I)
 in units of the noise, and the updates in it are a fixed vector. So for sketches of s entries, the
 squared norm of the component orthogonal to k directions of earlier sketches is stochastically at
-least chi-square with s - k degrees of freedom, whatever clients send. Noise that repeats earlier
-noise, cancels it, or is a sum of parts of it has no such component.
+least chi-square with s - k degrees of freedom, whatever clients send. Noise that repeats or cancels
+earlier noise, or is a sum of parts of earlier noise, has no such component.
 
 The tested components are orthogonal to the span of recent sketches and the sum of older ones
 (`lengths_beyond_past`), and to any single earlier aggregate or its reversal (`nearest_rounds`).
@@ -93,7 +93,8 @@ class BeyondPast:
 
     Attributes:
       lengths: The squared norms of these components, float64 of shape (rounds,).
-      dof: The degrees of freedom of the noise in them, of the same shape; 0 if none is left.
+      dof: The degrees of freedom of the noise in these components, of the same shape; 0 if no
+        freedom is left.
     """
 
     lengths: FloatArray
@@ -128,8 +129,8 @@ class NearestRounds:
     Attributes:
       rounds: The index of the earlier round, int64 of shape (rounds,); -1 for the first one.
       lengths: The squared norm of each sketch's component orthogonal to the earlier sketch or to
-        that of the reversed aggregate, whichever is shorter, float64 of shape (rounds,); for the
-        first round, the whole squared norm.
+        the reversed aggregate's sketch, whichever component is shorter, float64 of shape (rounds,);
+        for the first round, the whole squared norm.
     """
 
     rounds: IndexArray
@@ -199,7 +200,7 @@ _PIECE = 1 << 20
 class Scarcity:
     """The number of coordinates with too little noise up to a round."""
 
-    log_p: float  # the logarithm of a bound on the probability of so many
+    log_p: float  # the logarithm of a bound on the probability of this number or more
     ratio: float  # the number over the expected one, at the worst threshold
 
 
@@ -212,7 +213,7 @@ class SilentCoordinates:
         self._evidence = np.zeros((len(_LESS), 0), np.float32)
 
     def see_round(self, aggregate: Float32Array, stddev: float, error: float = 0.0) -> Scarcity:
-        """Adds a round, and counts the coordinates with too little noise up to it.
+        """Adds a round, and counts the coordinates with too little noise up to this round.
 
         `error` is from `rounding_error`.
         """

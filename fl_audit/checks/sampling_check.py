@@ -72,11 +72,11 @@ def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
 
 
 def _once(cohorts: Sequence[IndexArray]) -> Check:
-    expected = "no client comes twice in a round"
+    expected = "no client participates twice in a round"
     twice = sum(len(cohort) - len(np.unique(cohort)) for cohort in cohorts)
     if twice:
-        return failed("once_a_round", expected, f"{twice} times a client came again")
-    return compared("once_a_round", expected, "none does")
+        return failed("once_a_round", expected, f"{twice} repeated participations")
+    return compared("once_a_round", expected, "no client does")
 
 
 def _varies(name: str, what: str, values: FloatArray, trials: int, probability: float) -> Check:
@@ -149,7 +149,7 @@ def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability:
     return compared(
         "clients_return",
         _RETURN,
-        f"{ratio:.3g} times as often {at + 1} rounds later",
+        f"{ratio:.3g} times as often as expected, {at + 1} rounds after a participation",
         log_p=min(0.0, float(log_p[at]) + math.log(2 * len(share) * sizes.sum())),
         ratio=ratio,
     )

@@ -1,6 +1,7 @@
 """Faults of a training that make its accuracy or its audit uninformative.
 
-Rules of thumb on the curves of metrics.csv, not tests, find them; each fault names the values.
+Faults are found by rules of thumb on the curves of metrics.csv, not by tests; each fault names the
+values.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ _LOSS_GROWTH = 1.2
 """The largest ratio, without a fault, of the mean losses of the last and first fifth of rounds."""
 
 _ABOVE_CHANCE = 1.5
-"""The factor by which the final accuracy should exceed that of a guess."""
+"""The factor by which the final accuracy should exceed a guess's accuracy."""
 
 _CANARY_SHARE = 0.5
 """The largest share, without a fault, of canaries in all participants over the rounds."""

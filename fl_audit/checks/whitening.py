@@ -21,7 +21,8 @@ height j + 1, contains no noise of earlier rounds. The noise in it has the varia
 (1 - w_h)^2 v_(h-1), v_0 = 1.
 
 Whitening is the inverse of the mechanism's own recursion for noise, so it takes as much memory: b -
-1 vectors for b bands, one for each buffer of a BLT, or log2(T) for trees of T rounds.
+1 vectors for b bands, one vector for each buffer of a BLT, or log2(T) vectors for trees of T
+rounds.
 
 >>> noise = np.float32([[2.0], [-1.0]])
 >>> whitening = Whitening.from_correlation(Toeplitz((1.0, 0.5), num_rounds=2))
@@ -58,7 +59,7 @@ class Expected:
 
 
 class ExpectedRounds:
-    """Computes the noise and norm bounds of whitened aggregates from those of the aggregates."""
+    """Computes the noise and norm bounds of whitened aggregates from the aggregates' own."""
 
     def __init__(self, correlation: Correlation | None) -> None:
         self._correlation = correlation
@@ -104,7 +105,7 @@ def past_weights(correlation: Correlation, index: int) -> FloatArray:
 
 
 def fresh_share(correlation: Correlation, index: int) -> float:
-    """The standard deviation of a whitened aggregate's noise, over that of z or a tree's nodes."""
+    """The standard deviation of a whitened aggregate's noise, over z's or a tree node's."""
     if isinstance(correlation, Toeplitz):
         return 1.0
     variance = 1.0
@@ -115,7 +116,7 @@ def fresh_share(correlation: Correlation, index: int) -> float:
 
 
 def new_in_round(correlation: Correlation | None, index: int) -> float:
-    """The standard deviation of a round's noise given earlier rounds, over that of z or a node."""
+    """The standard deviation of a round's noise given earlier rounds, over z's or a node's."""
     if correlation is None:
         return 1.0
     return fresh_share(correlation, index) / float(past_weights(correlation, index)[0])

@@ -46,13 +46,13 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--delta",
         type=float,
-        help="in (0, 1); default: that of the config or the run, else required",
+        help="in (0, 1); default: the delta of the config or run; required for options alone",
     )
     parser.add_argument(
         "--epsilon",
         metavar="E",
         type=float,
-        help="find the least noise that gives clients this epsilon; the stated noise is ignored",
+        help="find the least noise that gives clients this epsilon; a config's noise is ignored",
     )
     _add_release(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -66,25 +66,25 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sampling",
         choices=("none", "poisson", "fixed_size", "shuffle"),
-        help="how rounds sample clients; default: none, an attacker may know the rounds",
+        help="how rounds sample clients; default: none (an attacker may know a client's rounds)",
     )
     group.add_argument(
         "--rate",
         metavar="Q",
         type=float,
-        help="probability of a client in each round (poisson, fixed_size)",
+        help="for poisson and fixed_size: probability that a client is in a round",
     )
     group.add_argument(
         "--participations",
         metavar="K",
         type=int,
-        help="most rounds of a client (none), or number of epochs (shuffle)",
+        help="for none: largest number of a client's rounds; for shuffle: number of epochs",
     )
     group.add_argument(
         "--separation",
         metavar="B",
         type=int,
-        help="least distance between a client's rounds (none)",
+        help="for none: least distance between a client's rounds",
     )
     group.add_argument(
         "--mechanism",
@@ -119,8 +119,8 @@ def _source(arguments: argparse.Namespace) -> "Source":
         if given:
             option = f"--{given[0].replace('_', '-')}"
             raise InputError(
-                f"{option}: does not go with {arguments.source}, which states it; for a config, "
-                "use --set"
+                f"{option}: {arguments.source} states this already; leave out the option, or "
+                "change a config by --set"
             )
         from fl_audit.account.files import source_of_path
 

@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, required=True, help="the folder to write"
     )
-    parser.add_argument("--resume", action="store_true", help="continue DIR's attack")
+    parser.add_argument("--resume", action="store_true", help="continue the attack in DIR")
     parser.add_argument("--json", action="store_true", help="print report.json")
 
 

@@ -36,7 +36,9 @@ def add(commands: Commands) -> None:
         help="folder of a finished run, of a log, or with scores_*.csv",
     )
     parser.add_argument(
-        "--delta", type=float, help="delta for folders other than runs; default: the runs' own"
+        "--delta",
+        type=float,
+        help="delta of folders other than runs; default: the runs' delta",
     )
     parser.add_argument(
         "--out", metavar="FILE.html", type=output_file, help="write a page with plots"

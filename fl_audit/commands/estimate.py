@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fl_audit.commands import exit_status, printing
 from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import read_csv
+from fl_audit.formats.text_files import number_in, read_csv
 
 if TYPE_CHECKING:
     from fl_audit.estimators.null import NullKind, NullTail
@@ -41,20 +41,22 @@ def add(commands: Commands) -> None:
         help="a file with canary_id, included, score; or a folder with pool.json or scores_*.csv",
     )
     parser.add_argument(
-        "--delta", type=float, help="in [0, 1); default: that of a run's folder, else required"
+        "--delta", type=float, help="in [0, 1); default: the delta of a run's folder; else required"
     )
     parser.add_argument(
         "--statistic", metavar="NAME", help="use only this statistic of a folder; default: all"
     )
     parser.add_argument(
-        "--dim", type=int, help="number of trainable parameters; a folder states it"
+        "--dim",
+        type=int,
+        help="number of trainable parameters; not needed if a folder states it",
     )
     parser.add_argument(
         "--canaries",
         choices=("gaussian", "rademacher", "hadamard"),
         help="family of the canaries, if scores are cosines with one vector; needs --dim. "
         "With gaussian, bounds use the exact distribution of an excluded score; else a bound on "
-        "its tail that holds for every family. A folder names its own",
+        "its tail that holds for every family. A folder states the family itself",
     )
     parser.add_argument(
         "--confidence",
@@ -88,7 +90,11 @@ _CLAIMS = {
         float,
         "test the claim that training is MU-GDP, as a whole trade-off curve",
     ),
-    "claimed_rho": ("RHO", float, "test the claim that training is RHO-zCDP, likewise"),
+    "claimed_rho": (
+        "RHO",
+        float,
+        "test the claim that training is RHO-zCDP, as a whole trade-off curve",
+    ),
     "claimed_noise": (
         "Z",
         float,
@@ -97,8 +103,8 @@ _CLAIMS = {
     "claimed_profile": (
         "FILE.csv",
         Path,
-        "test the claim of a privacy profile, with columns epsilon and delta, likewise; default: "
-        "claim.csv of a log folder that has one",
+        "test the claim of a privacy profile, a CSV file with the columns epsilon and delta, as a "
+        "whole trade-off curve; default: claim.csv of a log folder that has one",
     ),
 }
 """The options that state a claim, at most one of which is given: metavar, type and help."""
@@ -112,6 +118,7 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
+    """Reports on the scores; returns the exit status."""
     from fl_audit.report.folder import AuditedFolder
 
     _check_source(arguments.scores)
@@ -121,7 +128,9 @@ def _estimate(arguments: argparse.Namespace) -> int:
     )
     source = AuditedFolder(arguments.scores, printing.scoring_progress)
     if arguments.delta is None:
-        arguments.delta = _recorded_delta(arguments.scores)
+        arguments.delta = source.delta
+    if arguments.delta is None:
+        raise InputError(f"--delta: is required (such as 1e-5), as {source.path} records none")
     audit = _folder_report if arguments.scores.is_dir() else _file_report
     report, scored = audit(source, arguments, _request(arguments))
     if arguments.json:
@@ -149,19 +158,10 @@ def _check_source(scores: Path) -> None:
     if scores.suffix == ".toml":
         raise InputError(
             f"{scores}: is a config, which has no scores; `fl-audit run {scores} --out DIR` "
-            "makes some"
+            "trains and scores"
         )
     if scores.is_dir():
         check_holds_scores(scores)
-
-
-def _recorded_delta(scores: Path) -> float:
-    """The delta that a folder records; InputError without one."""
-    from fl_audit.report.folder import recorded_delta
-
-    if (delta := recorded_delta(scores)) is None:
-        raise InputError(f"--delta: is required (such as 1e-5), as {scores} records none")
-    return delta
 
 
 def _json(report: "Report", is_folder: bool) -> dict[str, object]:
@@ -186,7 +186,7 @@ def _file_report(
 
     if arguments.statistic is not None:
         raise InputError(
-            f"--statistic: chooses among a folder's statistics; {source.path} is a file of one"
+            f"--statistic: chooses among a folder's statistics; {source.path} holds one statistic"
         )
     scores = read_score_file(source.path).canary_scores()
     default: NullKind = "empirical" if arguments.dim is None else "closed_form"
@@ -205,8 +205,8 @@ def _null_tail(family: str | None, dim: int | None, kind: "NullKind") -> "NullTa
 
     if dim is None or kind == "empirical":
         raise InputError(
-            "--canaries: is for the closed_form null, which needs --dim; give --dim, or leave out "
-            "--canaries"
+            "--canaries: is only for the closed_form null, which needs --dim; give --dim, or leave "
+            "out --canaries"
         )
     check_dim(dim)
     return ANY_VECTOR.null_tail(family, dim)
@@ -265,7 +265,6 @@ def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
 
 
 def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
-    from fl_audit.commands.estimate import read_profile
     from fl_audit.verdict.claims import ProfileClaim
 
     points = read_profile(path)
@@ -278,22 +277,9 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
 # The file of a claimed privacy profile.
 
 
-_COLUMNS = ("epsilon", "delta")
-
-
 def read_profile(path: Path) -> tuple[tuple[float, float], ...]:
     """The points of a privacy profile: pairs of epsilon and delta."""
-    rows = enumerate(read_csv(path, _COLUMNS), start=1)
     return tuple(
-        (_number(path, number, row, "epsilon"), _number(path, number, row, "delta"))
-        for number, row in rows
+        (number_in(row, "epsilon", path, number), number_in(row, "delta", path, number))
+        for number, row in enumerate(read_csv(path, ("epsilon", "delta")), start=1)
     )
-
-
-def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
-    try:
-        return float(row[column])
-    except ValueError:
-        raise InputError(
-            f"{path}, row {number}: {column} must be a number, got {row[column]!r}"
-        ) from None

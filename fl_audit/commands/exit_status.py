@@ -46,7 +46,7 @@ def check_required(required: Collection[str], *, is_claimed: bool, how: str) -> 
 def exit_status_of(report: "Report", required: Collection[str] = ()) -> int:
     """The exit status: 3 if the claim is contradicted, 4 if a requirement is not met, else 0.
 
-    With a stated claim, a failed mechanism check gives 4 too; without one, the verdict does not
+    With a stated claim, a failed mechanism check gives 4 too; without a claim, the verdict does not
     count.
     """
     verdict, checks = report.verdict, report.checks

@@ -46,7 +46,7 @@ def _next_steps(path: Path, text: str, *, has_data: bool) -> Iterator[str]:
         plural = "" if len(to_fill) == 1 else "s"
         yield f"{path}: first fill in line{plural} {', '.join(to_fill)}"
     if not has_data:
-        yield f"{path}: for `fl-audit plan {path}` alone, as there are no data"
+        yield f"{path}: is only for `fl-audit plan {path}`, as the task has no data to train on"
         return
     yield f"{path}: try `fl-audit plan {path}`, then"
     yield f"  `fl-audit run {path} --out runs/{path.stem}`"

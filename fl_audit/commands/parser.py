@@ -171,7 +171,7 @@ def add_set(parser: "Parser") -> None:
 
 
 def add_calibrate(parser: "Parser", summary: str) -> None:
-    """Adds --calibrate [SECONDS]; without a number it means a minute."""
+    """Adds --calibrate [SECONDS], by default a minute."""
     parser.add_argument(
         "--calibrate", metavar="SECONDS", type=float, nargs="?", const=60.0, help=summary
     )

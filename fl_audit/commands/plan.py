@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
         help="another participation pattern, by the keys that differ; shows how many canaries "
         "distinguish it from the config's; may be repeated",
     )
-    add_calibrate(parser, "train the first rounds for SECONDS (default: 60), and predict hours")
+    add_calibrate(parser, "train the first rounds for SECONDS (default: 60), to predict hours")
     parser.add_argument(
         "--runs", metavar="N", type=int, default=1, help="number of runs to estimate hours for"
     )

@@ -64,7 +64,9 @@ def _release(arguments: argparse.Namespace) -> int:
     from fl_audit.verification import verify_folder
 
     if arguments.out is None and arguments.model_card is None and not arguments.json:
-        raise InputError("--out, --model-card or --json is needed: there is nothing else to do")
+        raise InputError(
+            "--out, --model-card or --json: give at least one; nothing would be written"
+        )
     given = None if arguments.statement is None else read_statement(arguments.statement)
     folder = RunFolder(arguments.folder)
     if not folder.report_json.exists():

@@ -25,11 +25,8 @@ def add(commands: Commands) -> None:
     add_config_arguments(parser, "the config of the run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
     parser.add_argument("--resume", action="store_true", help="continue from DIR's last checkpoint")
-    parser.add_argument(
-        "--commitment",
-        metavar="FILE",
-        type=Path,
-        help="refuse any config but that of FILE, which `fl-audit commit` wrote",
+    printing.add_commitment(
+        parser, "refuse any config but that of FILE, which `fl-audit commit` wrote"
     )
     exit_status.add_require(parser)
     printing.add_junit(parser)
@@ -53,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         printing.print_report(report, RunFolder(arguments.out).report_html, arguments.verbose)
     link = read_chain(RunFolder(arguments.out).chain).lines[-1].link
-    sealed = f"chain: its last link is {link}; send it to whoever will verify the run"
+    sealed = f"chain: the last link is {link}; send this link to whoever will verify the run"
     if arguments.json:
         hint(sealed)
     else:

@@ -54,7 +54,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     seconds = arguments.calibrate
     check_calibrate(seconds)
     if seconds is not None and not arguments.dry_run:
-        raise InputError(f"--calibrate {seconds:g}: goes with --dry-run")
+        raise InputError(f"--calibrate {seconds:g}: is only for --dry-run")
     if arguments.dry_run:
         states = plan_sweep(arguments.grid, arguments.out)
     else:
@@ -79,7 +79,7 @@ def _hours(states: "Sequence[RunState]", grid: Path, seconds: float | None) -> s
     runs = read_grid(grid)
     left = [run for run, state in zip(runs, states, strict=True) if state.state != "finished"]
     if not left:
-        return "hours: none"
+        return "hours: none, as all runs are finished"
     if seconds is not None:
         time = calibrated(left[0].config, left[0].name, seconds)
     elif (elapsed := time_of_finished(states)) is not None:

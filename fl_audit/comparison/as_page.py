@@ -42,7 +42,7 @@ def _page(comparison: Comparison) -> dict[str, Any]:
 
 
 def _bars(comparison: Comparison, statistic: str) -> EpsilonBars | None:
-    """A bar per setting, with its runs combined; None if no setting has one."""
+    """A bar per setting, with its runs combined; None if no setting has a bar."""
     titles = {s: ", ".join(filter(None, [s.label, s.rounds_words])) for s in comparison.settings}
     named = [
         (title, headline) for s, title in titles.items() if (headline := s.headline(statistic))

@@ -25,7 +25,8 @@ SHOWN_METHODS = ("threshold_valid", "one_run_valid", "shift_fit")
 
 FRONT_METHOD = "shift_fit"
 """The method of the privacy-accuracy plots. The number of canaries limits valid bounds that use an
-empirical null: all settings with much leakage reach this limit, and only an estimate orders them.
+empirical null: all settings with much leakage reach this limit, so that only an estimate can order
+such settings.
 """
 
 
@@ -144,7 +145,7 @@ def _cell(value: object) -> object:
 
 
 def _facts(run: ReportedRun) -> Record:
-    """The facts of a run other than its estimates, by column; an unknown one is None."""
+    """The facts of a run other than its estimates, by column; unknown facts are None."""
     record = run.record
     return {
         "noise_multiplier": None if record is None else record.release.noise.noise_multiplier,
@@ -262,7 +263,7 @@ class _MustAgree:
 
 
 def _neighbours(run: ReportedRun) -> str | None:
-    """The neighbouring relation; "add or remove one" of clients that draw rounds is "zero-out"."""
+    """The neighbouring relation, with "add or remove one" as "zero-out"."""
     analytical = run.report.analytical
     neighbours = None if analytical is None else analytical.neighbours
     return ZERO_OUT if neighbours == ADD_OR_REMOVE else neighbours
@@ -307,12 +308,12 @@ _MUST_AGREE = (
     _MustAgree(
         "neighbouring relation",
         _neighbours,
-        "these upper bounds from accounting are not comparable",
+        "upper bounds from accounting for different relations are not comparable",
     ),
     _MustAgree(
         "fl-audit version",
         lambda run: run.report.fl_audit_version,
-        "a method may have changed in between",
+        "a method may have changed between versions",
     ),
 )
 
@@ -384,7 +385,7 @@ def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
         if checks is not None and (failed := failed_checks(checks)):
             yield (
                 f"The mechanism of {run.folder} is not as configured: {', '.join(failed)} failed. "
-                "Its upper bound is that of the config, not of what ran."
+                "The upper bound shown is for the configured mechanism, not for the one that ran."
             )
 
 
@@ -395,8 +396,8 @@ def _copies(runs: Sequence[ReportedRun]) -> Iterable[str]:
         twin = next((other for other in seen if _numbers(other) == _numbers(run)), None)
         if twin is not None:
             yield (
-                f"{twin.folder} and {run.folder} hold the same numbers: they are no independent "
-                "repetitions."
+                f"{twin.folder} and {run.folder} hold the same numbers: the two runs are no "
+                "independent repetitions."
             )
         seen.append(run)
 
@@ -417,14 +418,14 @@ def pareto_front(
 ) -> npt.NDArray[np.bool_]:
     """The points that no other dominates; small epsilon and large accuracy are better.
 
-    A point dominates another if its interval of epsilon lies below the other's and its accuracy is
-    no smaller. The intervals may touch if its accuracy is larger. So for intervals without width
-    this is the usual rule: at least as good in both, and better in one. Negoescu et al. (2024) use
-    the convex hull of point estimates instead, which also requires that no mixture of two settings
-    is better, and excludes an infinite epsilon.
+    Point A dominates point B if A's interval of epsilon lies below B's interval and A's accuracy is
+    no smaller. The intervals may touch if A's accuracy is larger. So for intervals without width
+    this is the usual rule: at least as good in epsilon and accuracy, and better in one. Negoescu et
+    al. (2024) use the convex hull of point estimates instead, which also requires that no mixture
+    of two settings is better, and excludes an infinite epsilon.
 
-    `lower` and `upper` are the ends of each point's epsilon, possibly infinite, and `accuracy` is
-    finite; all are float64 of shape (num,), as is the returned bool array.
+    `lower` and `upper` are the limits of each point's interval of epsilon, possibly infinite, and
+    `accuracy` is finite; all are float64 of shape (num,), as is the returned bool array.
     """
     is_below, is_apart = upper[:, None] <= lower, upper[:, None] < lower
     is_as_accurate, is_better = accuracy[:, None] >= accuracy, accuracy[:, None] > accuracy

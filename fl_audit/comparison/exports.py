@@ -53,9 +53,11 @@ _HEAD = (
 
 
 _RULES = (
-    f"Lower bound: the first of {', '.join(BOUNDS)} that holds, each at the confidence by itself. ",
+    f"Lower bound: the first of {', '.join(BOUNDS)} that applies; each holds at the confidence by "
+    "itself. ",
     f"Estimate: {ESTIMATE} with its interval, capped at an upper bound inside the interval. ",
-    "Several seeds: the smallest bound, the mean estimate, an interval that covers those of all.",
+    "Several seeds: the smallest bound, the mean estimate, an interval that covers the intervals "
+    "of all seeds.",
 )
 """The meaning of the numbers in the LaTeX table."""
 

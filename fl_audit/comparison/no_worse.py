@@ -28,7 +28,7 @@ from fl_audit.report.patterns import equally_often
 
 @dataclass(frozen=True)
 class Leakage:
-    """One run's estimate and interval; `epsilon` is None if the lower bound contradicts both."""
+    """One run's estimate, None if the lower bound contradicts it, and interval (`order.span`)."""
 
     epsilon: float | None
     lower: float
@@ -77,7 +77,7 @@ def difference_to_last(comparison: Comparison) -> Difference:
 
     Raises:
       InputError: There are not two runs, they are not comparable, or no statistic has an interval
-        in both.
+        in both runs.
     """
     if len(comparison.runs) != 2:
         raise InputError(
@@ -130,8 +130,8 @@ def _leakage(run: ReportedRun, statistic: str) -> Leakage | None:
 def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
     """The interval of new minus old, as in the module's equation.
 
-    It is from opposite ends of both intervals if an estimate is unknown or infinite, or if
-    `old.upper` is infinite.
+    If an estimate is unknown or infinite, or `old.upper` is infinite, the limits
+    are differences of opposite limits of the two intervals.
     """
     centres = (new.epsilon, old.epsilon)
     known = [centre for centre in centres if centre is not None and math.isfinite(centre)]

@@ -30,12 +30,12 @@ class Group:
     """Settings whose intervals overlap, directly or through others.
 
     Attributes:
-      lower: The lowest end of the settings' intervals.
-      upper: The highest end of the settings' intervals.
-      printed: The highest end as printed, where intervals are capped at the upper bound from
+      lower: The lowest limit of the settings' intervals.
+      upper: The highest limit of the settings' intervals.
+      printed: The highest limit as printed, where intervals are capped at the upper bound from
         accounting.
       accounting: The smallest and the largest of the settings' upper bounds from accounting; None
-        if one is unknown.
+        if a setting's upper bound is unknown.
     """
 
     settings: tuple[Setting, ...]
@@ -63,10 +63,10 @@ class Group:
 
 
 def compared_statistic(comparison: Comparison) -> str | None:
-    """The statistic by which settings are compared; None if none gives two settings an interval.
+    """The statistic that compares settings; None if no statistic has an interval in two settings.
 
     Statistics of stronger attackers come first, whatever the scores. If clients are sampled in any
-    run, attackers who know the sampled cohort are left out, unless no other remains.
+    run, attackers who know the sampled cohort are left out, unless no other attacker remains.
     """
     reports = {
         name: run.report.statistics[name]
@@ -84,7 +84,7 @@ def compared_statistic(comparison: Comparison) -> str | None:
 def span(headline: Headline | None) -> tuple[float, float] | None:
     """The estimate's interval; None without one.
 
-    If the lower bound contradicts the estimate, it is the interval from lower to upper bound.
+    If the lower bound contradicts the estimate, the interval from lower to upper bound.
     """
     fit = None if headline is None else headline.estimated
     if headline is None or fit is None or fit.lower is None or fit.upper is None:
@@ -138,7 +138,7 @@ def groups_apart(settings: Sequence[Setting], statistic: str) -> list[Group]:
 
 
 def _group_of_one(setting: Setting, headline: Headline) -> Group | None:
-    """The group of one setting; None if it has no interval."""
+    """The group of one setting; None if the setting has no interval."""
     ends = span(headline)
     limits = None if headline.upper_bound is None else (headline.upper_bound, headline.upper_bound)
     within = headline.interval_within() or ends
@@ -186,7 +186,7 @@ def _against_accounting(groups: Sequence[Group]) -> Iterator[str]:
     for less, more in itertools.pairwise(groups):
         if less.accounting and more.accounting and less.accounting[0] > more.accounting[1]:
             yield (
-                f"Accounting orders them the other way round: its upper bound for {less.names} is "
+                f"Accounting orders these settings in reverse: its upper bound for {less.names} is "
                 f"larger than for {more.names}. For {less.names} the attack found a smaller share "
                 "of the upper bound, which does not show that less leaks."
             )
@@ -206,7 +206,7 @@ def _not_compared(groups: Sequence[Sequence[Setting]]) -> Iterator[str]:
 # Settings as participation patterns, against each attacker.
 
 
-_SHARED = "Runs of one seed share canaries, coins and the first model, and not the noise."
+_SHARED = "Runs of one seed share canaries, coins and the first model, but not the noise."
 
 
 def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:
@@ -223,7 +223,7 @@ def attackers_of(comparison: Comparison) -> tuple[PatternAttacker, ...]:
 
 
 def detection_of(setting: Setting, statistic: str) -> Detection | None:
-    """The detection of a setting's canaries by a statistic; None if a run has no ROC of it."""
+    """The detection of a setting's canaries by a statistic; None if a run has no such ROC."""
     results = [run.report.statistics.get(statistic) for run in setting.runs]
     rocs = [result.roc for result in results if result is not None and result.roc is not None]
     headline = setting.headline(statistic)

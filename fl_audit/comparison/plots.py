@@ -69,7 +69,7 @@ class _Point:
 
     Attributes:
       epsilon: The epsilons of the setting's runs.
-      ends: The ends of epsilon's interval; without an interval, the smallest and largest epsilon.
+      ends: The limits of epsilon's interval; without an interval, the smallest and largest epsilon.
       accuracy: The accuracies of the setting's runs, in percent.
       name: The noise multiplier; empty if all settings share it.
       is_on_front: Whether no other setting dominates this one beyond noise.
@@ -159,7 +159,7 @@ def _draw_front(axes: Axes, front: list[_Point], axis: LogAxis) -> None:
 
 
 def _draw_point(axes: Axes, point: _Point, axis: LogAxis) -> None:
-    """Draws both means as a point, hollow off the front, epsilon's interval, accuracy's range."""
+    """Draws the means as a point, hollow off the front, and epsilon's and accuracy's ranges."""
     x, y = axis.place(point.epsilon.mean), point.accuracy.mean
     ends = [axis.place(end) for end in point.ends]
     colour = point.style.colour

@@ -1,6 +1,7 @@
 """One compared audit: a finished run from its report.json, or scores of another system.
 
-A run's number of participations comes from canaries.csv, all else from report.json.
+Participations come from canaries.csv if it lists rounds, else from the record in report.json; all
+other values come from report.json.
 """
 
 import functools
@@ -22,7 +23,7 @@ from fl_audit.estimators import Estimate
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
-from fl_audit.formats.text_files import decode_json, read_foreign
+from fl_audit.formats.text_files import read_json
 from fl_audit.library_words import json_words
 from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.finished_run import check_together
@@ -62,8 +63,9 @@ class ReportedRun:
     def participations(self) -> float | None:
         """The mean number of rounds of an included canary, if known.
 
-        It is counted in canaries.csv. If that file lists no rounds, it is the largest number that
-        the record allows, or the expected number if there is no largest one.
+        It is counted in canaries.csv. If the file is missing or lists no rounds, the result is the
+        record's largest number of rounds if it has one; under Poisson or fixed-size sampling the
+        expected number; else None.
         """
         path = RunFolder(self.folder).canaries
         included = (
@@ -88,7 +90,7 @@ class ReportedRun:
         return analytical is not None and analytical.client.participations is None
 
     def headline(self, statistic: str) -> Headline | None:
-        """The bounds and the estimate on one statistic; None if it was left out."""
+        """The bounds and the estimate on one statistic; None if the statistic was left out."""
         known = statistic in self.report.statistics
         return headline_on(self.report, statistic) if known else None
 
@@ -98,12 +100,12 @@ class ReportedRun:
         return None if result is None else result.estimate_by(method)
 
     def epsilon(self, statistic: str, method: str) -> float | None:
-        """Epsilon by one method; None if it was left out."""
+        """Epsilon by one method on one statistic; None if either was left out."""
         estimate = self.estimate(statistic, method)
         return None if estimate is None else estimate.epsilon
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
-        """The ends of one method's interval; None if it was left out or has none."""
+        """The limits of one method's interval; None if the method was left out or has none."""
         estimate = self.estimate(statistic, method)
         if estimate is None or estimate.lower is None or estimate.upper is None:
             return None
@@ -181,14 +183,21 @@ def _check_record(folder: RunFolder, report: Report) -> None:
     if record != report.run:
         raise InputError(
             f"{folder.report_json}: is the report of another run than {folder.record.name}; "
-            "delete it, and `fl-audit run --resume` makes it anew"
+            "delete the report, and `fl-audit run --resume` writes it anew"
         )
 
 
 def _report_fields(folder: RunFolder) -> dict[str, Any]:
-    text = _report_text(folder)
-    fields = decode_json(text, dict[str, Any], str(folder.report_json), "the report of a run")
-    _check_format(folder, fields)
+    if not folder.report_json.exists():
+        raise InputError(_why_no_report(folder))
+    fields = read_json(folder.report_json, dict[str, Any], "the report of a run")
+    run = fields.get("run")
+    version = run.get("format_version") if isinstance(run, Mapping) else None
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{folder.report_json}: format_version of the run is {version!r}, must be "
+            f"{FORMAT_VERSION}"
+        )
     return fields
 
 
@@ -203,15 +212,6 @@ def _report(folder: RunFolder, fields: Mapping[str, Any]) -> Report:
         ) from error
 
 
-def _report_text(folder: RunFolder) -> bytes:
-    try:
-        return read_foreign(folder.report_json)
-    except FileNotFoundError as error:
-        raise InputError(_why_no_report(folder)) from error
-    except OSError as error:
-        raise InputError(f"{folder.report_json}: cannot be read: {error.strerror}") from error
-
-
 def _why_no_report(folder: RunFolder) -> str:
     if not folder.path.exists():
         return f"{folder.path}: no such folder; name folders that `fl-audit run` has written"
@@ -224,13 +224,3 @@ def _why_no_report(folder: RunFolder) -> str:
         f"{folder.path}: is no run folder: it has no {folder.report_json.name}; "
         "name folders that `fl-audit run` has written"
     )
-
-
-def _check_format(folder: RunFolder, fields: Mapping[str, Any]) -> None:
-    run = fields.get("run")
-    version = run.get("format_version") if isinstance(run, Mapping) else None
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{folder.report_json}: format_version of the run is {version!r}, must be "
-            f"{FORMAT_VERSION}"
-        )

@@ -31,7 +31,7 @@ class Spread:
 
     @classmethod
     def from_values(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The spread of the values other than None; None without any."""
+        """The spread of the values other than None; None if all values are None."""
         known = tuple(value for value in values if value is not None)
         return cls(known) if known else None
 
@@ -56,7 +56,7 @@ class Spread:
         return max(self.values)
 
     def to_json(self) -> dict[str, object]:
-        """The JSON object, with infinities as words."""
+        """The JSON object, with infinities as strings."""
         return {
             "values": [to_json(value) for value in self.values],
             "mean": to_json(self.mean),
@@ -104,7 +104,7 @@ OF_ONE_ATTACKER = frozenset(
     {"audit.release_every", "audit.window_first_round", "audit.window_last_round"}
 )
 """Keys that define which rounds one attacker sees. They distinguish settings only among runs with
-that attacker; a run without it just lacks the attacker's statistics.
+that attacker; a run without that attacker just lacks the attacker's statistics.
 """
 
 _REPEATS, _CANARIES = "participation.canary_repeats", "participation.canaries"
@@ -121,7 +121,7 @@ class Setting:
     Attributes:
       pattern: What distinguishes the setting from others, except for its noise multiplier.
       noise_multiplier: The effective noise multiplier of a round, to six digits, if known.
-      label: The pattern, with the noise multiplier if it differs; or the folder's name.
+      label: The pattern, with the noise multiplier if multipliers differ; or the folder's name.
       keys: The config keys that differ between settings, with this setting's values.
       runs: The runs that repeat the setting, at least one.
     """
@@ -147,7 +147,7 @@ class Setting:
         )
 
     def epsilon(self, statistic: str, method: str) -> Spread | None:
-        """Epsilon by one method on one statistic, over runs; None if all left it out."""
+        """Epsilon by one method on one statistic, over the runs that have one; None without any."""
         return Spread.from_values(run.epsilon(statistic, method) for run in self.runs)
 
     def interval(self, statistic: str, method: str) -> tuple[float, float] | None:
@@ -172,7 +172,7 @@ class Setting:
         return rounds_words(None if self.participations is None else self.participations.mean)
 
     def headline(self, statistic: str) -> Headline | None:
-        """The combined result of all runs on one statistic; None if all left it out.
+        """The combined result of all runs on one statistic; None if no run has the statistic.
 
         The lower bound is the smallest of the runs' bounds, valid at the confidence of one run. The
         estimate is the mean, with an interval that covers the intervals of all runs.
@@ -183,7 +183,7 @@ class Setting:
         return _combined_headline(headlines) if headlines else None
 
     def guarantee(self, party: Party) -> Spread | None:
-        """The runs' upper bounds from accounting for one party; None if one is unknown."""
+        """The runs' upper bounds from accounting for one party; None if any is unknown."""
         known = [run.guarantee(party) for run in self.runs]
         return None if None in known else Spread.from_values(known)
 
@@ -238,14 +238,21 @@ def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
         values = {key: _text(setting.keys.get(key, _ABSENT)) for key in differing}
         return [ranks[key][values[key]] for key in sorted(differing, key=lambda k: k == NOISE)]
 
-    return [*_briefly_named(sorted(settings, key=place)), *map(_other_setting, others)]
+    return [
+        *_briefly_named(sorted(settings, key=place)),
+        *(
+            Setting(name, noise_multiplier=None, label=name, keys={}, runs=(run,))
+            for run in others
+            for name in [visible(str(run.folder))]
+        ),
+    ]
 
 
 _LONGEST_LABEL = 40
 
 
 def _briefly_named(settings: Sequence[Setting]) -> Sequence[Setting]:
-    """The settings, renamed by folder if a label is long, each has one run, and no name repeats."""
+    """The settings, named by folder if a label is long, settings have one run, and names differ."""
     names = [run.folder.resolve().name for setting in settings for run in setting.runs]
     is_brief = all(len(setting.label) <= _LONGEST_LABEL for setting in settings)
     if is_brief or len(set(names)) < len(names) or len(names) > len(settings):
@@ -254,11 +261,6 @@ def _briefly_named(settings: Sequence[Setting]) -> Sequence[Setting]:
         dataclasses.replace(setting, label=visible(name))
         for setting, name in zip(settings, names, strict=True)
     ]
-
-
-def _other_setting(run: ReportedRun) -> Setting:
-    name = visible(str(run.folder))
-    return Setting(name, noise_multiplier=None, label=name, keys={}, runs=(run,))
 
 
 def _ranks(values: Sequence[Any]) -> dict[str | None, int]:
@@ -284,7 +286,7 @@ def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The keys (`section.key`) in which the configs differ as settings, in the configs' order.
 
     A key of some kinds only, or of one attacker (`OF_ONE_ATTACKER`), differs only if the configs
-    that have it disagree.
+    that have the key disagree.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if key not in CHANCE_OR_MEANS and _differs(key, configs)]

@@ -47,8 +47,8 @@ class Attack(Judging, frozen=True):
     Attributes:
       num_shadow: Models on random halves of the points, to choose the points to attack.
       num_points: Points to attack.
-      num_base_shadow: Shadow models per point, half of them with it.
-      num_challenges: Attacked models per point; a coin decides whether each trains on it.
+      num_base_shadow: Shadow models per point, half of them with the point.
+      num_challenges: Attacked models per point; a coin decides whether each trains on the point.
       epochs: Passes over the training points.
       batch_size: Points in a step (DP-SGD: expected).
       learning_rate: Learning rate of SGD.
@@ -84,14 +84,16 @@ class Attack(Judging, frozen=True):
     def __post_init__(self) -> None:
         """Raises ValueError for missing DP-SGD keys, two noises, or too many micro-batches."""
         if self.microbatches is not None and self.clip_norm is None:
-            raise ValueError("microbatches are DP-SGD's; set clip_norm and epsilon too")
+            raise ValueError("microbatches are only for DP-SGD; set clip_norm and epsilon too")
         if self.microbatches is not None and self.microbatches > self.batch_size:
             raise ValueError(
                 f"microbatches must be at most batch_size, {self.batch_size}, got "
                 f"{self.microbatches}"
             )
         if self.noise_multiplier is not None and self.epsilon is not None:
-            raise ValueError("noise_multiplier and epsilon both say DP-SGD's noise; set one")
+            raise ValueError(
+                "noise_multiplier and epsilon both determine DP-SGD's noise; set one of them"
+            )
         has_noise = self.noise_multiplier is not None or self.epsilon is not None
         if (self.clip_norm is not None) != has_noise:
             raise ValueError(
@@ -105,13 +107,14 @@ class Attack(Judging, frozen=True):
 
 
 class FederatedAttack(Judging, frozen=True):
-    """The attack of `fl-audit attack` on the clients of a run; `run` ignores it.
+    """The attack of `fl-audit attack` on the clients of a run; `fl-audit run` ignores this table.
 
     Attributes:
       num_shadow: Runs with a random half of the clients, to choose the clients to attack.
       num_clients: Clients to attack.
-      num_base_shadow: Shadow runs per client, half of them with it.
-      num_challenges: Attacked runs per client; a coin decides whether it participates.
+      num_base_shadow: Shadow runs per client, half of them with the client.
+      num_challenges: Attacked runs per client; in each, a coin decides whether the client
+        participates.
       initial_weights: `random` for each run, or the `same` for all.
     """
 

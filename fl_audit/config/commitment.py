@@ -18,6 +18,7 @@ With the nonce, any key can be checked by itself, and no other value fits.
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class Opened:
         return hashlib.sha256(self.text).hexdigest()
 
     def others(self, keys: Mapping[str, Any]) -> list[str]:
-        """The keys whose values (`committed_keys`) differ from the committed ones, sorted."""
+        """The keys whose values (`committed_keys`) differ from the committed values, sorted."""
         committed = self.commitment.config
         return [
             key
@@ -220,11 +221,7 @@ def read_commitment(path: Path) -> tuple[bytes, Commitment]:
 def read_nonce(opening: Path) -> str:
     """Reads the nonce in an opening: 64 hexadecimal digits."""
     nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
-    try:
-        is_right = len(nonce) == 64 and len(bytes.fromhex(nonce)) == 32
-    except ValueError:
-        is_right = False
-    if not is_right:
+    if not re.fullmatch("[0-9a-f]{64}", nonce):
         raise InputError(f"{opening}: nonce must be 64 hexadecimal digits")
     return nonce
 
@@ -238,13 +235,13 @@ def opening_text(nonce: str) -> str:
 
 
 def check_committed(path: Path, config: Config) -> Opened:
-    """Opens a commitment; raises InputError if the version or the config differs from it."""
+    """Opens a commitment; raises InputError if version or config differs from the committed one."""
     opened = open_commitment(path)
     version = opened.commitment.fl_audit_version
     if version != __version__:
         raise InputError(
-            f"--commitment {path}: is of fl-audit {version}, and this is {__version__}; run it "
-            "with that version"
+            f"--commitment {path}: was made by fl-audit {version}, but this is fl-audit "
+            f"{__version__}; run the config with fl-audit {version}"
         )
     _refuse_others(path, opened, committed_keys(config), are_inputs=False)
     return opened

@@ -82,7 +82,7 @@ class RunDesign:
 
     @property
     def secret_from(self) -> Literal["run", "config"] | None:
-        """Whose secret draws the schedule, the run's or the config's; None if the seed does."""
+        """Whose secret draws the schedule, the run's or the config's; None if the seed draws it."""
         if self.secret is None:
             return None
         return "run" if self.config.schedule_secret is UNSET else "config"
@@ -127,8 +127,8 @@ def design_run(
     """
     if len(client_ids) < 2 and config.audit.delta is None:
         raise InputError(
-            f"audit.delta: by default it is N^-1.1, which is no probability below 1 for "
-            f"{len(client_ids)} client{'s'[: len(client_ids) != 1]}; set it, such as to 1e-3"
+            f"audit.delta: the default, N^-1.1 for N clients, is no probability below 1 for "
+            f"{len(client_ids)} client{'s'[: len(client_ids) != 1]}; set audit.delta, such as 1e-3"
         )
     if num_canaries == 0 and config.audit.is_claimed:
         raise InputError("audit: a claim is tested with canaries, but canaries.count is 0")
@@ -189,11 +189,13 @@ def _check_uploads(config: Config) -> None:
 
 def _check_live_verdict(design: RunDesign) -> None:
     """Raises InputError if rounds cannot be tested, or the claim may not cover such tests."""
-    why_not = why_no_live_test(design.own_rounds, family_of(design.config.canaries))
     if design.schedule.client_participations is None:
-        why_not = (
-            "the claim may count on the sampling of clients, and this attacker knows who is sampled"
+        why_not: str | None = (
+            "the claim may count on the sampling of clients, but the attacker of known_rounds "
+            "knows who is sampled"
         )
+    else:
+        why_not = why_no_live_test(design.own_rounds, family_of(design.config.canaries))
     if why_not is not None:
         raise InputError(
             f"audit.stop_when_contradicted: no round can be tested against the claim: {why_not}"

@@ -62,14 +62,14 @@ def _with_plugin_folders(table: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def in_folder(config: ConfigType, folder: Path) -> ConfigType:
-    """The config with absolute paths; relative ones start at the folder."""
+    """The config with absolute paths; relative paths start at the folder."""
     tables = {k: t for k, t in msgspec.structs.asdict(config).items() if isinstance(t, Table)}
     tables = {key: _with_absolute_paths(table, folder) for key, table in tables.items()}
     return _with_absolute_paths(replace(config, **tables), folder)
 
 
 def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
-    """The table with absolute paths; relative ones start at the config file's folder."""
+    """The table with absolute paths; relative paths start at the config file's folder."""
     paths = {k: path for k in table.path_keys if isinstance(path := getattr(table, k), str)}
     return replace(table, **{key: os.path.realpath(folder / path) for key, path in paths.items()})
 
@@ -162,7 +162,7 @@ def _check_audit(config: Config, name: str) -> None:
     chosen = config.audit.verdict_statistic
     if chosen not in known:
         raise InputError(
-            f"{name}: key `audit.verdict_statistic`: this run has no {chosen!r}; "
+            f"{name}: key `audit.verdict_statistic`: this run has no statistic {chosen!r}; "
             f"{nearest(chosen, known)}"
         )
     methods = ("all", *valid_methods(config.canaries.inclusion))
@@ -260,7 +260,7 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
 
 
 def _is_names(annotation: Any) -> bool:
-    """Whether the annotation is a list of words from a known set."""
+    """Whether the annotation is a list of strings from a known set."""
     items = typing.get_args(annotation)
     return bool(items) and typing.get_origin(items[0]) is Literal
 
@@ -305,7 +305,7 @@ def set_key(table: dict[str, Any], path: str, value: Any, name: str) -> None:
 
 
 def _value(text: str, name: str) -> Any:
-    """A value written as TOML, or else as a bare string."""
+    """The value of TOML text or, if the text is no TOML, the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -139,7 +139,7 @@ def read_recorded_inputs(folder: RunFolder) -> Inputs:
 def check_same_inputs(folder: RunFolder, inputs: Inputs) -> None:
     """Refuses to resume a run whose inputs have changed.
 
-    A run without a chain yet may lack inputs.json, which is then written.
+    If a run without a chain yet lacks inputs.json, the file is written.
     """
     if not folder.inputs.exists() and not folder.chain.exists():
         write_recorded_inputs(folder, inputs)  # the process was killed before it wrote them

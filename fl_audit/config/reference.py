@@ -1,7 +1,7 @@
 """Every config key with its type, default and meaning, and the page docs/config.md.
 
-All of it comes from the classes of the config's tables, including registered kinds. `python -m
-fl_audit.config.reference` prints the page.
+All keys and texts come from the classes of the config's tables, including registered kinds.
+`python -m fl_audit.config.reference` prints the page.
 
 >>> seed = next(key for table in config_tables() for key in table.keys if key.name == "seed")
 >>> seed.type, seed.default
@@ -40,7 +40,7 @@ class Key:
 
 @dataclass(frozen=True)
 class TableOfKeys:
-    """A table of a config, or one kind of it."""
+    """A table of a config, or one of the table's kinds."""
 
     name: str  # the name in brackets, such as "mechanism"; "" for the top-level keys
     kind: str | None  # the value of `kind` that selects it; None for a table without kinds

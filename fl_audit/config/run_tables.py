@@ -47,7 +47,7 @@ class LocalSteps(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raises ValueError for momentum with an optimizer other than `sgd`."""
         if self.momentum and self.optimizer != "sgd":
-            raise ValueError(f"momentum goes with optimizer 'sgd', not {self.optimizer!r}")
+            raise ValueError(f"momentum is only for optimizer 'sgd', not {self.optimizer!r}")
 
 
 class FedAvg(LocalSteps, frozen=True, kw_only=True, tag_field="kind", tag="fed_avg"):
@@ -136,14 +136,14 @@ Server = ServerSgd | ServerAdagrad | ServerAdam | ServerYogi
 
 
 class RayCluster(Table, frozen=True, kw_only=True):
-    """Workers of runtime `ray`, and what happens when one is lost.
+    """Workers of runtime `ray`, and what happens when a worker is lost.
 
     Attributes:
       engine: What trains clients, `tff` or `jax`; by default `tff` where TFF is installed.
       address: Ray cluster: `host:port`, `auto` for this machine's, `local` to start one.
       actors: Worker processes; by default as many as fit.
       cpus_per_actor: CPUs of a worker, and clients that it trains at once; 1 for `jax`.
-      gpus_per_actor: GPUs of a worker, 1 or a share of one for `jax`; if above 0, set
+      gpus_per_actor: GPUs of a worker, 1 or a fraction for `jax`; if above 0, set
         `clients_per_block`.
       lost_actors: When a worker is lost: `replace` it, `do_without` it, or `stop` the run.
       wait_seconds: Longest wait without workers, in seconds.
@@ -176,9 +176,9 @@ class ReleaseStatement(Table, frozen=True):
     Attributes:
       name: Name of what is released.
       released: What is released besides the model.
-      released_to: Who receives it.
+      released_to: Who receives the release.
       data: Whose training data, and since when.
-      unit: What a client is, and how many a person may be.
+      unit: What a client is, and how many clients a person may be.
       trust_model: Who sees what before noise is added.
       earlier_runs: Earlier runs and tuning on the same data.
       metrics: Metrics that are released without noise.

@@ -95,7 +95,7 @@ _LEFT_OUT = {
 def starting_config(task: str) -> str:
     """A config of a task in TOML, with each key's meaning as a comment.
 
-    Keys not set in this module are commented out; required ones, such as a path, say "FILL IN".
+    Keys not set in this module are commented out; required keys, such as a path, say "FILL IN".
     """
     known = list(TASKS)
     if task not in known:

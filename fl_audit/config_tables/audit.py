@@ -53,7 +53,7 @@ class Audit(Table, frozen=True):
       claim: `configured`: the configured noise; `none`: nothing is tested (docs/verdict.md).
       claimed_delta: Delta of the claim; default: `delta`, which it must equal.
       verdict_statistic: Statistic of the verdict, or `all`.
-      verdict_method: Method of the verdict, or `all` valid ones.
+      verdict_method: Method of the verdict, or `all` valid methods.
       replay: Whether to replay the first round (docs/replay.md).
       stop_when_contradicted: Whether to stop when the claim is contradicted (docs/live_verdict.md).
       lost_canaries: Whether lost canaries end the run (`error`), or only `warn`.
@@ -139,11 +139,11 @@ class Audit(Table, frozen=True):
                 )
         if self.verdict_statistic not in ("all", "own_rounds"):
             raise ValueError(
-                "stop_when_contradicted tests own_rounds; verdict_statistic must be that or 'all', "
-                f"got {self.verdict_statistic!r}"
+                "stop_when_contradicted tests own_rounds; verdict_statistic must be 'own_rounds' "
+                f"or 'all', got {self.verdict_statistic!r}"
             )
         if self.verdict_method not in ("all", "threshold_valid"):
             raise ValueError(
                 "stop_when_contradicted makes the assumption of threshold_valid; verdict_method "
-                f"must be that or 'all', got {self.verdict_method!r}"
+                f"must be 'threshold_valid' or 'all', got {self.verdict_method!r}"
             )

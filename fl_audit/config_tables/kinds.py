@@ -34,7 +34,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     Attributes:
       path_keys: The keys of this table that name files; relative paths start at the config file's
         folder.
-      refused_keys: Keys of related tables that this one refuses, with a clause that says why.
+      refused_keys: Keys of related tables that this table refuses, with a clause that says why.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ()
@@ -74,8 +74,8 @@ class Kinds(Registry[KindType]):
         """Starts an empty registry.
 
         Args:
-          base: Base class, besides `Table`, of all kinds' tables; a config field annotated with it
-            accepts any registered table.
+          base: Base class, besides `Table`, of all kinds' tables; a config field annotated with
+            `base` accepts any registered table.
         """
         super().__init__(thing)
         self._base = base

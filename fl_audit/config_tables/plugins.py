@@ -40,7 +40,7 @@ def import_plugins(plugins: Any, name: str) -> None:
         with users_code(f"{name}: key `plugins`: {plugin!r}"):
             try:
                 if folder is not None and module_file(module, folder) is None:
-                    raise MissingModuleError(module)  # a module elsewhere is another one
+                    raise MissingModuleError(module)  # a module elsewhere is another module
                 module_in(module, folder)
             except MissingModuleError as error:
                 where = f"in {folder}" if stated else "next to the config or on Python's path"

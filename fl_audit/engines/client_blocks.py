@@ -38,36 +38,29 @@ class BlockShape:
         return cls(len(clients), -(-longest // batch_size), min(batch_size, longest))
 
 
-def pad_block(
-    clients: Sequence[Examples],
-    batch_size: int,
-    padding_label: int,
-    shape: BlockShape | None = None,
-) -> PaddedBlock:
-    """Cuts clients' examples into batches, padded to `shape`, or by default to the least shape.
+def pad_block(clients: Sequence[Examples], shape: BlockShape, padding_label: int) -> PaddedBlock:
+    """Cuts clients' examples into batches of `shape.rows`, padded to a shape that holds them.
 
-    With a `shape` a batch has `shape.rows` examples, else up to `batch_size`. Inputs are padded
-    with 0, labels with `padding_label`, or with NaN if they are not integers.
+    Inputs are padded with 0, labels with `padding_label`, or with NaN if they are not integers.
     """
-    padded = shape or BlockShape.least(clients, batch_size)
     first = clients[0]
-    whole = (padded.clients, padded.batches * padded.rows)
+    whole = (shape.clients, shape.batches * shape.rows)
     inputs = np.zeros(whole + first.inputs.shape[1:], first.inputs.dtype)
     # Labels that are not integers have no class for padding.
     is_whole = np.issubdtype(first.labels.dtype, np.integer)
     padding = padding_label if is_whole else np.nan
     labels = np.full(whole + first.labels.shape[1:], padding, first.labels.dtype)
-    lengths = np.zeros((padded.clients, 1), np.int64)
+    lengths = np.zeros((shape.clients, 1), np.int64)
     for i, client in enumerate(clients):
         inputs[i, : len(client)] = client.inputs
         labels[i, : len(client)] = client.labels
         lengths[i] = len(client)
-    steps = (padded.clients, padded.batches, padded.rows)
-    left = lengths - padded.rows * np.arange(padded.batches)
+    steps = (shape.clients, shape.batches, shape.rows)
+    left = lengths - shape.rows * np.arange(shape.batches)
     return PaddedBlock(
         inputs.reshape(steps + first.inputs.shape[1:]),
         labels.reshape(steps + first.labels.shape[1:]),
-        np.clip(left, 0, padded.rows).astype(np.float32),
+        np.clip(left, 0, shape.rows).astype(np.float32),
     )
 
 

@@ -93,9 +93,9 @@ def prefetched(
     """Calls `make` for each item in background threads; yields an iterator of results, in order.
 
     While the caller works on a result, the next `num_threads` results, and no more, are computed.
-    An error of `make` is raised when its result is requested. After the block no thread is left:
-    calls of `make` that began are finished, and no other is begun. Items are taken one by one in
-    the caller's thread.
+    An error of `make` is raised when the failed result is requested. After the block no thread is
+    left: calls of `make` that began are finished, and no other is begun. Items are taken one by one
+    in the caller's thread.
     """
     executor = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
     try:

@@ -11,8 +11,9 @@ another framework needs a subclass of `Engine` and one line that registers it:
         RuntimeKind("toy", lambda run, worker_log, why: Toy(run), takes_blocks=False)
     )
 
-A config with `runtime = "toy"` and that module in `plugins` trains with it (docs/plugins.md).
-`tests/engines/toy_engine.py` is such an engine in NumPy: a mean of vectors with Gaussian noise.
+A config with `runtime = "toy"` and that module in `plugins` trains with this engine
+(docs/plugins.md). `tests/engines/toy_engine.py` is such an engine in NumPy: a mean of vectors with
+Gaussian noise.
 
 Rules for every engine:
 
@@ -150,7 +151,7 @@ class Engine(abc.ABC):
         return run.family
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        """A function from a model to its mean loss on each canary's examples, as attacks use it."""
+        """A function from a model to its mean loss on each canary's examples, for attacks."""
         raise InputError(self._without_examples())
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:

@@ -1,7 +1,7 @@
 """The runtimes by their names in a config, and the choice of one for a run.
 
 Engines are imported when a runtime is made, so that the name in a config can be checked without
-them.
+importing engines.
 """
 
 import importlib
@@ -95,8 +95,8 @@ def make_runtime(run: "PreparedRun", worker_log: Path) -> "Engine":
     # Runtimes `local` and `native` ignore [ray], so that a single run can do without Ray.
     if run.config.ray is not None and name in (AUTO, JAX.name):
         raise InputError(
-            f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}; its actors train in "
-            "JAX with ray.engine = 'jax'"
+            f"runtime: must be {RAY.name!r} for [ray] to be used, is {name!r}; Ray's actors train "
+            "in JAX with ray.engine = 'jax'"
         )
     if name == AUTO:
         return _first_that_can(run, worker_log)

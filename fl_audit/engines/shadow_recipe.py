@@ -29,11 +29,11 @@ class DpSgd:
     noised sum by batch_size. Neither the probability nor the divisor depends on the actual number
     of points, so models with and without a point differ in that point alone (add or remove one).
 
-    With micro-batches each point belongs to one of them, by its index. A step clips the mean
-    gradient of the sampled points of each micro-batch, instead of the gradient of each example, and
-    divides the noised sum by the number of micro-batches (Negoescu et al. 2024, section 4.1). One
-    more point may reverse a clipped mean, which moves the sum by up to 2 clip_norm. So the
-    guarantee is the one without micro-batches at half the noise multiplier.
+    With micro-batches each point belongs to one micro-batch, by the point's index. A step clips the
+    mean gradient of the sampled points of each micro-batch, instead of the gradient of each
+    example, and divides the noised sum by the number of micro-batches (Negoescu et al. 2024,
+    section 4.1). One more point may reverse a clipped mean, which moves the sum by up to 2
+    clip_norm. So the guarantee equals that of half the noise multiplier without micro-batches.
     """
 
     clip_norm: float  # the L2 norm to which gradients are clipped, above 0

@@ -11,12 +11,12 @@ and (1 + f(z)) / (1 + e^epsilon E f(N) + delta B) has a mean of at most 1. The f
 
     1 + f(z) = the number between 1 and 1 + B nearest to L(z) / h,    L(z) = exp(m z - m^2 / 2),
 
-so that log(1 + f) is a straight line in z, clipped at 0 and at log(1 + B). If a share s of
-canaries has the distribution N(m, 1) and the rest the null, the factor of fastest growth is the
-likelihood ratio of s N(m, 1) to e^epsilon times the null, censored from below and from above
-(Huber 1965; Huber & Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)). This
-fixes h and B for each m and s; a few of these bets are mixed. A suboptimal f only delays the
-rejection of a claim; the test remains valid, because the divisor is computed for the f in use.
+so that log(1 + f) is a straight line in z, clipped at 0 and at log(1 + B). If z is N(m, 1) for a
+share s of canaries and N(0, 1) for all others, the factor of fastest growth is the likelihood ratio
+of s N(m, 1) to e^epsilon times the null, censored from below and from above (Huber 1965; Huber &
+Strassen 1973, whose neighbourhoods are min(1, e^epsilon Q + delta)). This fixes h and B for each m
+and s; the stake is divided between bets on a few m and s. A suboptimal f only delays the rejection
+of a claim; the test remains valid, because the divisor is computed for the f in use.
 
 **The bound.** Each bet against a claim has a share of a stake of 1 and multiplies it by the bet's
 factors for all canaries so far; the wealth is the sum. Under the claim it is a nonnegative
@@ -26,8 +26,8 @@ rejected for good. Claims on a grid are tested; the bound is the largest one up 
 rejected. It is valid at all rounds at once: it exceeds the true epsilon only if the smallest tested
 claim at or above the true epsilon is rejected, and that claim is true.
 
-The wealth is a supermartingale in two cases, if every canary has at most one round of its own,
-drawn independently of coins and vectors.
+If every canary has at most one round of its own, drawn independently of coins and vectors, the
+wealth is a supermartingale in two cases.
 
 First, if canaries' scores are independent given inclusion: given all other scores, a canary's z
 keeps its distribution, and its factor's mean is at most 1. Multiply canary by canary.
@@ -217,8 +217,8 @@ class AnytimeBound:
     def epsilon(self, confidence: float, at_least: float = 0.0) -> float:
         """The lower bound at a confidence for all rounds together; 0 if no claim is rejected.
 
-        `at_least`, chosen before the first round, is 0 or the one of `claims` that is tested first:
-        smaller ones are skipped, and the bound is 0 if this one is not rejected.
+        `at_least`, chosen before the first round, is 0 or the claim in `claims` that is tested
+        first: smaller claims are skipped, and the bound is 0 if this claim is not rejected.
         """
         first = int(np.searchsorted(self.claims, at_least))
         is_below = self._largest[first:] < -math.log1p(-confidence)
@@ -226,7 +226,7 @@ class AnytimeBound:
         return float(self.claims[first + num_rejected - 1]) if num_rejected else 0.0
 
     def p_value(self, claim: float) -> float:
-        """The p-value of one of `claims` at all rounds together, 1 / its largest wealth so far."""
+        """The p-value of a claim in `claims`, valid at all rounds: 1 / its largest wealth yet."""
         index = int(np.searchsorted(self.claims, claim))
         return math.exp(-self._largest[index])
 

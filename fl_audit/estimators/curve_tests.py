@@ -1,8 +1,9 @@
 """Tests of a claimed trade-off curve by the scores of canaries.
 
 **The sum of scores.** Let u be the p-value of an included canary's score under its known null, and
-z = -Phi^-1(u). An excluded canary's z exceeds t with probability at most Phi(-t), so under a
-mechanism with the claimed curve T an included canary's z exceeds t with probability at most
+z = -Phi^-1(u). The claim is a curve T, the largest power at each false positive rate: T = 1 - f for
+a trade-off function f. An excluded canary's z exceeds t with probability at most Phi(-t), so under
+the claim an included canary's z exceeds t with probability at most
 
     S(t) = T(Phi(-t)),                                                                        (1)
 
@@ -11,10 +12,10 @@ that is fixed before scores are seen. Then
 
     P(sum over canaries of g(z) >= s) <= P(sum of as many independent g(Z*) >= s),            (2)
 
-if (1) holds for each canary given the scores of those before it, as it does for scores that are
+if (1) holds for each canary given the scores of earlier canaries, which it does if scores are
 independent given inclusion. Proof: by induction. Given the previous scores, g(z) of the last canary
-is stochastically at most g(Z*). Replacing it by an independent copy of g(Z*) therefore does not
-lower the probability on the left, which is then that for one canary fewer, at s - g(Z*). QED
+is stochastically at most g(Z*). Replacing this g(z) by an independent copy of g(Z*) therefore does
+not lower the left side. Given that copy, (2) for one canary fewer, at s - g(Z*), bounds it. QED
 
 The right side is computed exactly: g has values on a grid, so the sum has finitely many values,
 and the probabilities of a sum of n are the coefficients of the n-th power of a polynomial.
@@ -23,13 +24,13 @@ By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log
 that density to the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
 rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in 80
 % of audits (`likely_shift`). A z below the 2 % quantile of N(m, 1) counts as that quantile, so a
-few canaries without a trace cost little power.
+few canaries that left no trace in the model cost little power.
 
 **Canary by canary.** Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
 of earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale,
 and ever reaches 1 / alpha with probability at most alpha (Ville 1939): its value may be inspected
-after every round (`CurveWealth`). Each g is optimal against one shift; several of them share the
-stake.
+after every round (`CurveWealth`). Several such products, each with a g that is optimal against
+another shift, start at equal shares of 1; their sum is the wealth.
 
 **Correct guesses.** For arbitrarily dependent scores, the guesses of Mahloujifar et al. (2024) test
 the curve (one_run/f_dp.py).
@@ -68,7 +69,9 @@ _LOST = 0.02
 """Scores below this quantile of the alternative are not distinguished."""
 
 _ALIKE = 1e-9
-"""If g varies by less than this, the alternative nowhere exceeds the claim."""
+"""If g varies by less than this, the alternative's tail nowhere exceeds the claimed one, so nothing
+can be detected.
+"""
 
 _POWER = 0.8
 _NEARLY_ALL = 0.999
@@ -109,8 +112,8 @@ class SumTest:
     def power(self, critical_value: int, groups: Sequence[tuple[int, FloatArray]]) -> float:
         """The probability that the sum reaches a value; a normal approximation for many canaries.
 
-        Each group is a number of canaries, which add up to num_included, and their distribution, as
-        probabilities below each of `edges`.
+        A group is a number of canaries and the distribution of their z, as probabilities below each
+        of `edges`; the numbers add up to num_included.
         """
         numbers = [number for number, _ in groups]
         masses = [self._masses(np.concatenate([[0.0], below, [1.0]])) for _, below in groups]
@@ -149,7 +152,13 @@ def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
     """The test of a curve by a number of canaries, valid at any level and optimal near `level`."""
     edges, log_tail = _cells(curve)
     shift = likely_shift(edges, log_tail, num_included, level)
-    return _test_against(edges, log_tail, num_included, shift)
+    g, masses = _log_ratios(edges, log_tail, shift)
+    most = max(2, min(_VALUES, _MOST_VALUES_OF_SUM // num_included))
+    spread = g[-1] - g[0]
+    scaled = (g - g[0]) * ((most - 1) / spread) if spread > 0 else np.zeros_like(g)
+    values: IntArray = np.floor(scaled + 1e-9).astype(np.int64)
+    probabilities = np.bincount(values, masses, minlength=most).astype(np.float64)
+    return SumTest(edges, values, probabilities, num_included, shift)
 
 
 _FEWEST, _MOST, _STAKES = 2, 4_000, 6
@@ -193,7 +202,7 @@ def claimed_tail(curve: TradeOff, z: FloatArray) -> FloatArray:
 
 
 def _cells(curve: TradeOff) -> tuple[FloatArray, FloatArray]:
-    """The edges of the cells, and log S at them."""
+    """The edges of the cells, and log S at each edge."""
     high = 1.0
     while high < _HIGHEST and not _is_flat(curve, high):
         high += 1.0
@@ -207,29 +216,17 @@ def _is_flat(curve: TradeOff, z: float) -> bool:
     return bool(beyond < _NEARLY_ALL and here - beyond <= _NEGLIGIBLE + 1e-6 * beyond)
 
 
-def _test_against(
-    edges: FloatArray, log_tail: FloatArray, num_included: int, shift: float
-) -> SumTest:
-    g, masses = _log_ratios(edges, log_tail, shift)
-    most = max(2, min(_VALUES, _MOST_VALUES_OF_SUM // num_included))
-    spread = g[-1] - g[0]
-    scaled = (g - g[0]) * ((most - 1) / spread) if spread > 0 else np.zeros_like(g)
-    values: IntArray = np.floor(scaled + 1e-9).astype(np.int64)
-    probabilities = np.bincount(values, masses, minlength=most).astype(np.float64)
-    return SumTest(edges, values, probabilities, num_included, shift)
-
-
 def _log_ratios(
     edges: FloatArray, log_tail: FloatArray, shift: float
 ) -> tuple[FloatArray, FloatArray]:
     """The values of g against N(shift, 1) in each cell, and the claim's probabilities of cells.
 
     g is the log of the nearest ratio that rises with z (isotonic regression): the slope of the
-    lower convex hull of the alternative's cumulated masses over the claim's.
+    lower convex hull of the alternative's cumulative distribution plotted against the claim's.
     """
     below_claim = np.concatenate([[0.0], -np.expm1(log_tail), [1.0]])
     below = np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]])
-    below[below < _LOST] *= 0.0  # cells below the quantile share the ratio of its cell
+    below[below < _LOST] = 0.0  # cells below the quantile share the ratio of its cell
     is_positive = below > 0
     x, y = lower_hull(below_claim[is_positive], below[is_positive])
     cell = np.clip(np.searchsorted(x, below_claim[1:], side="left"), 1, len(x) - 1)

@@ -375,7 +375,7 @@ class ExactCosine:
         return -self.isf(p)
 
     def reflected(self) -> "ExactCosine":
-        """The distribution of -X, which is the same."""
+        """This distribution itself: -X is distributed like X."""
         return self
 
 
@@ -418,6 +418,21 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray
     with np.errstate(all="ignore"):  # Boost's own intermediate steps
         # `cdf` without its checks of the arguments, which take longer than a few hundred values.
         return np.asarray(stats.beta._cdf(x, a, b))
+
+
+def rank_quantile(rank: npt.ArrayLike, n: int, p: float) -> FloatArray:
+    """The p-quantile of the rank-th smallest of n uniform variables; 0 for rank 0, 1 for n + 1.
+
+    For k successes in n trials, Clopper and Pearson's lower limit is that of rank k at the level,
+    and the upper limit that of rank k + 1 at one minus the level.
+
+    >>> rank_quantile([0, 2, 3], 2, 0.25).round(12).tolist()  # sqrt(0.25)
+    [0.0, 0.5, 1.0]
+    """
+    rank = np.asarray(rank)
+    inside = np.clip(rank, 1, n)
+    quantile = special.betaincinv(inside, n - inside + 1, p)
+    return np.where(rank == 0, 0.0, np.where(rank > n, 1.0, quantile))
 
 
 _CLOSE_BETA = 1e-9

@@ -6,7 +6,7 @@
 
 Epsilon* is the log of the largest of four ratios of error rates, over loss thresholds (Definition
 2). A point is classified as a member if its loss is at most a threshold; t = FPR is the
-misclassified share of non-members, and eta = FNR that of members.
+misclassified share of non-members, and eta = FNR the misclassified share of members.
 
 For mixtures, several models and tests of fit see experiments/negoescu2024_appendix_b.
 """
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import Distribution, Gaussian
 from fl_audit.estimators.gaussian.fit import Guess, epsilon_of_distributions
@@ -95,7 +95,7 @@ class ModelEpsilon:
       epsilon: Log of the largest ratio, in nats, at least 0, possibly infinite.
       threshold: Threshold with that ratio, in the units of the input; None if no ratio exceeds 1,
         or if the largest is only approached as the threshold goes to infinity.
-      ratio: Name of the ratio among the four; None if there is no threshold.
+      ratio: Name of the largest of the four ratios; None if `threshold` is None.
     """
 
     epsilon: float
@@ -162,7 +162,7 @@ class LossTransform:
             return np.asarray((unit * self.smallest + width * normalised) / unit)
 
     def _unit_and_width(self) -> tuple[float, float]:
-        """A factor, 0.5 if the range of losses overflows, else 1; and the range times it."""
+        """0.5 if the range of losses overflows, else 1; and the range times this factor."""
         unit = 0.5 if math.isinf(self.largest - self.smallest) else 1.0
         return unit, unit * self.largest - unit * self.smallest
 
@@ -247,12 +247,12 @@ class _Clipped:
 
     With rate >= delta, the supremum of the ratios over all thresholds with clipped rates equals the
     supremum over the thresholds with both rates inside. Take a threshold whose FNR is below `rate`
-    (the other three cases are analogous), and the higher threshold whose FNR is `rate`, with an FPR
-    no larger. With clipped rates, the first two ratios are no smaller at the higher threshold, and
-    at the lower one (FNR - delta) / TNR <= (rate - delta) / rate and (FPR - delta) / TPR <= (1 -
-    rate - delta) / (1 - rate) are below 1. If no threshold has both rates inside (distributions far
-    apart, or a standard deviation of 0), clipping gives the limit of distributions with just one
-    such threshold.
+    (the other three cases are analogous), and the higher threshold whose FNR is `rate` and whose
+    FPR is no larger than the first one's. With clipped rates, the first two ratios are no smaller
+    at the higher threshold, and at the lower one (FNR - delta) / TNR <= (rate - delta) / rate and
+    (FPR - delta) / TPR <= (1 - rate - delta) / (1 - rate) are below 1. If no threshold has both
+    rates inside (distributions far apart, or a standard deviation of 0), clipping gives the limit
+    of distributions with just one such threshold.
     """
 
     distribution: Distribution
@@ -285,15 +285,15 @@ _MANY_TIES = 0.05
 def epsilon_star(setting: AuditSetting) -> Estimate:
     """Epsilon* of Gaussians fitted to the transformed losses, given as scores (score = -loss).
 
-    Losses become logits in four steps (`LossTransform`); one Gaussian is fitted to those of
-    included canaries, one to those of excluded ones (mean and population standard deviation). The
-    result is Epsilon* of both Gaussians, over the thresholds with both error rates in (delta, 1 -
-    delta) (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B,
+    Losses become logits in four steps (`LossTransform`); one Gaussian is fitted to the logits of
+    included canaries, one to the logits of excluded ones (mean and population standard deviation).
+    The result is Epsilon* of both Gaussians, over the thresholds with both error rates in (delta, 1
+    - delta) (`epsilon_star_of_distributions`). Negoescu et al. (2024), section 3.1 and appendix B,
     8.1.
 
     If all scores of one class are equal (up to rounding), its distribution is a point, and the
     value is the limit of narrower and narrower distributions. If all scores are equal, the value is
-    0. With delta 0 it is infinite unless both fits are the same.
+    0. With delta 0 the value is infinite unless both Gaussians are the same.
     """
     setting.require(included=2, excluded=2)
     delta = setting.delta
@@ -371,7 +371,7 @@ def empirical_epsilon_star(
     sample equal), rates are moved into that interval instead.
 
     The paper uses 2 million thresholds, the quantiles of both samples. Rates change only at
-    observed losses, so all of these are tried, in O(n log n).
+    observed losses, so every observed loss is tried as threshold, in O(n log n).
 
     Args:
       member_losses: Losses of the model on its training points, float64 of shape (n1,).
@@ -442,7 +442,7 @@ def _rates(losses: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, Floa
     return at_most / losses.size, (losses.size - at_most) / losses.size
 
 
-def _inside(rates: FloatArray) -> npt.NDArray[np.bool_]:
+def _inside(rates: FloatArray) -> BoolArray:
     return (rates > TRIMMED_BELOW) & (rates < 1 - TRIMMED_BELOW)
 
 

@@ -1,7 +1,7 @@
 """Mechanisms with known epsilon, and lower bounds on it from many releases.
 
 `bounds_on` runs methods on many releases: a lower bound at 95 % confidence may exceed the
-mechanism's epsilon in at most 5 % of them.
+mechanism's epsilon in at most 5 % of these releases.
 """
 
 import math
@@ -122,7 +122,7 @@ def bounds_on(
 def _included(
     rng: np.random.Generator, num_canaries: int, inclusion: Inclusion, probability: float
 ) -> IntArray:
-    """Inclusion bits of the canaries; those of a pair are adjacent."""
+    """Inclusion bits of the canaries; the two canaries of a pair are adjacent."""
     match inclusion:
         case "coins":
             return rng.integers(0, 2, num_canaries)

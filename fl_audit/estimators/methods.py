@@ -5,7 +5,7 @@ Another package adds a method by one function and one call of `register_method`.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -55,13 +55,13 @@ Rejection = Callable[[Sequence[AuditSetting]], BoolArray]
 Epsilons = Callable[[Sequence[AuditSetting]], Sequence[float | None]]
 """A function from samples to the epsilon of each; None where scores do not allow the method."""
 
-_REFUSED: Mapping[Inclusion, str] = {
-    "coins": "each had one",
-    "unequal_coins": "coins were not fair",
-    "fixed_half": "a fixed half was included",
-    "pairs": "one of each pair was included",
+_INCLUDED: Mapping[Inclusion, str] = {
+    "coins": "by independent fair coins",
+    "unequal_coins": "by independent unfair coins",
+    "fixed_half": "as a fixed half",
+    "pairs": "as one of each pair",
 }
-"""Why methods that need fair coins are left out, by inclusion."""
+"""How canaries were included, after "included"."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,14 @@ class Method:
       estimate: A function from a setting to an estimate; raises `NotApplicableError` for
         unsuitable scores.
       kind: Kind of every estimate that the method makes.
-      valid_for: Mechanisms for which the method's bound is valid; every estimate repeats it.
+      valid_for: Mechanisms for which the method's bound is valid, repeated in every estimate.
       fast_rejection: A function from (epsilon, delta, level) to a fast test of samples: whether
         the lower bound at confidence 1 - level exceeds epsilon. For simulations, where all settings
         have this delta, this confidence and a true null. If None, the bound is computed and
         compared.
       fast_epsilons: A function from samples with one delta and confidence to their epsilons,
-        without the rest of the estimates. For simulations. If None, the estimates are computed.
+        without the other fields of the estimates. For simulations. If None, the estimates are
+        computed.
       valid_inclusions: The ways of including canaries for which the method may be used; for
         others it raises `NotApplicableError`.
 
@@ -116,8 +117,9 @@ class Method:
         """The estimate from the scores of a setting."""
         inclusion = setting.scores.inclusion
         if not self.allows(inclusion):
+            allowed = " or ".join(_INCLUDED[each] for each in self.valid_inclusions)
             raise NotApplicableError(
-                f"needs an independent fair coin for each canary; here {_REFUSED[inclusion]}"
+                f"needs canaries included {allowed}; these were included {_INCLUDED[inclusion]}"
             )
         try:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -146,14 +148,13 @@ class Method:
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
         """A test of many samples: whether the bound at confidence 1 - level exceeds epsilon.
 
-        All settings have this delta and confidence. A fast test assumes the null of each sample,
-        without testing it on the excluded scores.
+        The settings' own delta and confidence are not used. A fast test assumes the null of each
+        sample, without testing it on the excluded scores.
         """
         if self.fast_rejection is not None:
             return self.fast_rejection(epsilon, delta, level)
-        return lambda settings: np.array(
-            [self.rejects(setting, epsilon) for setting in settings], bool
-        )
+        at = functools.partial(replace, delta=delta, confidence=1 - level)
+        return lambda settings: np.array([self.rejects(at(one), epsilon) for one in settings], bool)
 
     def rejects(self, setting: AuditSetting, epsilon: float) -> bool:
         """Whether the bound exceeds epsilon; False if the scores allow no bound."""
@@ -219,7 +220,7 @@ for _method in _BUILT_IN:
 
 
 def register_method(method: Method) -> Method:
-    """Add a method at the end of the order of reports, and return it.
+    """Add a method, which reports then show last, and return it.
 
     Raises:
       ValueError: The name is taken, or is "all".
@@ -252,7 +253,7 @@ class AuditResult:
     Attributes:
       delta: The delta of differential privacy, in [0, 1).
       confidence: Confidence of every bound, in (0, 1).
-      dim: Number of trainable parameters; None if not known.
+      dim: Number of trainable parameters; None if this number is not known.
       num_included: Number of canaries that participated in training.
       num_excluded: Number of canaries that did not participate.
       roc: AUC and true positive rates of the scores; None without scores of both kinds.
@@ -368,7 +369,7 @@ def _given_null(null: Null | NullKind | None, dim: int | None, tail: NullTail | 
 
 
 def reasons(left_out: Mapping[str, str]) -> list[str]:
-    """Each reason once, after the methods left out because of it.
+    """Each reason once, after the names of the methods left out for that reason.
 
     >>> reasons({"a": "needs more", "b": "needs more", "c": "needs dim"})
     ['a, b: needs more', 'c: needs dim']

@@ -1,7 +1,7 @@
 """The null distribution of an excluded canary's score, and tests of it.
 
 A `NullTail` bounds the upper tail of the score. `too_large_p_value` and `cosine_p_value` test
-whether the excluded scores fit it.
+whether the excluded scores fit that bound.
 """
 
 import math
@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, closed_form_null
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
 
-_LARGEST_COSINE = 1 - 1e-6
+LARGEST_COSINE = 1 - 1e-6
 """The largest threshold on a cosine: in a small dimension a cosine may round to 1, with tail 0."""
 
 _ROUNDING = 1e-5
@@ -52,7 +52,7 @@ NullSource = Literal["design", "argument"]
 
 @dataclass(frozen=True)
 class Null:
-    """What is known of the distribution of an excluded canary's score, and the source of it.
+    """What is known of the distribution of an excluded canary's score, and who states it.
 
     Attributes:
       kind: The null for published estimators: "closed_form" for a cosine with one vector in
@@ -60,13 +60,14 @@ class Null:
         excluded scores.
       tail: The tail on which valid bounds rely. If None, they rely on a bound for canaries of every
         family if `kind` is "closed_form", on nothing if it is "empirical".
-      dim: Number of trainable parameters, which the closed-form null needs; None if not known.
+      dim: Number of trainable parameters, which the closed-form null needs; None if this number is
+        not known.
       source: "design" if this audit's own program made and scored the canaries; "argument" if an
         argument such as --dim states the null, whose test on the scores then takes a part of the
         failure probability (threshold/null_choice.py).
       planned_shift: The mean of included scores under the configured mechanism, in standard
         deviations of the null, computed before there are scores; None if unknown. No bound relies
-        on it; it helps to choose thresholds (threshold/error_rates.py).
+        on this mean, which helps to choose thresholds (threshold/error_rates.py).
 
     >>> Null("closed_form", dim=1000).known_tail()
     SignCanaryNull(dim=1000, concentration=None)
@@ -122,7 +123,7 @@ class GaussianCanaryNull:
         return 1 / math.sqrt(self.dim)
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
-        return ExactCosine(self.dim).logsf(np.minimum(thresholds, _LARGEST_COSINE))
+        return ExactCosine(self.dim).logsf(np.minimum(thresholds, LARGEST_COSINE))
 
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of both tails by the exact distribution, and of the moments."""
@@ -180,7 +181,7 @@ class SignCanaryNull:
 
     def log_tail_upper(self, thresholds: npt.ArrayLike) -> FloatArray:
         """Log of a bound on P(cosine >= t) (random_signs.py)."""
-        cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), _LARGEST_COSINE)
+        cosines = np.minimum(np.asarray(thresholds, dtype=np.float64), LARGEST_COSINE)
         return self._standardized_log_tail(math.sqrt(self.dim) * cosines)
 
     def p_value(self, excluded: FloatArray) -> float:
@@ -253,7 +254,7 @@ class AtMostNull:
 
 @dataclass(frozen=True)
 class LargestOfRoundsNull:
-    """A bound for the largest of the scores of one canary, one per round (union bound).
+    """A bound on the tail of a canary's largest score over rounds (union bound).
 
     P(max >= t) <= sum of P(score of round >= t), for any dependence between rounds.
 
@@ -376,15 +377,28 @@ def _small_squares_p_value(z: FloatArray) -> float:
 
 
 _SPACING = 1.2
+"""Ratio of adjacent ranks. Ranks are dense because for clustered scores only a cluster's edge
+matters.
+"""
 
 
-def spaced_ranks(n: int) -> npt.NDArray[np.int64]:
+def growing_ranks(n: int) -> IntArray:
+    """Ranks that grow by a fifth from 1 up to n // 2, and the next one beyond.
+
+    >>> growing_ranks(20).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]
+    """
+    ranks = [1]
+    while ranks[-1] <= max(n // 2, 1):
+        ranks.append(max(ranks[-1] + 1, round(_SPACING * ranks[-1])))
+    return np.array(ranks)
+
+
+def spaced_ranks(n: int) -> IntArray:
     """Ranks in [1, n] that grow by a fifth from 1 and, mirrored, from n, up to the middle.
 
     >>> spaced_ranks(20).tolist()
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20]
     """
-    nearest = [1]
-    while (following := max(nearest[-1] + 1, round(_SPACING * nearest[-1]))) <= n // 2:
-        nearest.append(following)
-    return np.asarray(np.unique(np.concatenate([nearest, n + 1 - np.array(nearest)])))
+    from_end = growing_ranks(n)[:-1]
+    return np.asarray(np.unique(np.concatenate([from_end, n + 1 - from_end])))

@@ -4,6 +4,7 @@ Zanella-Béguelin et al. (2022), Theorem 2.2 and section 2.4, after Kairouz, Oh 
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,19 @@ import numpy.typing as npt
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.scores import check_delta
+
+
+@dataclass(frozen=True)
+class LogRates:
+    """Logs of error rates and of one minus them, or of upper and lower bounds on these."""
+
+    error: FloatArray
+    success: FloatArray
+
+    @property
+    def opposite(self) -> "LogRates":
+        """The rates of the opposite guesses; an upper bound becomes a lower one."""
+        return LogRates(error=self.success, success=self.error)
 
 
 def log_minus(log_p: npt.ArrayLike, delta: float) -> FloatArray:
@@ -70,28 +84,20 @@ def epsilon_of_rates(
     x = _rates("false_negative_rates", false_negative_rates)
     y = _rates("false_positive_rates", false_positive_rates)
     with np.errstate(divide="ignore"):
-        log_x, log_y = np.log(x), np.log(y)
-        log_rest_x, log_rest_y = np.log1p(-x), np.log1p(-y)
+        negatives, positives = (LogRates(np.log(rate), np.log1p(-rate)) for rate in (x, y))
     needed = np.maximum(
-        beyond_chance(log_x, log_rest_x, log_y, log_rest_y, delta),
-        beyond_chance(log_rest_x, log_x, log_rest_y, log_y, delta),
+        beyond_chance(negatives, positives, delta),
+        beyond_chance(negatives.opposite, positives.opposite, delta),
     )
     return np.asarray(np.maximum(needed, 0.0))
 
 
-def beyond_chance(
-    log_x: npt.ArrayLike,
-    log_rest_x: npt.ArrayLike,
-    log_y: npt.ArrayLike,
-    log_rest_y: npt.ArrayLike,
-    delta: float,
-) -> FloatArray:
+def beyond_chance(x: LogRates, y: LogRates, delta: float) -> FloatArray:
     """The larger of log((1 - delta - x) / y) and log((1 - delta - y) / x) (equation 1).
 
-    x and y are error rates, with log_rest_x = log(1 - x). The result decreases in x and in y, and
-    is -inf if neither numerator is positive.
+    It decreases in the error rates x and y, and is -inf if neither numerator is positive.
     """
-    return np.maximum(log_ratio(log_rest_x, log_y, delta), log_ratio(log_rest_y, log_x, delta))
+    return np.maximum(log_ratio(x.success, y.error, delta), log_ratio(y.success, x.error, delta))
 
 
 def _rates(name: str, values: npt.ArrayLike) -> FloatArray:

@@ -24,9 +24,9 @@ At h = z:
 4. Integrate (1) by parts: exp(-z x) falls from x = z on and P_z(z <= S <= x) is at most its
    Gaussian value plus 2 D, so E_z[exp(-z S); S >= z] <= E[exp(-z G); G >= z] + 2 D exp(-z^2), with
    G that Gaussian.
-5. E[exp(-z G); G >= z] grows with the mean of G as long as that is at most z, and at mean z it is
-   exp(-z^2) M(z sqrt v), M(c) = exp(c^2 / 2) P(Z >= c), which falls with v. So by 2 it is at most
-   exp(-z^2) M(z sqrt w).
+5. E[exp(-z G); G >= z] grows with the mean of G as long as this mean is at most z, and at mean z it
+   is exp(-z^2) M(z sqrt v), M(c) = exp(c^2 / 2) P(Z >= c), which falls with v. So by 2 it is at
+   most exp(-z^2) M(z sqrt w).
 
 Together P(S >= z) <= exp(-z^2 / 2) (M(z sqrt w) + 2 D). With A4 = 0 and D = 0 this is P(Z >= z)
 exactly: the price is a share 2 D / M(z) of the tail, about 2 D sqrt(2 pi) z.
@@ -65,9 +65,10 @@ def rademacher_log_tail_bound(cosine: npt.ArrayLike, dim: int) -> FloatArray:
     - 1/2 for y > 0 by symmetry;
     - 1/4 for y > 1, since P(|S| <= 1) >= 1/2 (Keller & Klein 2022, "Proof of Tomaszewski's
       conjecture on randomly signed sums", Advances in Mathematics 407, 108558);
-    - c P(Z >= y) with c = 1 / (4 P(Z >= sqrt(2))) = 3.178, for a Gaussian Z: the least of these
-      from y = sqrt(2) on, where two equal weights attain it (Bentkus & Dzindzalieta 2015, "A tight
-      Gaussian bound for weighted sums of Rademacher random variables", Bernoulli 21, 1231-1237);
+    - c P(Z >= y) with c = 1 / (4 P(Z >= sqrt(2))) = 3.178, for a Gaussian Z: the least of the three
+      from y = sqrt(2) on; at sqrt(2) two equal weights attain it (Bentkus & Dzindzalieta 2015, "A
+      tight Gaussian bound for weighted sums of Rademacher random variables", Bernoulli 21,
+      1231-1237);
 
     and 1 for y <= 0. The first two are attained: by one weight up to y = 1, and by two equal ones
     up to sqrt(2). Hoeffding's exp(-y^2 / 2), for y > 0, is nowhere smaller.
@@ -132,7 +133,7 @@ class Concentration:
                 "cubes and fourth_powers must be in (0, 1], "
                 f"got {self.cubes} and {self.fourth_powers}"
             )
-        # a^4 <= |a|^3 as no coordinate exceeds 1; the other side is Cauchy and Schwarz.
+        # cubes >= fourth_powers, as |a| <= 1; cubes <= sqrt(fourth_powers), by Cauchy-Schwarz.
         least_cubes, most_cubes = self.fourth_powers, math.sqrt(self.fourth_powers)
         if not least_cubes / most <= self.cubes <= most_cubes * most:
             raise ValueError(

@@ -10,7 +10,12 @@ from html import escape
 from typing import Any, Literal
 
 from fl_audit.errors import InputError
-from fl_audit.json_records import fields_from_json, fields_to_json, numbers_from_json
+from fl_audit.json_records import (
+    fields_from_json,
+    fields_to_json,
+    from_json,
+    numbers_from_json,
+)
 from fl_audit.number_words import epsilon_text, lower_bound_text
 
 Kind = Literal["estimate", "lower_bound", "interval"]
@@ -91,17 +96,8 @@ class Estimate:
 
     def record(self) -> Record:
         """The estimate as a row of a data frame, without `details`."""
-        return {
-            "method": self.method,
-            "kind": self.kind,
-            "epsilon": self.epsilon,
-            "lower": self.lower,
-            "upper": self.upper,
-            "valid_for": self.valid_for,
-            "assumes": self.assumes,
-            "guarantee": self.guarantee,
-            "source": self.source,
-        }
+        columns = ("method", "kind", "epsilon", "lower", "upper", *_WORDS)
+        return {name: getattr(self, name) for name in columns}
 
     def _repr_html_(self) -> str:
         """The table that a notebook shows, with guarantee and assumptions."""
@@ -132,8 +128,8 @@ class Estimate:
         Raises:
           ValueError: A key is missing, or a value is of another type.
         """
-        details = dict(fields["details"])
-        words = {name: details.pop(name, None) for name in _WORDS}
+        details = from_json(Mapping[str, object], fields.get("details"), "$.details")
+        words = {name: details.pop(name) for name in _WORDS if name in details}
         return fields_from_json(cls, {**fields, **words}, details=numbers_from_json(details))
 
 
@@ -182,7 +178,8 @@ METHOD_GROUPS = (
     ),
     MethodGroup(
         "Estimates and intervals",
-        "Neither upper nor lower bounds: another attack may find more, or this one less.",
+        "Neither upper nor lower bounds: another attack may find more, and what this attack finds "
+        "may be above or below its true epsilon.",
         frozenset(
             {
                 ("interval", None),

@@ -38,8 +38,8 @@ def check_dim(dim: int) -> None:
 
 
 Inclusion = Literal["coins", "unequal_coins", "fixed_half", "pairs"]
-"""How canaries were included: each by a fair coin, each by a coin of one other probability, as a
-random half of all, or one of each pair, by a fair coin.
+"""How canaries were included: each by a fair coin, each by a coin of one common probability other
+than 1/2, a random half of all, or one canary of each pair by a fair coin.
 """
 
 

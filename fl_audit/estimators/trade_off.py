@@ -46,7 +46,7 @@ class TradeOff(Protocol):
         """Log of an upper bound on T at log false positive rates; at most 0, never falling."""
 
     def least(self, probability: float) -> float:
-        """L: the least probability, on the other input, of an event with this probability."""
+        """L: the least probability, on a neighbouring input, of an event with this probability."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class TabulatedTradeOff:
     Attributes:
       log_fpr: Logs of false positive rates, rising, float64 of shape (points,).
       log_tpr: Logs of T there, never falling, at most 0, float64 of shape (points,).
-      log_fnr: Logs of false negative rates, rising, float64 of shape (others,). With log_tnr they
-        are points of the curve in the other direction: the same tests with exchanged inputs.
+      log_fnr: Logs of false negative rates, rising, float64 of shape (others,). Together with
+        log_tnr, these are points of the curve for exchanged inputs.
       log_tnr: Logs of true negative rates there, never falling, float64 of shape (others,).
     """
 
@@ -133,13 +133,13 @@ class TabulatedTradeOff:
     def _hull(self) -> tuple[FloatArray, FloatArray]:
         """Corners of the lower convex hull of points (T, next lower rate), in both directions."""
         rising = np.concatenate([np.exp(self.log_tpr), np.exp(self.log_tnr), [1.0]])
-        # Between two points the other input's probability is bounded by its value at the lower one.
+        # Between points the other input's probability is bounded by its value at the lower point.
         below = [
             np.concatenate([[0.0], np.exp(log_rates[:-1])])
             for log_rates in (self.log_fpr, self.log_fnr)
         ]
-        last = max(float(np.exp(self.log_fpr[-1])), 0.0), float(np.exp(self.log_fnr[-1]))
-        return lower_hull(rising, np.concatenate([*below, [min(*last, 1.0)]]))
+        last = min(*np.exp([self.log_fpr[-1], self.log_fnr[-1]]), 1.0)
+        return lower_hull(rising, np.concatenate([*below, [last]]))
 
 
 def lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

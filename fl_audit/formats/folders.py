@@ -3,7 +3,7 @@
 Training writes a run folder; the report reads it without TensorFlow. A log folder is written by a
 production system in any language, or by `RoundScorer`; docs/logs.md describes its format. Digests
 chain what an audit writes to a folder (`round_chain`); `locked` and `WriteLock` keep a second
-writer out of it.
+writer out.
 """
 
 import contextlib
@@ -117,7 +117,7 @@ class RunFolder(ScoredFolder):
     """The digests of the run's inputs besides its config (JSON; `config.inputs`)."""
     schedule_secret = _In("schedule_secret")
     """The secret of the schedule (64 hexadecimal digits); missing if the seed draws the schedule.
-    Anyone who has it knows the rounds of all clients.
+    Anyone who has the secret knows the rounds of all clients.
     """
     commitment = _In("commitment.json")
     """The run's commitment (JSON)."""
@@ -234,7 +234,7 @@ class LogFolder(ScoredFolder):
     final = _In("final.npy")
     """The model after the last round, float32 of shape (dim,) (NPY); may be missing."""
     participation = _In("participation.json")
-    """How clients may participate, and whether a claim relies on it (JSON); may be missing."""
+    """How clients may participate, and what a claim relies on (JSON); may be missing."""
     noise_correlation = _In("noise_correlation.json")
     """The matrix or the trees that correlate noise over rounds (JSON); may be missing."""
     claim = _In("claim.csv")
@@ -289,7 +289,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     The system releases the lock (flock) of a killed process, so its leftover file does not block
     other processes. Programs started in the block do not inherit the lock. Raises InputError if
-    another process holds it.
+    another process holds the lock.
     """
     path = folder / LOCK_NAME
     descriptor = _lock(path)

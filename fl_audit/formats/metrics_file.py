@@ -46,7 +46,7 @@ COLUMNS = [field.name for field in dataclasses.fields(RoundMetrics)]
 
 
 def read_metrics(path: Path) -> list[RoundMetrics]:
-    """The rounds of a metrics file; raises InputError if it, or a number in it, cannot be read."""
+    """The rounds of a metrics file; raises InputError for an unreadable file or number."""
     rows = read_csv(path, COLUMNS)
     try:
         return [RoundMetrics(**{name: _value(name, row[name]) for name in COLUMNS}) for row in rows]

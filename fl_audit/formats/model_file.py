@@ -63,7 +63,7 @@ def read_model(path: Path, dim: int) -> Float32Array:
 # The files of other programs.
 
 
-_SEVERAL = "; one of .npy, .npz, .safetensors, .h5, .keras, or a folder of TensorFlow is read"
+_SEVERAL = "; must be .npy, .npz, .safetensors, .h5, .keras, or a folder of TensorFlow"
 
 
 def read_saved_arrays(path: Path) -> list[NamedArray]:

@@ -145,7 +145,7 @@ def _reason(error: BaseException) -> str:
 def read_or_make(
     path: Path, what: str, make: Callable[[], Mapping[str, AnyArray]]
 ) -> Mapping[str, AnyArray]:
-    """The arrays of an NPZ file, which is first written with those of `make` if it is missing."""
+    """The arrays of an NPZ file; a missing file is first written with what `make` returns."""
     if not path.exists():
         arrays = make()
         with atomic_writer(path) as file:

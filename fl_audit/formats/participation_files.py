@@ -19,6 +19,7 @@ from fl_audit.formats.text_files import (
     read_csv,
     read_flag,
     read_foreign,
+    read_integer,
     read_json,
     reading,
     write_text,
@@ -28,8 +29,8 @@ from fl_audit.library_words import json_words
 # canaries.csv: inclusion and rounds of the pool.
 
 
-_MOST_DIGITS = 10
-"""The most digits that a round may have; such a number fits in 64 bits."""
+_LARGEST_ROUND = 10**10 - 1
+"""The largest round; it fits in 64 bits."""
 
 
 def canaries_text(
@@ -80,23 +81,20 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
 def check_scored(path: Path, flags: Mapping[str, bool], listed: Mapping[str, CanaryRow]) -> None:
     """Refuses a score file whose canaries or inclusion differ from canaries.csv."""
     if flags != {name: canary.included for name, canary in listed.items()}:
-        raise InputError(f"{path}: must score exactly the canaries of canaries.csv, same inclusion")
+        raise InputError(
+            f"{path}: must score exactly the canaries of canaries.csv, with the same inclusion"
+        )
 
 
 def _rounds(path: Path, canary: str, text: str) -> IndexArray:
     """Reads a canary's rounds, which count from 1 in the file, as rounds from 0."""
-    numbers = text.split()
-    if not all(map(_is_round, numbers)):
+    numbers = [read_integer(number, _LARGEST_ROUND) for number in text.split()]
+    if not all(numbers):  # None, or 0
         raise InputError(
             f"{path}, canary_id {canary!r}: rounds must be whole numbers from 1 on, separated by "
             f"blanks, got {text[:60]!r}"
         )
-    return np.array([int(number) - 1 for number in numbers], dtype=np.int64)
-
-
-def _is_round(number: str) -> bool:
-    is_short = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
-    return is_short and int(number) > 0
+    return np.array(numbers, dtype=np.int64) - 1
 
 
 # participation.json: how clients may participate in a log's training, and what a claim relies on.

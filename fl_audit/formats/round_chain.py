@@ -3,7 +3,7 @@ r"""The chain of a folder: everything an audit wrote, in order, linked by digest
 `chain.jsonl` begins with the digests of the files that define the audit (config or pool, canaries),
 and gets a line with the digests of a round's rows as soon as they are written. Every line has a
 link, the SHA-256 of the previous link and the line itself, so no line can be changed, dropped,
-repeated or moved without rewriting all later ones. Lines are only added: a resumed run adds a line
+repeated or moved without rewriting all later lines. Lines are only added: a resumed run adds a line
 that says so, and then the rounds after its last checkpoint again. An incomplete last line is
 ignored.
 
@@ -30,7 +30,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -38,12 +38,12 @@ from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import opened, read_header
 from fl_audit.formats.text_files import (
     append_whole,
+    decode_json,
     open_foreign,
     read_foreign,
     reading,
     write_text,
 )
-from fl_audit.library_words import json_words
 
 # The lines.
 
@@ -103,7 +103,7 @@ class Saved(_Line, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Resumed(_Line, frozen=True, tag="resumed", kw_only=True):
-    """A run is resumed after `rounds` rounds; later ones, if logged, are logged again."""
+    """A run is resumed after `rounds` rounds; later rounds, if logged, are logged again."""
 
     rounds: int
 
@@ -232,12 +232,11 @@ class ChainWriter:
 
     @classmethod
     def go_on(cls, path: Path) -> "ChainWriter":
-        """Continues after the last complete line; an incomplete one is cut off."""
+        """Continues after the last complete line; an incomplete line is cut off."""
         chain = read_chain(path)
         chain.check(path)
         if chain.torn:
-            with path.open("r+b") as file:
-                file.truncate(chain.length)
+            os.truncate(path, sum(len(text_of(line)) for line in chain.lines))
         return cls(path, chain.lines[-1].link)
 
     def add(self, line: Line) -> None:
@@ -257,10 +256,10 @@ class ChainWriter:
 
         Args:
           number: The round, from 1.
-          logs: The logs with a row per round; missing ones are left out. In a CSV the line of this
+          logs: The logs with a row per round; missing logs are left out. In a CSV the line of this
             round must be the last.
           step: The row, from 1, in `step_logs`; None if no model was released after this round.
-          step_logs: The logs with a row per released model; missing ones are left out.
+          step_logs: The logs with a row per released model; missing logs are left out.
         """
         rows = _digests(logs, number - 1)
         steps = {} if step is None else _digests(step_logs, step - 1)
@@ -290,7 +289,6 @@ class Chain:
     lines: tuple[Line, ...]
     # the numbers, from 1, of lines with a wrong link
     broken: tuple[int, ...]
-    length: int  # the length of the complete lines, in bytes
     torn: bool  # whether an incomplete line follows
 
     def check(self, path: Path) -> None:
@@ -345,7 +343,8 @@ class Chain:
     def until(self, link: str) -> "Chain":
         """The chain up to the line with this link."""
         at = [line.link for line in self.lines].index(link) + 1
-        return Chain(self.lines[:at], self.broken, self.length, self.torn)
+        broken = tuple(number for number in self.broken if number <= at)
+        return Chain(self.lines[:at], broken, torn=False)
 
     def changed_rows(self, folder: Path) -> tuple[ChangedRow, ...]:
         """The rows of existing logs that differ from the chain."""
@@ -381,7 +380,7 @@ class Chain:
         return self.begun.files | (scored.files if scored is not None else {})
 
     def changed_files(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """Those of `names` whose file exists, but with another digest than in the chain."""
+        """The `names` of files that exist, but have another digest than in the chain."""
         compared = self.files.keys() & set(names)
         return [
             name
@@ -390,7 +389,7 @@ class Chain:
         ]
 
     def changed_terms(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """Those of `names` whose file was changed, added or removed since the last scores."""
+        """The `names` of files that were changed, added or removed since the last scores."""
         now = digests_of([folder / name for name in names])
         return [name for name in names if now.get(name) != self.files.get(name)]
 
@@ -406,7 +405,7 @@ def read_chain(path: Path) -> Chain:
     """Reads a chain; an incomplete last line is ignored."""
     lines: list[Line] = []
     broken: list[int] = []
-    before, length, torn = "", 0, False
+    before, torn = "", False
     with reading(path), open_foreign(path) as file:
         for number, text in enumerate(file, start=1):
             if not text.endswith(b"\n"):
@@ -417,21 +416,16 @@ def read_chain(path: Path) -> Chain:
                 broken.append(number)
             before = line.link
             lines.append(line)
-            length += len(text)
     if not lines:
         raise InputError(f"{path}: is not a chain: has no line")
-    return Chain(tuple(lines), tuple(broken), length, torn)
+    return Chain(tuple(lines), tuple(broken), torn)
 
 
 def _decoded(path: Path, number: int, text: bytes) -> Line:
-    try:
-        line: Line = msgspec.json.decode(text, type=Line)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: line {number} is not a valid line of a chain: {json_words(error)}"
-        ) from error
+    where = f"{path}: line {number}"
+    line: Line = decode_json(text, cast("type[Any]", Line), where, "a valid line of a chain")
     if isinstance(line, Begun) != (number == 1):
-        raise InputError(f"{path}: line {number}: `begun` must be the first line, and no other")
+        raise InputError(f"{path}: line {number}: the first line, and no other, must be `begun`")
     if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:
         raise InputError(
             f"{path}: format_version is {line.format_version}, must be {FORMAT_VERSION}"

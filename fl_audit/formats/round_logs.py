@@ -50,8 +50,8 @@ def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Ma
         with path.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             file.flush()
-            _make_room(file, math.prod(shape) * np.dtype(dtype).itemsize, f"{path}: a log", shape)
-    except InputError:
+            _make_room(file, math.prod(shape) * np.dtype(dtype).itemsize, str(path), shape)
+    except OSError:
         path.unlink(missing_ok=True)
         raise
     rows: MappedArray = np.lib.format.open_memmap(path, "r+")
@@ -61,13 +61,13 @@ def create_zeros(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Ma
 def unnamed_log(shape: tuple[int, int]) -> MappedArray:
     """Creates float32 rows in an anonymous temporary file, which is deleted with the array."""
     with tempfile.TemporaryFile() as file:
-        where = f"{tempfile.gettempdir()} (TMPDIR names another folder): a file"
+        where = f"{tempfile.gettempdir()} (set TMPDIR to use another folder)"
         _make_room(file, 4 * math.prod(shape), where, shape)
         return np.memmap(file, np.float32, "r+", shape=shape)
 
 
-def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...]) -> None:
-    """Allocates disk space after the file's position.
+def _make_room(file: IO[bytes], num_bytes: int, name: str, shape: tuple[int, ...]) -> None:
+    """Allocates disk space after the file's position; raises OSError if there is too little.
 
     Otherwise a full disk would end the program by a signal (SIGBUS).
     """
@@ -75,9 +75,8 @@ def _make_room(file: IO[bytes], num_bytes: int, what: str, shape: tuple[int, ...
         if num_bytes:
             os.posix_fallocate(file.fileno(), file.tell(), num_bytes)
     except OSError as error:
-        raise InputError(
-            f"{what} of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
-        ) from error
+        why = f"a log of shape {shape} takes {num_bytes:,} bytes: {error.strerror}"
+        raise OSError(error.errno, why, name) from error
 
 
 def open_log(
@@ -87,7 +86,9 @@ def open_log(
     shape: Sequence[int | str],
     what: str,
 ) -> MappedArray:
-    """Opens a log of this dtype and shape; a word in the shape matches any extent.
+    """Opens a log of this dtype and shape.
+
+    A string in `shape`, such as "rounds", matches any extent.
 
     Raises InputError if the dtype or shape differs, or the file's size does not fit its header.
     """
@@ -126,7 +127,10 @@ class RoundArray:
 
     @classmethod
     def opened(cls, mode: Mode, path: Path, *shape: int | str) -> Self:
-        """Opens or creates a log; a word in the shape of an existing one matches any extent."""
+        """Opens or creates a log.
+
+        For an existing log, a string in `shape`, such as "rounds", matches any extent.
+        """
         if mode == "a+" and not path.exists():
             unfinished = path.with_name(f".{path.name}.part")
             cls.opened("w+", unfinished, *shape).flush()
@@ -195,7 +199,11 @@ class UploadCosines(CosineLog):
 
 
 class LengthLog(RoundArray):
-    """The norm of each aggregate, and a client's norm in it, float64 of shape (rounds, 2)."""
+    """Two norms for each round, float64 of shape (rounds, 2).
+
+    A row holds the aggregate's norm, and the largest norm that one client may contribute to it
+    (clip norm / denominator).
+    """
 
     dtype, what, row_shape = np.float64, "lengths", (2,)
 
@@ -223,7 +231,7 @@ class ConcentrationLog(RoundArray):
             bad = int(np.argmin(possible))
             raise InputError(
                 f"{path}: round {bad + 1} has the sums {rows[bad, 0]:g} and {rows[bad, 1]:g}, must "
-                "be those of a vector of norm 1, or both 0, or both NaN"
+                "be those of a vector of norm 1, or both 0, or NaN"
             )
         return log
 
@@ -247,7 +255,7 @@ class DirectionLog(RoundArray):
 
     @classmethod
     def from_rows(cls, rows: MappedArray) -> Self:
-        """Makes a log without written rows from a new array."""
+        """Turns a new array into a log in which no row is written yet."""
         rows[:, 0] = np.nan
         return cls(rows)
 
@@ -279,8 +287,8 @@ class DirectionLog(RoundArray):
 class LoggedTotal:
     """A sum of vectors over rounds, with the exact set of its rounds.
 
-    A round that is scored again cannot be subtracted, because its old vector is lost. The file is
-    replaced atomically after each round.
+    If a round is scored again, the sum becomes unknown: the round's old vector is lost and cannot
+    be subtracted. The file is replaced atomically after each round.
 
     Attributes:
       rounds: The rounds in the sum, counted from 0; None if the sum is unknown.
@@ -331,8 +339,8 @@ class LoggedTotal:
             )
         if seal is not None and not np.array_equal(seal, _seal(rounds, total)):
             raise InputError(
-                f"{self._path}: is damaged: its checksum differs; without the file, statistics "
-                "use a bound for any sum"
+                f"{self._path}: is damaged: its checksum differs; delete the file to go on: "
+                "statistics then use a bound that holds whatever the sum is"
             )
         self.rounds, self.total = set(rounds.tolist()), total
 

@@ -2,12 +2,13 @@
 
 A score file is CSV or Parquet with the columns `canary_id` (unique), `included` (0 or 1) and
 `score` (finite; a LARGER score looks MORE like a member). A column `inclusion`, the same in every
-row, states how included canaries were chosen; without it, fair coins chose them. With
-`unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
+row, states how included canaries were chosen; without that column, they were chosen by fair coins.
+With `unequal_coins` a column `inclusion_probability` has the coins' probability, and with `pairs` a
 column `pair` names the pair of each canary. Other columns are ignored.
 
 A count file is CSV with the columns `fp` (false positives), `n0` (challenges without the point),
-`fn` (false negatives) and `n1` (challenges with it), all whole numbers, and no other columns.
+`fn` (false negatives) and `n1` (challenges with the point), all whole numbers, and no other
+columns.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +54,7 @@ class ScoreFile:
     """The columns of a score file, with one row per canary.
 
     Attributes:
-      canary_id: The unique names of the canaries, k of them.
+      canary_id: The unique names of the k canaries.
       included: Whether each canary was included in training, bool of shape (k,).
       score: The scores, finite float64 of shape (k,); larger means more like a member.
       inclusion: How included canaries were chosen.
@@ -89,7 +90,7 @@ class ScoreFile:
         return dict(zip(self.canary_id, self.included.tolist(), strict=True))
 
     def canary_scores(self) -> CanaryScores:
-        """The scores of included and of excluded canaries; those of a pair have the same index."""
+        """The scores of included and of excluded canaries; a pair's scores have the same index."""
         included, excluded = np.flatnonzero(self.included), np.flatnonzero(~self.included)
         if self.pair:
             names = np.array(self.pair)
@@ -331,7 +332,7 @@ def _read_inclusion(
     _check_same(INCLUSION, words, name_row, _KINDS)
     kind = _KINDS[words[0]] if words else "coins"
     if PROBABILITY in columns and kind != "unequal_coins":
-        text = f"{PROBABILITY} goes with {INCLUSION} 'unequal_coins', not with {kind!r}"
+        text = f"{PROBABILITY} is only for {INCLUSION} 'unequal_coins', not for {kind!r}"
         raise _BadRowError(0, text)
     needed = _NEEDED.get(kind)
     if needed is not None and needed not in columns:
@@ -388,9 +389,8 @@ def _probability(text: str) -> float:
 
 COUNT_COLUMNS = ("fp", "n0", "fn", "n1")
 _ERRORS_OF = {"fp": "n0", "fn": "n1"}
-_MOST_DIGITS = 10
-_LARGEST = 10**9
-"""Counts must be smaller; the posterior of larger ones is too narrow for its integrals."""
+_LARGEST = 10**9 - 1
+"""The largest count; the posterior of larger ones is too narrow for its integrals."""
 
 
 def read_counts_file(path: str | os.PathLike[str]) -> ChallengeCounts:
@@ -422,7 +422,7 @@ def _counts(path: Path) -> ChallengeCounts:
 
 def _count(where: str, text: str) -> int:
     digits = re.sub(r"\.0+$", "", text.strip())  # as written by data frames
-    is_short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= _MOST_DIGITS
-    if not (is_short and int(digits) < _LARGEST):
-        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST - 1}, got {text!r}")
-    return int(digits)
+    number = text_files.read_integer(digits, _LARGEST)
+    if number is None:
+        raise InputError(f"{where}: must be a whole number from 0 to {_LARGEST}, got {text!r}")
+    return number

@@ -54,6 +54,7 @@ _NOT_TEXT = {
     b"PK\x03\x04": "a workbook or another archive, not text; save the sheet as CSV",
     b"PAR1": "Parquet, not text; save it as CSV (scores and tables: or with a name in .parquet)",
     b"\x1f\x8b": "compressed, not text; unpack it",
+    b"BZh9": "compressed, not text; unpack it",
 }
 """Kinds of files by their first bytes, with advice."""
 
@@ -77,7 +78,7 @@ def open_foreign(path: Path) -> io.BufferedReader:
         _check_kind(path, found.st_mode)
         taken = 512 * found.st_blocks
         if found.st_size > _MOST_BYTES_OF_HOLES and taken < found.st_size // 1000:
-            claim = f"claims {found.st_size:,} bytes and takes {taken:,} on the disk"
+            claim = f"claims a size of {found.st_size:,} bytes, but takes {taken:,} on the disk"
             raise OSError(errno.EFBIG, claim, str(path))
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb")
@@ -308,20 +309,49 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
     Columns may also be separated by semicolons or tabs, with decimal commas in numbers; a warning
     says so. Refuses a column that is missing, misspelt (if optional) or duplicated.
     """
-    rows: list[list[str]] = []
-    lines: list[int] = []
+    with reading(path), linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
+        header, reader = open_csv(path, text_lines(path))
+        check_header(path, header, columns, optional)
+        table = CsvTable(header, [], [])
+        for line, row in _whole_rows(path, header, reader):
+            table.rows.append(row)
+            table.lines.append(line)
+        return table if reader.dialect.delimiter == "," else _with_points(path, table)
+
+
+def csv_rows(
+    path: Path, file: Iterator[str], columns: Sequence[str], hint: str = ""
+) -> Iterator[tuple[int, list[str]]]:
+    """Reads a CSV like `read_csv_table`, but row by row, and leaves cells as they are.
+
+    Args:
+      path: The name of the file in messages.
+      file: The lines of the file.
+      columns: The columns, each of which the file must have once.
+      hint: What to do about a row with too few or too many fields, for the message.
+
+    Yields:
+      The line number of each row, and the cells of `columns`.
+    """
+    header, reader = open_csv(path, file)
+    check_header(path, header, columns)
+    at = [header.index(name) for name in columns]
+    for line, row in _whole_rows(path, header, reader, hint):
+        yield line, [row[position] for position in at]
+    if reader.dialect.delimiter != ",":
+        say_separator(path)
+
+
+def _whole_rows(
+    path: Path, header: Sequence[str], reader: "_reader", hint: str = ""
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty, with their line numbers; refuses incomplete ones."""
     try:
-        with reading(path), linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
-            header, reader = open_csv(path, text_lines(path))
-            check_header(path, header, columns, optional)
-            for row in filter(None, reader):
-                if len(row) != len(header):
-                    fields = f"must have {len(header)} fields, got {len(row)}"
-                    raise InputError(f"{path}, line {reader.line_num}: {fields}")
-                rows.append(row)
-                lines.append(reader.line_num)
-            table = CsvTable(header, rows, lines)
-            return table if reader.dialect.delimiter == "," else _with_points(path, table)
+        for row in filter(None, reader):
+            if len(row) != len(header):
+                fields = f"must have {len(header)} fields, got {len(row)}{hint}"
+                raise InputError(f"{path}, line {reader.line_num}: {fields}")
+            yield reader.line_num, row
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
 
@@ -333,7 +363,9 @@ def open_csv(path: Path, lines: Iterator[str]) -> "tuple[list[str], _reader]":
     """
     first = next(lines, "")
     if first.startswith("sep="):
-        raise InputError(f"{path}, line 1: is {first.strip()!r}, as Excel writes it; delete it")
+        raise InputError(
+            f"{path}, line 1: is {first.strip()!r}, as Excel writes it; delete this line"
+        )
     delimiter = separator_of(first)
     reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
     try:
@@ -416,6 +448,16 @@ def read_csv(
     return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
+def number_in(row: dict[str, str], column: str, path: Path, row_number: int) -> float:
+    """The number in a column of a CSV's row; the InputError for another text names both."""
+    try:
+        return float(row[column])
+    except ValueError as error:
+        raise InputError(
+            f"{path}, row {row_number}: column `{column}` must be a number, got {row[column]!r}"
+        ) from error
+
+
 def read_flag(text: str) -> bool | None:
     """A flag from a CSV: 0 or 1, also 0.0 or 1.0, or False or True in any case.
 
@@ -426,6 +468,17 @@ def read_flag(text: str) -> bool | None:
     """
     flags = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
     return flags.get(text.strip().casefold())
+
+
+def read_integer(text: str, largest: int) -> int | None:
+    """A whole number from a CSV, from 0 to `largest` and without a sign; None for other texts.
+
+    >>> [read_integer(text, 99) for text in ("7", " 007", "100", "-1", "1.5")]
+    [7, 7, None, None, None]
+    """
+    digits = text.strip().lstrip("0") or text.strip()[-1:]
+    is_short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(largest))
+    return int(digits) if is_short and int(digits) <= largest else None
 
 
 def check_header(

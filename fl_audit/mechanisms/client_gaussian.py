@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
 class ClientGaussian(
     NoisyMechanism, frozen=True, kw_only=True, tag_field="kind", tag="client_gaussian"
 ):
-    """Gaussian noise that each client adds to its own clipped update before it uploads it.
+    """Gaussian noise that each client adds to its own clipped update before the upload.
 
     Attributes:
       noise_multiplier: Standard deviation of the noise on each upload, in clip norms.

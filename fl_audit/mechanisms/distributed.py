@@ -128,9 +128,9 @@ def check_grid(table: Distributed, cohort: int, dim: int) -> None:
     inflation = math.sqrt(padded) / cells
     if inflation > table.norm_inflation:
         raise InputError(
-            f"mechanism.norm_inflation: rounding {dim:,} parameters to integers of "
-            f"{table.bits} bits may make an update {inflation:.3g} longer than the clip norm; "
-            f"must be at least that, or mechanism.bits larger, got {table.norm_inflation:g}"
+            f"mechanism.norm_inflation: rounding {dim:,} parameters to integers of {table.bits} "
+            f"bits may lengthen an update by {inflation:.3g} of the clip norm; must be at least "
+            f"this share, or mechanism.bits larger, got {table.norm_inflation:g}"
         )
 
 
@@ -139,9 +139,10 @@ def _check(table: Distributed, cohort: int) -> None:
     most_noise = 2 * COUNT_STDDEV_OF_COHORT * cohort
     if table.clip_norm is None and table.multiplier >= most_noise:
         raise InputError(
-            f"mechanism.noise_multiplier: {table.multiplier} is more than the noise on the "
-            f"clip's count allows, {COUNT_STDDEV_OF_COHORT} of a cohort of {cohort}; must be less "
-            f"than {most_noise:.3g}"
+            f"mechanism.noise_multiplier: {table.multiplier} is more than is possible with the "
+            "noise on the count that moves the clip norm, of standard deviation "
+            f"{COUNT_STDDEV_OF_COHORT} times the cohort of {cohort}; must be less than "
+            f"{most_noise:.3g}"
         )
     if 2**table.bits < cohort or 4**table.bits < cohort * _DEVIATIONS**2:
         raise InputError(
@@ -197,7 +198,7 @@ def whole(expected_cohort: float) -> int:
 
 
 def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
-    """The fixed clip norm and noise, or those in the nested states of TFF's aggregation."""
+    """Clip norm and noise: fixed, or from the nested states of TFF's aggregation."""
     if table.clip_norm is not None:
         return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
     (clip, _), _ = state

@@ -166,9 +166,9 @@ def noise_with_count(
     count_noise = COUNT_STDDEV_OF_COHORT * expected_cohort if count_stddev is None else count_stddev
     if noise_multiplier >= 2 * count_noise:
         raise InputError(
-            f"mechanism.clipped_count_stddev: {count_noise:.3g} clients is too little noise on the "
-            f"clip's count for noise_multiplier {noise_multiplier}; must be more than "
-            f"{noise_multiplier / 2:.3g}"
+            f"mechanism.clipped_count_stddev: {count_noise:.3g} clients is too little noise, on "
+            f"the count that moves the clip norm, for noise_multiplier {noise_multiplier}; must be "
+            f"more than {noise_multiplier / 2:.3g}"
         )
     sum_noise = (noise_multiplier**-2 - (2 * count_noise) ** -2) ** -0.5
     return distribution.noise(noise_multiplier, sum_noise, count_noise)

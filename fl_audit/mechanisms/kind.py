@@ -69,7 +69,7 @@ class AdaptiveClip:
         return self.learning_rate > 0 and self.rounding <= 0.1
 
     def is_limited(self, count: FloatArray) -> FloatArray:
-        """Whether a value of `count` is a share of unclipped updates of at most 0 or at least 1.
+        """Whether a value of `count` means a share of unclipped updates of at most 0 or at least 1.
 
         Rounding is allowed for.
         """
@@ -80,7 +80,7 @@ class Mechanism:
     """The base class of mechanisms' config tables, which also inherit from `Table`.
 
     Attributes:
-      zeroing: The zeroing of updates before the mechanism; None for none.
+      zeroing: The zeroing of updates before the mechanism; None for no zeroing.
       epsilon: A target epsilon from which noise has yet to be calculated; None otherwise.
     """
 
@@ -112,8 +112,8 @@ class NoiseStream:
 
     The noise is the fresh noise times `fresh`, plus the kept vectors, initially zero, times
     `weights`. Then the kept vectors are updated: with `decays`, each is multiplied by its decay and
-    the noise is added; without, they are the noise (with `keeps_fresh`, the fresh noise) of the
-    most recent rounds, newest first.
+    the noise is added; without, the kept vectors are the noise (with `keeps_fresh`, the fresh
+    noise) of the most recent rounds, newest first.
     """
 
     fresh: float
@@ -161,14 +161,15 @@ class MechanismKind(Generic[MechanismTable]):
       round_noise: The noise of a round, for a table and the expected number of participants; may
         raise `InputError` for numbers that do not fit together.
       divides_by: Whether the sum is divided by the expected number of participants, which reveals
-        nothing, or by the actual one.
+        nothing, or by the actual number.
       correlation: The trees or the matrix that correlate noise over rounds, for a table and a
         number of rounds; None if noise is independent between rounds.
       why_not_checked: Why mechanism checks (`fl_audit.checks`) do not apply, in words; None if they
-        do. The checks assume that a round's aggregate is a sum of updates of at most the clip norm,
-        with Gaussian noise on each coordinate (independent, or as `correlation` says), divided by
-        the expected number of participants.
-      why_not_replayed: Why a round cannot be repeated with the same seed, in words; None if it can.
+        apply. The checks assume that a round's aggregate is a sum of updates of at most the clip
+        norm, with Gaussian noise on each coordinate (independent, or as `correlation` says),
+        divided by the expected number of participants.
+      why_not_replayed: Why a round cannot be repeated with the same seed, in words; None if it can
+        be repeated.
       noise_words: A clause on the noise, which continues `clip_words`; for a table and the record
         of a run that has noise.
       clip_words: A main clause on clipping, for a table, without a full stop.

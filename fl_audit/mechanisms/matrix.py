@@ -2,7 +2,7 @@
 
 Round t is released with row t of C^-1 z, where z is independent Gaussian noise and C a
 lower-triangular Toeplitz matrix, the strategy (`accounting.toeplitz`). The noise of later rounds
-cancels part of the noise of earlier ones. So the model, a sum over rounds, has less noise at the
+cancels part of the noise of earlier rounds. So the model, a sum over rounds, has less noise at the
 same epsilon. A `NoiseStream` computes the noise round by round.
 """
 

@@ -1,13 +1,13 @@
 """The mechanism of a run: its noise, TFF's aggregator, and the clip norm in the aggregator's state.
 
-Two noise multipliers are easy to confuse. The *effective* one describes everything that a round
-releases. Under an adaptive clip norm a round releases the noised sum of updates and the noised
-count that moves the clip norm. The noise multiplier *of the sum* is then larger than the effective
-one, so that both releases together have the guarantee of one release at the effective multiplier
-(Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of standard deviation s).
-Both multipliers describe the noise of a tree node under tree aggregation, the independent noise
-before it is correlated under matrix factorisation, and the noise on one upload if each participant
-adds all of the noise.
+Two noise multipliers are easy to confuse. The *effective* multiplier describes everything that a
+round releases. Under an adaptive clip norm a round releases the noised sum of updates and the
+noised count that moves the clip norm. The noise multiplier *of the sum* is then larger than the
+effective multiplier, so that both releases together have the guarantee of one release at the
+effective multiplier (Andrew et al. 2021, theorem 1: z^-2 = z_sum^-2 + (2 s)^-2 for count noise of
+standard deviation s). Both multipliers describe the noise of a tree node under tree aggregation,
+the independent noise before it is correlated under matrix factorisation, and the noise on one
+upload if each participant adds all of the noise.
 """
 
 import math
@@ -29,7 +29,13 @@ from fl_audit.mechanisms.independent import GAUSSIAN_ADAPTIVE, GAUSSIAN_FIXED, N
 from fl_audit.mechanisms.kind import ClipAndNoise, Mechanism, MechanismKind, NoisyMechanism
 from fl_audit.mechanisms.matrix import MATRIX_FACTORISATION
 from fl_audit.mechanisms.tree_aggregation import TREE_AGGREGATION
-from fl_audit.mechanisms.zeroing import inside_zeroing, zeroed, zeroing_kind, zeroing_norm
+from fl_audit.mechanisms.zeroing import (
+    clipped_and_kept,
+    inside_zeroing,
+    zeroed,
+    zeroing_kind,
+    zeroing_norm,
+)
 from fl_audit.participation.schedule import Attendance, Draw, Schedule
 
 if typing.TYPE_CHECKING:
@@ -48,7 +54,7 @@ MECHANISMS.register(NO_PRIVACY)
 
 
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
-"""The range of noise multipliers in which accounting is exact; below it epsilon exceeds 1e11."""
+"""The range of noise multipliers with exact accounting; below the range epsilon exceeds 1e11."""
 
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
@@ -63,7 +69,8 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
         raise ValueError(
-            f"noise by {kind.noise_distribution.name!r} must say so, got {noise.distribution!r}"
+            f"round_noise must return noise of distribution {kind.noise_distribution.name!r}, got "
+            f"{noise.distribution!r}"
         )
     return noise
 
@@ -86,9 +93,6 @@ def make_aggregator(
 
 _CLIPPED_NORM = 1e15
 """A canary's norm if updates are clipped and not zeroed; its square fits into float32."""
-
-_JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
-"""A canary's least and largest norm under zeroing, in clip norms."""
 
 
 def clip_and_noise(table: Mechanism, aggregator_state: Any) -> ClipAndNoise:
@@ -126,14 +130,14 @@ def canary_length(table: Mechanism, clip_norm: float, zeroing_norm: float) -> fl
     The update is long enough to be clipped to the round's clip norm (Andrew et al. 2023, algorithm
     1, PROJ). Zeroing depends on the largest coordinate, which is at most the norm. So under zeroing
     a canary's norm is the zeroing norm, but at least 1.001 and at most 2 clip norms. Without
-    clipping it is `canary_norm` in the config.
+    clipping, the norm is `canary_norm` in the config.
     """
     fixed = MECHANISMS.kind_of(table).canary_norm(table)
     if fixed is not None:
         return fixed
     if table.zeroing is None:
         return _CLIPPED_NORM
-    return float(np.clip(zeroing_norm, _JUST_CLIPPED * clip_norm, _SURELY_CLIPPED * clip_norm))
+    return clipped_and_kept(clip_norm, zeroing_norm)
 
 
 def mechanism_for_epsilon(
@@ -169,7 +173,7 @@ def mechanism_for_epsilon(
 
 
 def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canaries: int) -> Release:
-    """The release of a run; without canaries, its `canary` is the same as its `client`."""
+    """The release of a run; without canaries, `canary` equals `client`."""
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, schedule.num_rounds)
     distribution = noise_distribution_named(noise.distribution)
@@ -201,8 +205,8 @@ def _cohort_sizes(schedule: Schedule) -> IndexArray:
 def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
     """A party with its squared sensitivity if each participant adds all of the noise.
 
-    It is the sum of 1 / participants over the rounds of the worst member. If rounds are secret, it
-    is this sum over the rounds with the fewest participants, as many as a member may have.
+    That is the sum of 1 / participants over the rounds of the worst member or, if rounds are
+    secret, over the rounds with the fewest participants, as many rounds as a member may have.
     """
     weights = 1 / np.maximum(sizes, 1)
     sampling = attendance.sampling
@@ -222,8 +226,9 @@ def _party(attendance: Attendance, correlation: Correlation | None) -> Party:
 def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> float | None:
     """The squared sensitivity to one member under correlated noise, in squared clip norms.
 
-    It is the maximum, or an upper bound of it, over all possible rounds of a member, or over the
-    actual rounds of all members. None if rounds are unknown, or a member may be drawn in all.
+    This is the maximum, or an upper bound on the maximum, over all possible rounds of a member, or
+    over the actual rounds of all members. None if rounds are unknown, or a member may be drawn in
+    all rounds.
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):

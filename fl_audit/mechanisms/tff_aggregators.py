@@ -1,8 +1,8 @@
-"""Aggregations that are missing in TFF and tensorflow-privacy; imports both.
+"""Aggregations that TFF and tensorflow-privacy lack; this module imports both libraries.
 
 These are sums divided by the expected cohort, trees with restarts, noise correlated by a matrix,
 noise from clients, and plain sums that simulate secure ones: TFF leaves the protocol of a secure
-sum to the platform, and the runtimes in its Python package have none. Secure aggregation releases
+sum to the platform, and the runtimes in TFF's Python package have none. Secure aggregation releases
 only the sum, so an attacker who sees results sees the same in both cases.
 """
 
@@ -19,8 +19,8 @@ from fl_audit.mechanisms.kind import NoiseStream
 from fl_audit.mechanisms.tff_noise import NodeNoise, fresh_key, normal_like
 
 NO_SECURE_SUMS = (
-    "its aggregation asks for secure sums, which TFF leaves to the platform; wrap its factory in "
-    "fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
+    "the aggregation asks for secure sums, which TFF leaves to the platform; wrap the aggregation "
+    "factory in fl_audit.mechanisms.tff_aggregators.WithPlainSums, which sums in the open"
 )
 """Why a runtime refuses a process with secure sums, with advice."""
 
@@ -28,7 +28,7 @@ NO_SECURE_SUMS = (
 def mean_over_expected_cohort(
     query: tfp.SumAggregationDPQuery, expected_cohort: float
 ) -> tff.aggregators.UnweightedAggregationFactory:
-    """A query's sum divided by the expected cohort, not by the actual one."""
+    """A query's sum divided by the expected cohort, not by the actual cohort."""
     return tff.aggregators.DifferentiallyPrivateFactory(
         tfp.NormalizedQuery(query, denominator=expected_cohort)
     )
@@ -55,7 +55,8 @@ def tree_query(
     """Tree aggregation (Kairouz et al. 2021, arXiv:2103.00039, algorithm 1).
 
     `stddev` is the standard deviation of the noise on each node. A tree spans `restart_every`
-    rounds; with None it spans all, as in TFF's `DifferentiallyPrivateFactory.tree_aggregation`.
+    rounds; with None a tree spans all rounds, as in TFF's
+    `DifferentiallyPrivateFactory.tree_aggregation`.
     """
     query = tfp.TreeResidualSumQuery(
         record_specs,

@@ -89,6 +89,14 @@ def zeroing_norm(zeroing: Zeroing, aggregator_state: Any) -> float:
             assert_never(zeroing)
 
 
+_JUST_CLIPPED, _SURELY_CLIPPED = 1.001, 2.0
+
+
+def clipped_and_kept(clip_norm: float, zeroing_norm: float) -> float:
+    """The norm of a canary that is clipped and, if 1.001 to 2 clip norms allow it, not zeroed."""
+    return min(max(zeroing_norm, _JUST_CLIPPED * clip_norm), _SURELY_CLIPPED * clip_norm)
+
+
 def zeroing_kind(zeroing: Zeroing | None) -> ZeroingKind:
     """The kind of zeroing in run.json."""
     match zeroing:
@@ -113,7 +121,8 @@ def zeroing_words(zeroing: Zeroing | None) -> str:
             return (
                 "An update counts as zero if its largest coordinate is above "
                 f"{zeroing.multiplier:g} times a running estimate of the {quantile:g} quantile of "
-                f"all, plus {zeroing.increment:g}; the estimate is not noised. "
+                f"updates' largest coordinates, plus {zeroing.increment:g}; no noise is added to "
+                "the estimate. "
             )
         case _:
             assert_never(zeroing)

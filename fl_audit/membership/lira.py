@@ -1,9 +1,9 @@
 """LiRA, the likelihood ratio attack: Carlini et al. (2022), arXiv:2112.03570.
 
 `decide_member` and `member_p_values` test between two normal distributions of the loss (Yıldırım et
-al. 2025, Algorithm 3), `online_lira` and `offline_lira` are the attack, and `select_worst` finds
-the points that are easiest to attack. Scores are logarithms, so that they do not tie where an
-attack is strongest: probabilities would round to 0 or 1 there.
+al. 2025, Algorithm 3), `online_lira` is the attack, and `select_worst` finds the points that are
+easiest to attack. Scores are logarithms, so that they do not tie where an attack is strongest:
+probabilities would round to 0 or 1 there.
 """
 
 import math
@@ -42,7 +42,7 @@ def decide_member(
         R = (m0 / s0^2 - m1 / s1^2) / (1 / s1^2 - 1 / s0^2),
 
     and under H0 ((loss + R) / s0)^2 is chi-square with one degree of freedom and noncentrality ((m0
-    + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large ones if s0 < s1; with equal
+    + R) / s0)^2. Small values are evidence for H1 if s0 > s1, large values if s0 < s1; with equal
     standard deviations the loss itself is tested. Algorithm 3.
 
     Algorithm 3 as printed exchanges the two terms of R's denominator, which changes R's sign, but
@@ -108,7 +108,7 @@ def member_p_values(loss: FloatArray, without: NormalFit, having: NormalFit) -> 
 
 Spread = Literal["each_point", "all_points"]
 """Whether each point's distribution has its own standard deviation, or all points share one.
-Carlini et al. (2022) find a shared one better with few shadow models (about 64).
+Carlini et al. (2022) find shared standard deviations better with few shadow models (about 64).
 """
 
 
@@ -187,7 +187,8 @@ def online_lira(
     Args:
       targets: Outputs of the attacked models, finite floats of shape (..., points).
       shadow: Outputs of shadow models for the same points.
-      spread: Whether each point has its own std_in and std_out, or all points share both.
+      spread: Whether each point has its own std_in and std_out, or all points share one std_in and
+        one std_out.
 
     Returns:
       Scores, float64 of the shape of targets; larger for likelier members.
@@ -203,31 +204,6 @@ def online_lira(
     outputs = _checked(targets, shadow)
     having, without = shadow.member_fits(spread), shadow.non_member_fits(spread)
     return _log_density(outputs, having) - _log_density(outputs, without)
-
-
-def offline_lira(
-    targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
-) -> FloatArray:
-    """How far an output x is above the outputs of models without the point, as -log P(Z > x).
-
-    Z is distributed like the outputs of models trained without the point, the only shadow models
-    that this attacker has. The score ranks outputs like the paper's offline score, 1 - P(Z > x).
-    Outputs must be larger for better learned points (margins, not losses).
-
-    Args:
-      targets: Outputs of the attacked models, finite floats of shape (..., points).
-      shadow: Outputs of shadow models; for each point, only models trained without it are used.
-      spread: Whether each point has its own standard deviation, or all points share one.
-
-    Returns:
-      Scores, float64 of the shape of targets; larger for likelier members.
-
-    Raises:
-      InputError: The points differ, or a distribution cannot be fitted.
-    """
-    outputs = _checked(targets, shadow)
-    without = shadow.non_member_fits(spread)
-    return np.asarray(-special.log_ndtr((without.mean - outputs) / without.stddev))
 
 
 def _checked(targets: npt.ArrayLike, shadow: ShadowOutputs) -> FloatArray:
@@ -268,14 +244,14 @@ def select_worst(shadow: ShadowOutputs, k: int, fitted_share: float = 0.8) -> Wo
     """The k points at which LiRA is most accurate on held-out shadow models.
 
     A log likelihood ratio above 0 means member. Zanella-Béguelin et al. (2022), section 4.1, fit
-    LiRA's distributions to 80 % of the shadow models and test on the rest. Ties, common with few
-    models, are broken by separation (`WorstPoints`), and then by index.
+    LiRA's distributions to 80 % of the shadow models and test on the other 20 %. Ties, common with
+    few models, are broken by separation (`WorstPoints`), and then by index.
 
     Args:
       shadow: Outputs of models, each trained on a random part of the points.
       k: Number of points, from 1 to all.
-      fitted_share: Share of the models, the first ones, to which distributions are fitted, in (0,
-        1).
+      fitted_share: Share of the models, taken from the first, to which distributions are fitted, in
+        (0, 1).
 
     Raises:
       InputError: k or the share is out of range, or there are too few models.

@@ -93,8 +93,8 @@ def measure_mia(
 def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike) -> MeasuredMia:
     """The attack on models that are each other's shadow models. Algorithm 5.
 
-    Each loss is tested with two normal distributions, one fitted to the other losses of its own
-    side (with or without the point), one to all losses of the other side. This is cheap, but the
+    Each loss is tested with two normal distributions: one is fitted to all other losses of its side
+    (with or without the point), one to all losses of the opposite side. This is cheap, but the
     decisions on a base are correlated, as they share their shadow models (equation 7).
 
     Args:
@@ -154,9 +154,10 @@ def _warn_if_skewed(sides: list[FloatArray]) -> None:
         skewness = np.abs(np.mean(centred**3, axis=1)) / stddev**3
         if np.max(skewness) > _LARGE_SKEWNESS:
             warnings.warn(
-                f"losses are far from normal (skewness {np.max(skewness):.1f} on a base), so that "
-                "the attack misses its false positive rate; give minus the log-odds of the "
-                "label, -fl_audit.membership.outputs.margin, instead of the cross-entropy",
+                f"losses are far from normal (skewness {np.max(skewness):.1f} on a challenge "
+                "base), so that the attack misses its false positive rate; give minus the "
+                "log-odds of the label, -fl_audit.membership.outputs.margin, instead of the "
+                "cross-entropy",
                 stacklevel=3,
             )
             return
@@ -168,7 +169,7 @@ def _fit_all(losses: FloatArray) -> NormalFit:
 
 
 def _fit_others(losses: FloatArray) -> NormalFit:
-    """For each of the losses of shape (bases, N), the fit to the N - 1 others of its base."""
+    """For each of the losses of shape (bases, N), the fit to the other N - 1 of the same base."""
     bases, models = losses.shape
     others = ~np.eye(models, dtype=np.bool_)
     rest = np.broadcast_to(losses[:, None, :], (bases, models, models))[:, others]
@@ -178,5 +179,5 @@ def _fit_others(losses: FloatArray) -> NormalFit:
 
 def _checked(fit: NormalFit) -> NormalFit:
     if np.any(fit.stddev == 0):
-        raise InputError("losses of a challenge base must not be all equal on a side")
+        raise InputError("losses of a challenge base must not be all equal on one of its two sides")
     return fit

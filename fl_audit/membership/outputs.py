@@ -17,12 +17,28 @@ from fl_audit.estimators.epsilon_star import (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class MemberOutputs:
+    """Outputs of trained models for the members (points or clients).
+
+    Attributes:
+      margins: The margin of each member under each model, float64 of shape (models, members).
+      losses: The loss of each member under each model, of the same shape.
+      accuracy: The accuracy of each model on data outside its training set, float64 of shape
+        (models,).
+    """
+
+    margins: FloatArray
+    losses: FloatArray
+    accuracy: FloatArray
+
+
 def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """The logit of the label's probability, log(p / (1 - p)), larger for better learned points.
 
-    It is z_y - logsumexp of the other z. Margins are nearly normal where losses are not, and finite
-    where the loss underflows to 0. Carlini et al. (2022) call the margin phi. Attacks that expect
-    losses get minus the margin.
+    The margin is z_y minus the logsumexp of all other logits z. Margins are nearly normal where
+    losses are not, and finite where the loss underflows to 0. Carlini et al. (2022) call the margin
+    phi. Attacks that expect losses get minus the margin.
 
     Args:
       logits: Logits z, finite floats of shape (..., points, classes), of at least 2 classes.

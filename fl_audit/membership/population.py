@@ -1,9 +1,9 @@
 """Attacks that compare a point's output with outputs of population points: RMIA and quantiles.
 
 RMIA (Zarifzadeh et al. 2024, arXiv:2312.03262) counts the population points z whose likelihood
-under the attacked model, relative to reference models, is no larger than that of the point x.
-Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) use the quantile of the point's output
-among the outputs of similar points under the same model, and need no other model.
+under the attacked model, relative to reference models, is no larger than the relative likelihood of
+the point x. Quantile attacks (Bertran et al. 2023, arXiv:2307.03694) use the quantile of the
+point's output among the outputs of similar points under the same model, and need no other model.
 """
 
 import math

@@ -22,7 +22,7 @@ chance are due to participation. An arm is a name, with one or two numbers if th
 | `every_round` | all |
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,7 @@ from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.number_words import count
+from fl_audit.participation.placement import equal_parts
 from fl_audit.participation.schedule import CanaryAttendance, ParticipationTable, Roster
 from fl_audit.seeds import Stream, generator
 
@@ -52,7 +53,7 @@ _WORDS = {
     "b_min_sep": "rounds that are at least {} apart, by coins",
     "every_round": "every round",
 }
-"""The rounds of an arm's canaries in words, by the arm's name; its number replaces the braces."""
+"""The rounds of an arm's canaries in words, by the arm's name; the number replaces the braces."""
 
 
 _BY_COINS = ("cyclic_poisson", "b_min_sep")
@@ -105,11 +106,11 @@ class Arm:
                 share = self._share(rounds)
                 return MinSeparationSampling(share / (1 - (number - 1) * share), number, rounds)
             case "each_epoch":
-                lengths = [number] * (rounds // number) + [rounds % number]
+                lengths: Iterable[int] = [number] * (rounds // number) + [rounds % number]
             case "repeats":
-                lengths = _equal_parts(rounds, number)
+                lengths = map(len, equal_parts(range(rounds), number))
             case _:
-                lengths = _equal_parts(number or rounds, self.parts)
+                lengths = map(len, equal_parts(range(number or rounds), self.parts))
         return OneRoundPerBlock.of_lengths(lengths, rounds - number if self.name == "late" else 0)
 
     def _share(self, rounds: int) -> float:
@@ -120,10 +121,6 @@ class Arm:
                 f"average; the run's {count(rounds, 'round')} allow {int(rounds // self.number)}"
             )
         return self.parts / rounds
-
-
-def _equal_parts(rounds: int, parts: int) -> list[int]:
-    return [len(part) for part in np.array_split(np.arange(rounds), parts)]
 
 
 def read_arm(text: str) -> Arm:

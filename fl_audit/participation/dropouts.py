@@ -3,7 +3,7 @@
 In production a round samples more clients than it needs and ends when its goal of reports is
 reached. Clients that are late, interrupted, or outside the hours in which their device is idle and
 charged are left out. Accounting counts the rounds in which a client reports. If clients add the
-noise, a client that drops out adds none, so the bound is that of the smallest round.
+noise, a client that drops out adds none, so the bound is for the round with the fewest reports.
 """
 
 import dataclasses
@@ -77,10 +77,10 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
     for attendance in parties:
         if not isinstance(attendance.sampling, FixedRounds):
             raise InputError(
-                "dropouts: goes with patterns whose rounds an attacker may know, such as shuffle "
-                "and min_separation; if accounting counts on sampling, set a smaller "
-                "participation.clients_per_round for clients that report less often; hours in "
-                "which a device is available would reveal when it may be sampled"
+                "dropouts: is only for patterns whose rounds an attacker may know, such as shuffle "
+                "and min_separation, as the hours in which a device is available would reveal when "
+                "it may be sampled; where accounting counts on sampling, set a smaller "
+                "participation.clients_per_round for clients that report less often"
             )
     num_clients, size = roster.num_clients, roster.num_clients + len(roster.included)
     offsets = generator(seed, Stream.DROPOUTS).random(size)

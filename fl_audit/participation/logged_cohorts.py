@@ -4,10 +4,9 @@ A log is a CSV file with one row per participation, `round,client_id`, in any or
 clients is one row without a client, as `17,`.
 """
 
-import csv
 import difflib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, assert_never
@@ -18,8 +17,7 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import NumRounds, Table
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import check_header, open_csv, say_separator, text_lines
-from fl_audit.library_words import csv_words, not_utf8
+from fl_audit.formats.text_files import csv_rows, read_integer, reading, text_lines
 from fl_audit.participation.schedule import (
     Participation,
     ParticipationPattern,
@@ -60,8 +58,9 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
     """
     position = {client_id: index for index, client_id in enumerate(client_ids)}
     rounds, clients = array("i"), array("i")
-    try:
-        for number, (round_text, client_id) in enumerate(_rows(path, text_lines(path)), start=1):
+    with reading(path):
+        rows = csv_rows(path, text_lines(path), COLUMNS)
+        for number, (_, (round_text, client_id)) in enumerate(rows, start=1):
             rounds.append(_round(path, number, round_text))
             is_empty = not client_id.strip()
             if not is_empty and client_id not in position:
@@ -71,10 +70,6 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
                     f"the task; {hint}"
                 )
             clients.append(_NO_CLIENT if is_empty else position[client_id])
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {not_utf8(error)}") from error
     of_rows, in_rounds = np.array(clients, np.int32), np.array(rounds, np.int32)
     came = np.flatnonzero(of_rows != _NO_CLIENT)
     if not len(came):
@@ -84,47 +79,27 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
     _check_once_a_round(path, log, came + 1, first, client_ids)
     both = np.intersect1d(log.rounds + first, np.delete(in_rounds, came))
     if len(both):
-        raise InputError(f"{path}: round {both[0]} has clients, and a row without any")
+        raise InputError(
+            f"{path}: round {both[0]} has rows with clients and a row without a client"
+        )
     return log
 
 
 def logged_clients(path: Path) -> set[str]:
     """The names of the clients in a log."""
-    try:
-        return {client_id for _, client_id in _rows(path, text_lines(path)) if client_id.strip()}
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: is not CSV: {error}") from error
-
-
-def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yields the round and the client of each row, as text."""
-    header, reader = open_csv(path, file)
-    check_header(path, header, COLUMNS)
-    round_column, client_column = (header.index(name) for name in COLUMNS)
-    try:
-        for number, row in enumerate(filter(None, reader), start=1):
-            if len(row) != len(header):
-                raise InputError(
-                    f"{path}, row {number}: must have {len(header)} fields, got {len(row)}"
-                )
-            yield row[round_column], row[client_column]
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {csv_words(error)}") from error
-    if reader.dialect.delimiter != ",":
-        say_separator(path)
+    with reading(path):
+        rows = csv_rows(path, text_lines(path), COLUMNS)
+        return {client_id for _, (_, client_id) in rows if client_id.strip()}
 
 
 def _round(path: Path, row: int, text: str) -> int:
-    digits = text.strip()
-    is_short = digits.isascii() and digits.isdigit() and len(digits) <= 10
-    if not (is_short and int(digits) <= _LARGEST_ROUND):
+    number = read_integer(text, _LARGEST_ROUND)
+    if number is None:
         raise InputError(
             f"{path}, row {row}, column round: must be a whole number from 0 to {_LARGEST_ROUND}, "
             f"got {text!r}"
         )
-    return int(digits)
+    return number
 
 
 def _hint(client_id: str, client_ids: Sequence[str]) -> str:
@@ -132,7 +107,7 @@ def _hint(client_id: str, client_ids: Sequence[str]) -> str:
     close = difflib.get_close_matches(client_id, client_ids, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"it has {len(client_ids)}, such as {client_ids[0]!r}"
+    return f"the task has {len(client_ids)}, such as {client_ids[0]!r}"
 
 
 def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
@@ -144,7 +119,7 @@ def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
     if len(present) != last - first + 1:
         missing = int(present[np.flatnonzero(np.diff(present) > 1)[0]]) + 1
         raise InputError(
-            f"{path}: round {missing} is missing; each up to {last} must have a row, "
+            f"{path}: round {missing} is missing; each round up to {last} must have a row, "
             f"`{missing},` if no client came"
         )
     return first, last
@@ -203,8 +178,8 @@ def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
 def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
     if rounds > log.num_rounds:
         raise InputError(
-            f"participation.rounds: {rounds} rounds of a log that has {log.num_rounds}; must be "
-            f"at most {log.num_rounds}"
+            f"participation.rounds: is {rounds}, must be at most the number of rounds in the log, "
+            f"{log.num_rounds}"
         )
     is_kept = log.rounds < rounds
     return ReplayLog(log.clients[is_kept], log.rounds[is_kept], rounds)

@@ -8,7 +8,7 @@
 
 Patterns in which clients draw rounds are in `client_patterns`. A pattern is a config table, a
 function from the table, a seed and a roster to a `Schedule`, and the words of the report;
-`fl_audit.participation` registers them.
+`fl_audit.participation` registers the patterns.
 
 >>> from fl_audit.participation.schedule import Roster
 >>> roster = Roster([f"client-{i}" for i in range(6)], included=np.array([True, False]))
@@ -53,7 +53,8 @@ class Shuffle(placement.PlacedCanaries, frozen=True, kw_only=True, tag_field="ki
     """Shuffled epochs: each client participates once per epoch (Andrew et al. 2023, section 5).
 
     With `epochs` each client participates in exactly that many rounds: the run is divided into
-    `epochs` nearly equal parts, and all clients are distributed evenly over the rounds of each.
+    `epochs` nearly equal parts, and all clients are distributed evenly over the rounds of each
+    part.
 
     Attributes:
       clients_per_round: Largest cohort of real clients.
@@ -98,7 +99,7 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: schedule.Roster) -> sch
 
 
 def _epochs(config: Shuffle, num_clients: int) -> list[range]:
-    """The rounds of each epoch; the last may extend beyond the run."""
+    """The rounds of each epoch; the last epoch may extend beyond the run."""
     if config.clients_per_round is not None:
         schedule.check_cohort_size(config.clients_per_round, num_clients)
         length = -(-num_clients // config.clients_per_round)
@@ -109,12 +110,7 @@ def _epochs(config: Shuffle, num_clients: int) -> list[range]:
             f"participation.epochs: {number} epochs do not fit into {config.rounds} rounds; must "
             f"be at most {config.rounds}"
         )
-    return _equal_parts(config.rounds, number)
-
-
-def _equal_parts(rounds: int, number: int) -> list[range]:
-    parts = np.array_split(np.arange(rounds), number)
-    return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return placement.equal_parts(range(config.rounds), number)
 
 
 def _shuffle_canaries(
@@ -131,7 +127,8 @@ def _shuffle_canaries(
         case "like_clients":
             if mean is not None:
                 why = "under shuffle each canary has a whole number of rounds"
-                epochs = _equal_parts(rounds, placement.whole_rounds(mean, rounds, why))
+                number = placement.whole_rounds(mean, rounds, why)
+                epochs = placement.equal_parts(range(rounds), number)
             return placement.shuffled(pool, seed, rounds, epochs).of_canaries(roster.included)
         case chosen:
             return placement.place(config, chosen, seed, roster, expected_clients)
@@ -161,16 +158,11 @@ def _shuffle_client_rounds(record: RunRecord, config: Shuffle) -> str:
     return f"Clients are shuffled: {size} a round, {schedule.most_rounds_of_a_client(record)}."
 
 
-def _placed_canary_rounds(config: "Shuffle | Bernoulli | Uniform") -> str:
-    return placement.placement_words(config, config.canaries)
-
-
 SHUFFLE = schedule.ParticipationPattern(
     table=Shuffle,
     schedule=shuffle_schedule,
     client_rounds=_shuffle_client_rounds,
-    canary_rounds=_placed_canary_rounds,
-    names_clients=False,
+    canary_rounds=placement.canary_rounds,
 )
 
 
@@ -200,42 +192,22 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: schedule.Roster) ->
     Included canaries are scheduled by coins too, or are placed. A round may be empty, and then
     releases only noise.
     """
-    placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
-    probability = config.clients_per_round / roster.num_clients
     if config.largest_round is not None:
         return _truncated_schedule(config, seed, roster, config.largest_round)
-    clients = np.arange(roster.num_clients)
-    return schedule.Schedule(
-        num_rounds=config.rounds,
-        client_attendance=_sampled(clients, probability, seed, Stream.CLIENT_ROUNDS),
-        canary_attendance=(
-            _sampled_canaries(roster, _canary_probability(config, probability), seed)
-            if config.canaries == "like_clients"
-            else placement.place(config, config.canaries, seed, roster, config.clients_per_round)
-        ),
-    )
 
+    def by_coin(probability: float) -> placement.OwnDraw:
+        return placement.OwnDraw(
+            lambda members, stream: _coins(members, probability, seed, stream),
+            PoissonSampling(probability),
+            probability,
+        )
 
-def _canary_probability(config: Bernoulli, probability: float) -> float:
-    mean = config.canary_mean_repeats
-    return probability if mean is None else placement.share_of_rounds(mean, config.rounds, 1.0)
+    def with_mean(mean: float) -> placement.OwnDraw:
+        return by_coin(placement.share_of_rounds(mean, config.rounds, 1.0))
 
-
-def _sampled(
-    members: IndexArray, probability: float, seed: int, stream: Stream
-) -> schedule.Attendance:
-    coins = _coins(members, probability, seed, stream)
-    return schedule.Attendance(coins, probability * len(members), PoissonSampling(probability))
-
-
-def _sampled_canaries(
-    roster: schedule.Roster, probability: float, seed: int
-) -> schedule.CanaryAttendance:
-    pool_draw = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
-    expected = probability * int(roster.included.sum())
-    attending = schedule.included_among(pool_draw, roster.included)
-    return schedule.CanaryAttendance(attending, expected, PoissonSampling(probability), pool_draw)
+    probability = config.clients_per_round / roster.num_clients
+    return placement.schedule_of_draws(config, seed, roster, by_coin(probability), with_mean)
 
 
 def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> schedule.Draw:
@@ -259,8 +231,7 @@ BERNOULLI = schedule.ParticipationPattern(
     table=Bernoulli,
     schedule=bernoulli_schedule,
     client_rounds=_bernoulli_client_rounds,
-    canary_rounds=_placed_canary_rounds,
-    names_clients=False,
+    canary_rounds=placement.canary_rounds,
 )
 
 
@@ -325,17 +296,18 @@ def _truncated_schedule(
     config: Bernoulli, seed: int, roster: schedule.Roster, largest: int
 ) -> schedule.Schedule:
     """Schedules by truncated Poisson sampling from an urn, without canaries if they are placed."""
+    placement.check_placement(config, config.canaries)
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
-            f"{config.clients_per_round}, the expected size before the limit; must be at least that"
+            f"the expected size before the limit; must be at least {config.clients_per_round}"
         )
     is_shared = config.canaries == "like_clients"
     if is_shared and config.canary_mean_repeats is not None:
         raise InputError(
-            "participation.canary_mean_repeats: does not go with largest_round under `canaries = "
-            "'like_clients'`, where clients and canaries are drawn together; leave out one of "
-            "the two"
+            "participation.canary_mean_repeats: cannot be combined with largest_round under "
+            "`canaries = 'like_clients'`, where clients and canaries are drawn together; leave out "
+            "one of the two"
         )
     urn = Urn(roster if is_shared else roster.without_canaries, largest)
     probability = config.clients_per_round / roster.num_clients
@@ -377,8 +349,8 @@ class Uniform(
 ):
     """A uniform sample of fixed size in each round, without replacement.
 
-    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded ones in
-    it send nothing.
+    Under `like_clients` without `canary_mean_repeats`, canaries share the sample; excluded canaries
+    in the sample send nothing.
 
     Attributes:
       clients_per_round: Cohort of real clients; under `like_clients` its expected size.
@@ -391,7 +363,7 @@ class Uniform(
 def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules samples of one size from an urn.
 
-    The urn holds the real clients alone if canaries are placed or have a mean of their own.
+    The urn holds the real clients alone if canaries are placed or `canary_mean_repeats` is set.
     """
     placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
@@ -462,8 +434,7 @@ UNIFORM = schedule.ParticipationPattern(
     table=Uniform,
     schedule=uniform_schedule,
     client_rounds=_uniform_client_rounds,
-    canary_rounds=_placed_canary_rounds,
-    names_clients=False,
+    canary_rounds=placement.canary_rounds,
 )
 
 
@@ -482,7 +453,7 @@ class MinSeparation(
     Clients are split at random into `separation` groups, once; the groups take turns, and a round
     draws from its group uniformly without replacement (Choquette-Choo et al. 2023,
     arXiv:2306.08153, algorithm 2, with a cohort of fixed size). Under `like_clients` without
-    `canary_mean_repeats`, canaries share the sample; excluded ones in it send nothing.
+    `canary_mean_repeats`, canaries share the sample; excluded canaries send nothing.
 
     Attributes:
       rounds: Number of training rounds.
@@ -513,10 +484,13 @@ class MinSeparation(
                 raise ValueError("separation is missing (or cool_down_hours and round_hours)")
             return
         if hours[0] is None or hours[1] is None:
-            raise ValueError("cool_down_hours and round_hours go together; set both")
+            raise ValueError("cool_down_hours and round_hours must both be set, or neither")
         rounds = math.ceil(hours[0] / hours[1] * (1 - _ROUNDING))
         if self.separation not in (0, rounds):
-            raise ValueError(f"separation is {self.separation}, and {rounds} by hours; set one")
+            raise ValueError(
+                f"separation is {self.separation}, but the hours give {rounds}; set one or the "
+                "other"
+            )
         msgspec.structs.force_setattr(self, "separation", rounds)
 
     @property
@@ -571,8 +545,8 @@ def _check_cap(config: MinSeparation, urn: Urn) -> None:
     least = int(np.max(-(-turns * urn.sample_size // sizes)))
     if config.sampling.at_most < least:
         raise InputError(
-            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds of each "
-            f"do not fill {config.rounds} rounds of {config.clients_per_round} from "
+            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds per "
+            f"client do not fill {config.rounds} rounds of {config.clients_per_round} from "
             f"{urn.roster.num_clients} clients; must be at least {least}"
         )
 
@@ -618,7 +592,7 @@ def _every_turn(
 ) -> schedule.ParticipationTable:
     """Places each canary in the rounds of one group, drawn among groups that have a round.
 
-    A canary has all rounds of its group, or the first ones up to a client's cap.
+    A canary has all rounds of its group, or as many of the first as a client's cap allows.
     """
     num_groups = min(config.separation, config.rounds)
     groups = generator(seed, Stream.CANARY_ROUNDS).integers(num_groups, size=len(canaries))
@@ -657,7 +631,6 @@ MIN_SEPARATION = schedule.ParticipationPattern(
     schedule=min_separation_schedule,
     client_rounds=_min_separation_client_rounds,
     canary_rounds=_min_separation_canary_rounds,
-    names_clients=False,
 )
 
 
@@ -699,5 +672,4 @@ EVERY_ROUND = schedule.ParticipationPattern(
     schedule=every_round_schedule,
     client_rounds=lambda record, config: "Every client participates in every round.",
     canary_rounds=lambda config: "all of them",
-    names_clients=False,
 )

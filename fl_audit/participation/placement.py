@@ -1,23 +1,28 @@
 """Placements of canaries independent of clients (Andrew et al. 2023, sections 4 and 5.3)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
 import numpy as np
 from msgspec import Meta
 
-from fl_audit.accounting.sampling import OneRoundPerBlock
+from fl_audit.accounting.sampling import OneRoundPerBlock, Sampling
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import NumRounds, PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
 from fl_audit.participation.schedule import (
+    Attendance,
     CanaryAttendance,
+    Draw,
     Participation,
     ParticipationTable,
     Roster,
+    Schedule,
+    included_among,
 )
 from fl_audit.seeds import Stream, generator
 
@@ -31,7 +36,7 @@ class PlacedCanaries(Table, Participation, frozen=True, kw_only=True):
       rounds: Number of training rounds.
       canary_repeats: Number of a canary's rounds under `repeats`.
       canary_first_rounds: Number of first rounds in which `repeats` places canaries; default all.
-      canary_last_rounds: Number of last rounds in which `repeats` or `last_rounds` places them.
+      canary_last_rounds: Number of last rounds in which `repeats` or `last_rounds` places canaries.
       canary_mean_repeats: Mean number of a canary's rounds under `like_clients` and
         `last_rounds`; default: a client's.
     """
@@ -74,7 +79,7 @@ def check_placement(config: PlacedCanaries, placement: str) -> None:
         )
     if first is not None and last is not None:
         raise InputError(
-            "participation.canary_last_rounds: does not go with canary_first_rounds; leave out one"
+            "participation.canary_last_rounds: excludes canary_first_rounds; leave out one of them"
         )
     for name, number in (("first", first), ("last", last)):
         if number is not None and number > config.rounds:
@@ -92,8 +97,8 @@ def check_placement(config: PlacedCanaries, placement: str) -> None:
 
 def belongs_to(key: str, needed: str, placement: str) -> str:
     return (
-        f"participation.{key}: goes with `canaries = {needed!r}`, not {placement!r}; leave it out, "
-        f"or set participation.canaries to {needed!r}"
+        f"participation.{key}: is not used under `canaries = {placement!r}`; leave it out, or set "
+        f"participation.canaries to {needed!r}"
     )
 
 
@@ -104,7 +109,7 @@ _FINEST_SHARE = 10_000
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
     """Returns whichever of the nearest possible means, `below` and `above`, equals `mean`.
 
-    Raises InputError if neither does, with both in its message.
+    Raises InputError if neither equals `mean`; the message has both.
     """
     nearest = [possible for possible in (below, above) if possible > 0]
     for possible in nearest:
@@ -158,7 +163,7 @@ def place(
     pool, rounds, included = roster.pool, config.rounds, roster.included
     if placement == "repeats":
         _check_participations("canary_repeats", len(pool), config.canary_repeats)
-        among = np.arange(rounds)[: config.canary_first_rounds]
+        among = range(rounds)[: config.canary_first_rounds]
         among = among[-(config.canary_last_rounds or rounds) :]
         return spread(pool, seed, rounds, config.canary_repeats, among).of_canaries(included)
     mean = config.canary_mean_repeats or expected_clients * rounds / roster.num_clients
@@ -207,6 +212,11 @@ def placement_words(
             assert_never(unknown)
 
 
+def canary_rounds(config: Any) -> str:
+    """`placement_words` by the key `canaries` of a `PlacedCanaries` that has it."""
+    return placement_words(config, config.canaries)
+
+
 def like_clients_words(mean: float | None) -> str:
     on_average = "" if mean is None else f", {mean:g} on average"
     return f"sampled like a client’s{on_average}"
@@ -217,21 +227,27 @@ def spread(
     seed: int,
     num_rounds: int,
     repeats: int,
-    among: IndexArray | None = None,
+    among: range | None = None,
 ) -> ParticipationTable:
     """Draws a round for each canary in each of `repeats` equal parts (Andrew et al. sec. 5.3).
 
-    The parts divide the rounds `among`, which are consecutive; by default all.
+    The parts divide the rounds `among`; by default all.
     """
-    parts = np.array_split(np.arange(num_rounds) if among is None else among, repeats)
+    parts = equal_parts(range(num_rounds) if among is None else among, repeats)
     return _once_in_each(canaries, seed, num_rounds, parts)
+
+
+def equal_parts(rounds: range, number: int) -> list[range]:
+    """Splits consecutive rounds into parts, the first of which may be longer by one round."""
+    parts = np.array_split(rounds, number)
+    return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
 def once_per_epoch(
     canaries: IndexArray, seed: int, num_rounds: int, epochs: Sequence[range]
 ) -> ParticipationTable:
     """Draws a round for each canary in each epoch, even a short last one (Andrew et al. sec. 4)."""
-    parts = [np.arange(epoch.start, min(epoch.stop, num_rounds)) for epoch in epochs]
+    parts = [range(epoch.start, min(epoch.stop, num_rounds)) for epoch in epochs]
     return _once_in_each(canaries, seed, num_rounds, parts)
 
 
@@ -252,11 +268,11 @@ def shuffled(
 
 
 def _once_in_each(
-    canaries: IndexArray, seed: int, num_rounds: int, parts: Sequence[IndexArray]
+    canaries: IndexArray, seed: int, num_rounds: int, parts: Sequence[range]
 ) -> ParticipationTable:
     random = generator(seed, Stream.CANARY_ROUNDS)
-    sampled = [random.integers(part[0], part[-1] + 1, len(canaries)) for part in parts]
-    in_blocks = OneRoundPerBlock.of_lengths(map(len, parts), int(parts[0][0]))
+    sampled = [random.integers(part.start, part.stop, len(canaries)) for part in parts]
+    in_blocks = OneRoundPerBlock.of_lengths(map(len, parts), parts[0].start)
     return ParticipationTable(
         np.tile(canaries, len(parts)), np.concatenate(sampled), num_rounds, in_blocks
     )
@@ -267,14 +283,14 @@ def in_last_rounds(
 ) -> ParticipationTable:
     """Draws a Poisson number of late rounds for each canary (Andrew et al. section 4).
 
-    They are drawn uniformly without replacement from the run's last `last` rounds, of which a
-    canary has all if the number is larger.
+    The rounds are drawn uniformly without replacement from the run's last `last` rounds; a canary
+    with a larger number has all of these.
     """
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = np.minimum(random.poisson(mean, len(canaries)), last)
-    rounds = [random.choice(last, number, replace=False) for number in numbers]
-    sampled = np.concatenate([np.zeros(0, np.int64), *rounds])
-    return ParticipationTable(np.repeat(canaries, numbers), num_rounds - last + sampled, num_rounds)
+    first = num_rounds - last
+    rounds = [first + random.choice(last, number, replace=False) for number in numbers]
+    return ParticipationTable.of_members(canaries, rounds, num_rounds)
 
 
 def poisson_sampled(
@@ -284,5 +300,47 @@ def poisson_sampled(
     random = generator(seed, Stream.CANARY_ROUNDS)
     numbers = random.binomial(num_rounds, probability, len(canaries))
     rounds = [random.choice(num_rounds, number, replace=False) for number in numbers]
-    sampled = np.concatenate([np.zeros(0, np.int64), *rounds])
-    return ParticipationTable(np.repeat(canaries, numbers), sampled, num_rounds)
+    return ParticipationTable.of_members(canaries, rounds, num_rounds)
+
+
+# Members who draw their rounds independently of others, and canaries that draw like them.
+
+
+@dataclass(frozen=True, eq=False)
+class OwnDraw:
+    """The draw of members' rounds; `share` is the mean share of members in a round."""
+
+    draw: Callable[[IndexArray, Stream], Draw]
+    sampling: Sampling
+    share: float
+
+
+def schedule_of_draws(
+    config: Any,
+    seed: int,
+    roster: Roster,
+    of_clients: OwnDraw,
+    with_mean: Callable[[float], OwnDraw],
+) -> Schedule:
+    """The schedule of clients, and of canaries sampled like clients or placed.
+
+    `config` is a `DrawnParticipation` with the key `canaries`; `with_mean` makes the draw of
+    canaries whose mean number of rounds differs from a client's.
+    """
+    check_placement(config, config.canaries)
+    clients = of_clients.draw(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
+    expected_clients = of_clients.share * roster.num_clients
+    attendance = Attendance(clients, expected_clients, of_clients.sampling)
+    mean = config.canary_mean_repeats
+    if config.canaries != "like_clients":
+        canaries = place(config, config.canaries, seed, roster, expected_clients)
+    else:
+        of_canaries = of_clients if mean is None else with_mean(mean)
+        pool_draw = of_canaries.draw(roster.pool, Stream.CANARY_ROUNDS)
+        canaries = CanaryAttendance(
+            included_among(pool_draw, roster.included),
+            of_canaries.share * int(roster.included.sum()),
+            of_canaries.sampling,
+            pool_draw,
+        )
+    return Schedule(config.rounds, attendance, canaries)

@@ -283,7 +283,7 @@ class ParticipationPattern(Generic[TableType]):
     Attributes:
       table: The class of the config table, a `Participation`.
       schedule: The function from a table, the run's seed and the roster to a schedule. Raises
-        `InputError` if keys contradict each other or do not fit the population.
+        `InputError` if keys of the table contradict each other or do not fit the population.
       client_rounds: A sentence for the report on the rounds of real clients, from the record of a
         finished run and the table.
       canary_rounds: Words for the report on the rounds of an included canary, which end the
@@ -296,7 +296,7 @@ class ParticipationPattern(Generic[TableType]):
     schedule: Callable[[TableType, int, Roster], Schedule]
     client_rounds: Callable[[RunRecord, TableType], str]
     canary_rounds: Callable[[TableType], str]
-    names_clients: bool
+    names_clients: bool = False
 
 
 PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participation)

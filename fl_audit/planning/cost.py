@@ -20,7 +20,7 @@ from fl_audit.resources import num_cores
 from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
-"""The target for the time of one scoring; if a pool takes longer, only a part of it is timed."""
+"""The target for the time of one scoring; of a slower pool only some canaries are timed."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _time_scoring(run: PlannedRun) -> tuple[float, int]:
 
 
 def _seconds(run: PlannedRun, count: int) -> float:
-    """Seconds of one scoring, after a first one that fills caches."""
+    """Seconds of one scoring, after a first scoring that fills caches."""
     # The config's store file is for the whole pool, so a part of the pool is cached in memory.
     store = "none" if run.pool.store == "none" else "memory"
     part = msgspec.structs.replace(run.pool, count=max(count, 2), store=store, store_path=None)
@@ -151,7 +151,7 @@ def accuracy_cost(run: PlannedRun) -> AccuracyCost:
 
 
 _FEWEST_ROUNDS = 3
-"""The smallest number of timed rounds; the first one includes setup."""
+"""The smallest number of timed rounds; the first round includes setup."""
 
 
 @dataclass(frozen=True)

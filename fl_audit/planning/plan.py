@@ -32,7 +32,7 @@ _TRIALS = 39
 """The smallest number of trials whose range contains a new value with probability 95 %."""
 
 _FEW_TRIALS = 19
-"""The number of trials of variants, claims and slow predictions; here the probability is 90 %."""
+"""The number of trials of variants, claims and slow predictions; the probability is then 90 %."""
 
 _FEWEST_TRIALS = 9
 """The number of trials of slow variants and claims, and for finding the strongest statistic."""
@@ -90,13 +90,13 @@ class Plan:
 
     @functools.cached_property
     def predictions(self) -> tuple[prediction.StatisticPrediction, ...]:
-        """The predictions, one per statistic."""
+        """The prediction for each statistic."""
         statistics, middle = self._every
         return prediction.predict(self.run, self.trials, middle, statistics)
 
     @functools.cached_property
     def efficiency(self) -> tuple[PlannedEfficiency, ...]:
-        """The lower bounds and their limits, one per statistic."""
+        """The lower bound of each statistic, and its limits."""
         statistics, middle = self._every
         return planned_efficiency(self.run, middle, statistics)
 

@@ -41,7 +41,7 @@ _MOST = 10_000_000
 """Above this number of canaries, `None` is reported."""
 
 _CHUNK = 4_000_000
-"""The number of scores simulated at once, one per canary and round: 32 MB."""
+"""The number of scores (canaries times rounds) simulated at once: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class PatternPair:
 
     Attributes:
       attacker: The attacker in words.
-      canaries: The number of canaries of each pattern with which the two differ beyond chance in
-        80 % of audits; None if they do not differ in the simulation, or if more than ten million
-        are needed.
+      canaries: The number of canaries of each pattern with which the two patterns differ beyond
+        chance in 80 % of audits; None if the patterns do not differ in the simulation, or if more
+        than ten million canaries are needed.
       share: `canaries`, divided by the number of canaries that one run has of the smaller pattern.
     """
 
@@ -67,7 +67,7 @@ class PatternPair:
 
 @dataclass(frozen=True, eq=False)
 class _Pattern:
-    """Canaries of one pattern in a planned run, marked by `is_of`: all, or those of an arm."""
+    """Canaries of one pattern in a planned run, marked by `is_of`: all canaries, or one arm's."""
 
     label: str
     run: PlannedRun

@@ -1,6 +1,6 @@
 """The efficiency of a planned audit, and its power against the config's claim.
 
-Efficiency compares the audit's lower bound with the reachable one and with the upper bound. Power
+Efficiency compares the audit's lower bound with the reachable bound and with the upper bound. Power
 is the probability that the audit contradicts the claim, with the noise as configured, halved, or
 absent.
 """
@@ -131,7 +131,7 @@ class ClaimPower:
     """The power of an audit to contradict its config's claim.
 
     Attributes:
-      unfit: Why the canaries say nothing about the claim; None if they do.
+      unfit: Why the canaries say nothing about the claim; None if they can test it.
       faults: Power by the actual noise; one entry if the config adds no noise.
       parts: The power of tests of the claim's parts, noise and sampling, if the claim relies on
         sampling and both can be tested; else None.
@@ -157,7 +157,7 @@ class ClaimPower:
 
     @property
     def detectable_epsilon(self) -> float | None:
-        """The smallest true epsilon that ENOUGH_POWER of audits notice; None if there is none."""
+        """The smallest true epsilon that ENOUGH_POWER of audits notice; None without one."""
         by_scores = self.simulation.power.detectable_epsilon
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores
@@ -165,9 +165,9 @@ class ClaimPower:
 
     @functools.cached_property
     def canaries_needed(self) -> int | None:
-        """Number of canaries with ENOUGH_POWER at `ideal_epsilon`; if by parts, of included ones.
+        """Number of canaries (by parts, of included canaries) with ENOUGH_POWER at `ideal_epsilon`.
 
-        The config's number of canaries if that is enough; None if no number tried is.
+        The config's number of canaries if that is enough; None if no number tried is enough.
         """
         audit, parts = self.simulation.audit, self.parts
         if self.simulation.power.is_enough or (parts is not None and parts.is_enough):
@@ -191,7 +191,7 @@ class ClaimPower:
 
 
 def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
-    """Simulates the verdict on a claimed epsilon; None without one."""
+    """Simulates the verdict on a claimed epsilon; None if no epsilon is claimed."""
     audit, release = run.config.audit, run.release
     if audit.claimed_epsilon is None:
         return None
@@ -229,7 +229,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
 
 
 def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
-    """The simulated audit with the background of other clients."""
+    """The simulated audit with another background."""
     exposure = background.exposure(simulation.statistic.name)
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 
@@ -337,7 +337,7 @@ class CurvePower:
 
 
 def curve_power(run: PlannedRun) -> CurvePower | None:
-    """The detectable violation of a claimed curve or of configured noise; None if not tested."""
+    """The detectable violation of a claimed curve or configured noise; None without simulation."""
     audit, statistics = run.config.audit, predicted_statistics(run.config)
     claim = claim_to_test(audit, run.release, run.delta, statistics)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:

@@ -67,7 +67,7 @@ class PlannedRun(RunDesign):
 
     @functools.cached_property
     def clip_rule(self) -> AdaptiveClip | None:
-        """The update rule of the clip norm; None if it is fixed."""
+        """The update rule of the clip norm; None for a fixed clip norm."""
         mechanism = self.config.mechanism
         rule = MECHANISMS.kind_of(mechanism).adaptive_clip
         return rule and rule(mechanism, self.noise, self.schedule.expected_cohort)

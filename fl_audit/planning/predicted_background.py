@@ -9,9 +9,9 @@ in d dimensions, and the square of its norm is m + r^2 + d z^2 on average. From 
 section 3).
 
 Real updates are unknown before training. The sum of n real updates at the clip norm has a norm from
-sqrt(n) clip norms (orthogonal updates) to n (parallel updates), and a smaller one if updates are
+sqrt(n) clip norms (orthogonal updates) to n (parallel updates), and a smaller norm if updates are
 shorter than the clip norm. An adaptive clip norm follows the norms of updates. What is not known
-(`Unknowns`) is simulated at the ends of its range, so that a plan's interval covers the range.
+(`Unknowns`) is simulated at the extremes of its range, so that a plan's interval covers the range.
 """
 
 import dataclasses
@@ -48,10 +48,10 @@ class Unknowns:
     Attributes:
       alignment: Cosine between any two real updates of a round, in [0, 1].
       drift: Cosine between the real sums of any two rounds, in [0, 1]; also the squared cosine
-        between a round's real sum and the part of it that is common to all rounds.
+        between a round's real sum and the part common to the sums of all rounds.
       first_norm: Median norm of a real update in the first round, divided by the first clip norm.
-      last_norm: The same in the last round, also divided by the first clip norm; the logarithm is
-        linear in between.
+      last_norm: The same in the last round, also divided by the first clip norm; in between, the
+        logarithm of the norm is linear in the round.
     """
 
     alignment: float
@@ -64,7 +64,7 @@ MIDDLE = Unknowns(alignment=0.1, drift=0.1, first_norm=1.0, last_norm=1.0)
 """The assumptions of a plan's medians: nearly orthogonal updates, as in small models."""
 
 _DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
-"""Ends of (alignment, drift); without (0, 1), as orthogonal updates hardly drift."""
+"""Extreme pairs (alignment, drift); without (0, 1), as orthogonal updates hardly drift."""
 
 _NORMS = tuple(itertools.product((1 / FACTOR, FACTOR), repeat=2))
 
@@ -72,14 +72,14 @@ ENDS = tuple(
     Unknowns(alignment, drift, first, last)
     for (alignment, drift), (first, last) in itertools.product(_DIRECTIONS, _NORMS)
 )
-"""The ends of the ranges; a plan's intervals cover them all."""
+"""Combinations of extreme assumptions; a plan's intervals cover all of these."""
 
 
 # The path of the clip norm, and of the norm of the sum of real updates.
 
 
 _MOST_CLIENTS = 1_000
-"""The largest number of simulated clients in a round; with more, each represents several."""
+"""The largest number of simulated clients in a round; these represent all clients."""
 
 
 _FARTHEST = 1e60
@@ -104,9 +104,9 @@ def simulate_clip_path(
 ) -> ClipPath:
     """Simulates the mechanism's update rule of the clip norm.
 
-    Norms of a round's real updates are log-normal around a median from `unknowns`. A canary is
-    longer than any clip norm and counts as clipped: with more canaries than the target quantile
-    leaves room for, the clip norm grows without end.
+    Norms of a round's real updates are log-normal around a median from `unknowns`. A canary's norm
+    exceeds every clip norm, so the canary counts as clipped: if canaries are a larger share of
+    cohorts than 1 minus the target quantile, the clip norm grows without end.
     """
     shape = (trials, run.num_rounds)
     clip_norms, real_norms = np.empty(shape), np.empty(shape)
@@ -142,8 +142,8 @@ def _moved(
     """The next round's clip norm, S exp(-eta (b - gamma)) (Andrew et al. 2021, section 2.1).
 
     Here b is the noised share of unclipped updates. tensorflow-privacy counts an unclipped update
-    as +1/2 and a clipped one as -1/2, divides the sum by the expected cohort (by the actual one
-    without noise) and clips the share to [0, 1].
+    as +1/2 and a clipped update as -1/2, divides the sum by the expected cohort (by the actual
+    cohort without noise) and clips the share to [0, 1].
     """
     rule = run.clip_rule
     if rule is None:

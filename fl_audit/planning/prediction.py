@@ -38,7 +38,13 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """The median of simulated runs at `MIDDLE`, and the ends over `MIDDLE` and `ENDS`."""
+    """The median and the interval of simulated runs, over assumptions on real clients.
+
+    Attributes:
+      median: The median under the middle assumptions, `MIDDLE`.
+      lower: The lowest interval limit under `MIDDLE` and all extreme assumptions, `ENDS`.
+      upper: The highest interval limit under the same assumptions.
+    """
 
     median: float
     lower: float
@@ -46,7 +52,7 @@ class Interval:
 
 
 def _rank(trials: int) -> int:
-    """Rank of the lower end among sorted values: the largest that covers _LEVEL, or else 1."""
+    """Rank of the lower end: the largest whose interval has coverage _LEVEL; 1 if there is none."""
     return max(int((trials + 1) * (1 - _LEVEL) / 2 + 1e-9), 1)
 
 

@@ -1,6 +1,7 @@
-"""Compares a written release sheet with the one computed from its run.
+"""Compares a written release sheet with the sheet computed from its run.
 
-The operator's statements are read from the page, which must equal the sheet computed with them.
+The operator's statements are read from the page, which must equal the sheet computed with these
+statements.
 """
 
 import difflib
@@ -72,7 +73,7 @@ class _Page(HTMLParser):
 
 
 def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
-    """Adds to a verification the differences between a written sheet and the computed one.
+    """Adds to a verification the differences between a written and the computed sheet.
 
     The written sheet is not read if the verification has findings already.
     """
@@ -97,7 +98,7 @@ def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:
     rendered = render_sheet(sheet)
     written, follows = page.rows[1:], _Page(rendered).rows[1:]
     differences = [
-        f"`{label}` says {stated!r} ({evidence}), which does not follow"
+        f"`{label}` says {stated!r} ({evidence}), which does not follow from the run"
         for label, stated, evidence in written
         if (label, stated, evidence) not in follows
     ]
@@ -111,4 +112,6 @@ def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:
         return differences
     changes = difflib.SequenceMatcher(None, words, derived, autojunk=False).get_opcodes()
     _, start, end, *_ = next(change for change in changes if change[0] != "equal")
-    return [f"has {' '.join(words[start : max(end, start + 1)])!r}, which does not follow"]
+    return [
+        f"has {' '.join(words[start : max(end, start + 1)])!r}, which does not follow from the run"
+    ]

@@ -53,6 +53,7 @@ from fl_audit.report.shown_records import (
 from fl_audit.report.verdict_words import reason_sentences
 from fl_audit.report.words import mechanism_words, rounds_done
 from fl_audit.verdict import Verdict
+from fl_audit.verdict.record import Outcome
 from fl_audit.verdict.sentences import NEXT, claim_clause, detectable_words
 from fl_audit.verification import Verified
 
@@ -109,7 +110,7 @@ def sheet_of_run(
     provenance: Provenance,
     sweep: SweepRuns | None = None,
 ) -> ReleaseSheet:
-    """The release sheet of a finished run; `sweep` contains the run, None if there is no sweep."""
+    """The release sheet of a finished run; `sweep` is the sweep that contains the run, if any."""
     run, config, analytical = report.run, report.config, report.analytical
     if run is None or config is None or analytical is None:
         raise InputError("a release sheet needs the report of a run, not of scores alone")
@@ -264,7 +265,7 @@ def _plain_risk(full: FullGuarantee) -> str:
 
 
 def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -> str:
-    """The evidence for an assumption of accounting; the first of them is about the attacker."""
+    """The evidence for an assumption of accounting; assumption 0 is about the attacker."""
     distribution = noise_distribution_named(run.release.noise.distribution)
     if text == distribution.noise_assumption:
         return _noise_evidence(checks)
@@ -298,13 +299,13 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
         f"Accuracy: {run.accuracy_description}. Whether that data is clients' is not known here.",
     ]
     if run.release.zeroing == "adaptive":
-        texts.append("The quantile of updates above which they are zeroed.")
+        texts.append("The quantile above which updates are zeroed.")
     for text in texts:
         yield "unprotected", text, "recorded; NOT counted by the accountant"
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
-    """A sweep's runs, their privacy cost, and that of equally many runs by private selection."""
+    """A sweep's runs, their privacy cost, and the cost of as many runs by private selection."""
     if sweep is not None:
         unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
         yield (
@@ -393,8 +394,9 @@ def _audit(report: Report) -> Iterator[Stated]:
 def _detectable(verdict: Verdict) -> Stated:
     """The smallest detectable violation; for a curve, also its noise multiplier."""
     if verdict.power is None:
-        text = f"Not simulated, as the claim is {verdict.outcome} already."
-        return "detectable", text, NOT_AUDITED
+        is_decided = verdict.outcome is Outcome.CONTRADICTED
+        why = "as the claim is contradicted already" if is_decided else "as the verdict explains"
+        return "detectable", f"Not simulated, {why}.", NOT_AUDITED
     words = detectable_words(verdict.detectable_epsilon)
     curve = verdict.detectable
     noise = None if curve is None else curve.noise_multiplier
@@ -434,8 +436,8 @@ def _evidence(run: RunRecord, provenance: Provenance) -> Iterator[Stated]:
     words = "All that the verdict rests on was computed again from logs and models: equal."
     if not provenance.verified.held:
         words = (
-            "Nothing is wrong, but not everything could be computed again; covered by the chain "
-            f"alone: {', '.join(provenance.verified.not_made_again)}."
+            "Nothing is wrong, but not everything could be computed again; covered only by the "
+            f"chain of digests: {', '.join(provenance.verified.not_made_again)}."
         )
     yield "verified", words, "fl-audit verify, run for this sheet"
     yield "model", f"SHA-256 of its parameters: {run.model_sha256}.", "computed from model.npz"
@@ -445,8 +447,8 @@ def _evidence(run: RunRecord, provenance: Provenance) -> Iterator[Stated]:
     else:
         yield (
             "commitment",
-            f"The run began under it: SHA-256 {provenance.commitment}.",
-            "the first line of the chain; made before training if it was published then",
+            f"The run began under the commitment with SHA-256 {provenance.commitment}.",
+            "the first line of the chain; made before training if it was published by then",
         )
     committed = "" if provenance.commitment is None else "--commitment FILE "
     yield (
@@ -465,7 +467,7 @@ def _provenance(report: Report, run: RunRecord, config: Config) -> Iterator[Stat
         None: "",
         "run": " Rounds are drawn from a secret of this run, which is in its folder alone.",
         "config": " Rounds are drawn from a secret that the config names: bounds that count on "
-        "sampling hold only while it is unknown.",
+        "sampling hold only while this secret is unknown.",
     }
     yield "seed", f"Seed {config.seed}.{rounds[run.schedule_secret]}", CONFIGURED
 

@@ -1,6 +1,6 @@
 """A release sheet as an entry of a registry of differential privacy deployments: one JSON object.
 
-Its keys are those of the registry's schema of July 2026 (github.com/opendp/
+The keys are defined by the registry's schema of July 2026 (github.com/opendp/
 deployments-registry-data). The schema allows neither null nor further keys: unknown values are left
 out, and an unknown required text is "not stated".
 """
@@ -128,7 +128,7 @@ def _known(value: Any) -> Any:
 
 
 def _in_full(parameters: Parameters) -> str | None:
-    """An infinite epsilon or a finite mu as text, as the schema has no key for it; else None."""
+    """An infinite epsilon or a finite mu as text, for which the schema has no key; else None."""
     if parameters.epsilon == math.inf:
         return "Epsilon is infinite: no noise is added."
     if parameters.mu is None or parameters.mu == math.inf:

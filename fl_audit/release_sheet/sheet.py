@@ -67,7 +67,7 @@ LAYOUT: Mapping[str, Mapping[str, str]] = {
     "Every access to the data": {
         "accesses": "Noised, and accounted for",
         "unprotected": "Not noised",
-        "earlier_runs": "Runs before, tuning",
+        "earlier_runs": "Earlier runs and tuning",
         "selection": "Price of selection",
     },
     "Audit": {

@@ -5,6 +5,7 @@ If canaries of all arms have about equally many rounds, arms are compared like p
 are reported for all arms.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,9 +48,6 @@ from fl_audit.report.patterns import (
 from fl_audit.verdict import scored_statistic
 from fl_audit.verdict.claims import bound_against
 
-Level = tuple[float, float]
-"""The delta and the confidence of bounds."""
-
 STATISTIC = "own_rounds"
 """The statistic whose scores give the shifts, as its null does not depend on a canary's rounds."""
 
@@ -74,65 +72,137 @@ class ReportedArms:
 
 def arms_of_run(run: FinishedRun) -> ReportedArms | None:
     """The arms of a run; None without own-round scores of two arms, or if the run was stopped."""
-    if not run.arms or STATISTIC not in run.scores or run.record.stopped_after is not None:
+    if run.record.stopped_after is not None:
         return None
-    scores, confidence = run.scores[STATISTIC], run.config.audit.confidence
-    left_out = _left_out(run.arms, run.rounds_of_canaries, scores)
-    comparison = _compared(scores, run.arms, run.record.dim, confidence, left_out)
-    if comparison is None:
+    record, arms = run.record, np.array(run.arms)
+    found = _ScoredArms(
+        run.scores,
+        run.facts,
+        arms,
+        run.rounds_of_canaries,
+        record.release,
+        is_drawn=run.config.dropouts is None,
+        delta=record.delta,
+        confidence=run.config.audit.confidence,
+    ).reported()
+    if found is None:
         return None
-    allowed = _allowed(run.record.release, run.rounds_of_canaries)
-    arms, is_in = np.array(run.arms), run.included
-    return ReportedArms(
-        comparison,
-        run.record.delta,
-        {
-            arm.arm: float(allowed[(arms == arm.arm) & is_in].mean())
-            for arm in comparison.arms
-            if allowed is not None
-        },
-        _epsilons(comparison, run.record.delta),
-        run.record.training_seconds,
-        left_out,
-        *_as_patterns(
-            [arm.arm for arm in comparison.arms],
-            arms,
-            run.rounds_of_canaries,
-            _Scored(run.scores, run.facts, run.record.release, run.config.dropouts is None),
-            (run.record.delta, confidence),
-        ),
-    )
+    allowed = _allowed(record.release, run.rounds_of_canaries)
+    means = {
+        arm.arm: float(allowed[(arms == arm.arm) & run.included].mean())
+        for arm in found.comparison.arms
+        if allowed is not None
+    }
+    return dataclasses.replace(found, allowed=means, seconds=record.training_seconds)
+
+
+def arms_of_log(
+    pool: Mapping[str, CanaryRow],
+    scores: Mapping[str, ScoreFile],
+    facts: RunFacts,
+    release: Release | None,
+    level: tuple[float, float],
+) -> ReportedArms | None:
+    """The arms of a log or of scores; None without own-round scores of two arms.
+
+    Upper bounds come from `release`; it is None if no release is known, or if canaries' rounds do
+    not have the distribution that their arm names. `level` has the delta and the confidence.
+    """
+    if STATISTIC not in scores:
+        return None
+    rows = [pool[name] for name in scores[STATISTIC].canary_id]
+    arms, rounds = np.array([row.arm for row in rows]), [row.rounds for row in rows]
+    return _ScoredArms(scores, facts, arms, rounds, release, True, *level).reported()
 
 
 @dataclass(frozen=True, eq=False)
-class _Scored:
-    """Scores by statistic, and facts about the audit.
+class _ScoredArms:
+    """Scores by statistic, and facts about the canaries and the audit.
 
     Attributes:
-      release: The release, for upper bounds; None if it is not known.
+      arms: The arm of each canary, of shape (num_canaries,); empty for none.
+      rounds: The rounds of each canary; None if not known.
+      release: The release, for upper bounds; None if unknown.
       is_drawn: Whether canaries' rounds have the distribution that their arm names.
+      delta: The delta of bounds.
+      confidence: The confidence of bounds, and of the comparison.
     """
 
     scores: Mapping[str, ScoreFile]
     facts: RunFacts
+    arms: npt.NDArray[np.str_]
+    rounds: Sequence[IndexArray | None]
     release: Release | None
     is_drawn: bool
+    delta: float
+    confidence: float
 
-    def detection(
-        self,
-        arm: str,
-        is_of: npt.NDArray[np.bool_],
-        name: str,
-        bounds: AttackerBounds | None,
-        level: Level,
+    def reported(self) -> ReportedArms | None:
+        """The comparison of arms that are not left out; None without own-round scores of two."""
+        own = self.scores.get(STATISTIC)
+        if own is None or self.facts.dim is None or not len(self.arms):
+            return None
+        left_out = self._left_out(own)
+        deviates = math.sqrt(self.facts.dim) * own.score
+        included = {
+            name: deviates[(self.arms == name) & own.included]
+            for name in self._names
+            if name not in left_out
+        }
+        if len(included) < 2:
+            return None
+        comparison = compare_arms(included, self.confidence)
+        epsilons = {arm.arm: epsilon_of_mu(max(arm.mu, 0.0), self.delta) for arm in comparison.arms}
+        as_patterns = self._as_patterns(list(included))
+        return ReportedArms(comparison, self.delta, {}, epsilons, None, left_out, *as_patterns)
+
+    @property
+    def _names(self) -> list[str]:
+        return sorted(set(self.arms.tolist()) - {""})
+
+    def _left_out(self, own: ScoreFile) -> tuple[str, ...]:
+        """The arms in which fewer than `LEAST_CANARIES` included canaries probably participate.
+
+        The share of an arm's canaries with any round is taken over included and excluded canaries.
+        """
+        participates = np.array([rounds is None or len(rounds) > 0 for rounds in self.rounds])
+        return tuple(
+            name
+            for name in self._names
+            if own.included[self.arms == name].sum() * participates[self.arms == name].mean()
+            < LEAST_CANARIES
+        )
+
+    def _as_patterns(self, names: Sequence[str]) -> tuple[str, tuple[PatternAttacker, ...]]:
+        """A canary's mean number of rounds in words, and the attackers.
+
+        Both are empty if means differ, or if rounds are not known.
+        """
+        known = [rounds for rounds in self.rounds if rounds is not None]
+        if len(known) < len(self.rounds):
+            return "", ()
+        is_of = [self.arms == name for name in names]
+        own = [[known[canary] for canary in np.flatnonzero(members)] for members in is_of]
+        means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
+        if not equally_often(max(means), min(means)):
+            return "", ()
+        bounds = list(map(self._bounds, names, own))
+        attackers = pattern_attackers(
+            len(names), lambda i, name: self._detection(names[i], is_of[i], name, bounds[i])
+        )
+        return rounds_words(float(np.mean(means))), attackers
+
+    def _detection(
+        self, arm: str, is_of: npt.NDArray[np.bool_], name: str, bounds: AttackerBounds | None
     ) -> Detection | None:
         """The detection of an arm's canaries, marked by `is_of`; None without scores or a ROC."""
-        statistic, delta, confidence = STATISTICS.get(name), *level
+        statistic = STATISTICS.get(name)
         if statistic is None or name not in self.scores:
             return None
         scored = scored_statistic(
             statistic, self.scores[name].only(is_of).canary_scores(), self.facts.of_arm(arm)
         )
+        delta, confidence = self.delta, self.confidence
         result = estimate(
             scored.scores, delta=delta, confidence=confidence, methods=[BOUND], null=scored.null
         )
@@ -142,10 +212,10 @@ class _Scored:
         lower = next((found.epsilon for found in result.estimates), None)
         return Detection(arm, upper, lower, *mean_auc([result.roc]))
 
-    def bounds(self, arm: str, rounds: Sequence[IndexArray], delta: float) -> AttackerBounds | None:
+    def _bounds(self, arm: str, rounds: Sequence[IndexArray]) -> AttackerBounds | None:
         """The upper bounds for a canary of an arm; None without a release, or if delta is 0."""
         release = self.release
-        if release is None or delta == 0:
+        if release is None or self.delta == 0:
             return None
         sampling: Sampling = FixedRounds(max(map(len, rounds), default=0))
         if self.is_drawn:
@@ -155,27 +225,7 @@ class _Scored:
             members = np.repeat(np.arange(len(rounds)), [len(own) for own in rounds])
             squared = sampling.worst_sensitivity(release.correlation)
             squared = squared or release.correlation.worst_of(members, np.concatenate(rounds))
-        return attacker_bounds(release, Party(sampling, squared), delta)
-
-
-def _as_patterns(
-    names: Sequence[str],
-    arms: npt.NDArray[np.str_],
-    rounds: Sequence[IndexArray],
-    scored: _Scored,
-    level: Level,
-) -> tuple[str, tuple[PatternAttacker, ...]]:
-    """A canary's mean number of rounds in words, and the attackers; both empty if means differ."""
-    is_of = [arms == name for name in names]
-    own = [[rounds[canary] for canary in np.flatnonzero(members)] for members in is_of]
-    means = [float(np.mean([len(one) for one in of_arm])) for of_arm in own]
-    if not equally_often(max(means), min(means)):
-        return "", ()
-    bounds = [scored.bounds(*of_arm, level[0]) for of_arm in zip(names, own, strict=True)]
-    attackers = pattern_attackers(
-        len(names), lambda i, name: scored.detection(names[i], is_of[i], name, bounds[i], level)
-    )
-    return rounds_words(float(np.mean(means))), attackers
+        return attacker_bounds(release, Party(sampling, squared), self.delta)
 
 
 def unlike_canaries(
@@ -188,76 +238,6 @@ def unlike_canaries(
     if len(numbers) > 1:
         return f"canaries in {min(numbers)} to {max(numbers)} rounds"
     return None
-
-
-def arms_of_log(
-    pool: Mapping[str, CanaryRow],
-    scores: Mapping[str, ScoreFile],
-    facts: RunFacts,
-    release: Release | None,
-    level: Level,
-) -> ReportedArms | None:
-    """The arms of a log or of scores; None without own-round scores of two arms.
-
-    Upper bounds come from `release`, which is None if it is not known, or if canaries' rounds do
-    not have the distribution that their arm names.
-    """
-    own = scores.get(STATISTIC)
-    if own is None or facts.dim is None:
-        return None
-    arms = [pool[name].arm for name in own.canary_id]
-    if not any(arms):
-        return None
-    rounds = [pool[name].rounds for name in own.canary_id]
-    left_out = _left_out(arms, rounds, own)
-    comparison = _compared(own, arms, facts.dim, level[1], left_out)
-    if comparison is None:
-        return None
-    names = [arm.arm for arm in comparison.arms]
-    known = [listed for listed in rounds if listed is not None]
-    as_patterns: tuple[str, tuple[PatternAttacker, ...]] = ("", ())
-    if len(known) == len(rounds):
-        scored = _Scored(scores, facts, release, is_drawn=True)
-        as_patterns = _as_patterns(names, np.array(arms), known, scored, level)
-    epsilons = _epsilons(comparison, level[0])
-    return ReportedArms(comparison, level[0], {}, epsilons, None, left_out, *as_patterns)
-
-
-def _epsilons(comparison: ArmComparison, delta: float) -> dict[str, float]:
-    return {arm.arm: epsilon_of_mu(max(arm.mu, 0.0), delta) for arm in comparison.arms}
-
-
-def _left_out(
-    arms: Sequence[str], rounds: Sequence[IndexArray | None], scores: ScoreFile
-) -> tuple[str, ...]:
-    """The arms in which fewer than `LEAST_CANARIES` included canaries are expected to participate.
-
-    The share of an arm's canaries with any round is taken over included and excluded canaries.
-    """
-    of_arm = np.array(arms)
-    participates = np.array([own is None or len(own) > 0 for own in rounds])
-    return tuple(
-        name
-        for name in sorted({name for name in arms if name})
-        if scores.included[of_arm == name].sum() * participates[of_arm == name].mean()
-        < LEAST_CANARIES
-    )
-
-
-def _compared(
-    scores: ScoreFile, arms: Sequence[str], dim: int, confidence: float, left_out: Sequence[str]
-) -> ArmComparison | None:
-    """The comparison of arms that are not left out; None for fewer than two."""
-    deviates = math.sqrt(dim) * scores.score
-    arm_of_canary = np.array(arms)
-    included = {
-        name: deviates[(arm_of_canary == name) & scores.included]
-        for name in dict.fromkeys(arms)
-        if name and name not in left_out
-    }
-    if len(included) < 2:
-        return None
-    return compare_arms(dict(sorted(included.items())), confidence)
 
 
 def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:

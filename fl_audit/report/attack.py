@@ -257,7 +257,7 @@ def _picture(member: AttackedMember) -> Markup | None:
 
 
 def _pixels(features: FloatArray) -> FloatArray | None:
-    """Pixels of shape (height, width), or (height, width, 3) in [0, 1]; None if not a picture.
+    """Pixels of shape (height, width), or (height, width, 3) in [0, 1]; None if it is no picture.
 
     A flat input is a picture if its length is a square; sides are at least `_LEAST_SIDE`.
     """

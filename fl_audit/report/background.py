@@ -25,7 +25,7 @@ from fl_audit.verdict.exposure import Background
 
 
 def background_of_run(run: FinishedRun) -> Background | None:
-    """The background of a run's canaries; None if they are no vectors, or no norms are known."""
+    """The background of a run's canaries; None if canaries hold examples, or no norms are known."""
     if not isinstance(run.config.canaries, Canaries):
         return None
     path, release = run.folder.round_cosines, run.record.release
@@ -97,7 +97,7 @@ def background_of_log(log: SeenLog) -> Background | None:
 
 
 def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> Background | None:
-    """The background in scored rounds of known norms; None without these, or included canaries."""
+    """The background in scored rounds of known norms; None without such rounds or canaries."""
     of_aggregate, of_client = lengths.at(scored)
     known = np.isfinite(of_aggregate) & np.isfinite(of_client) & (of_aggregate > 0)
     rounds = scored[known & (of_client > 0)]
@@ -116,11 +116,11 @@ def _with_common(
 ) -> Background:
     """The background with `sum_lengths`, and with what aggregates of different rounds share.
 
-    The shared part, a mean cosine between rounds' aggregates, is estimated from `sum_lengths`, or
-    else from excluded canaries, whose vectors are independent of all rounds: the sum of an excluded
-    canary's cosines with T aggregates has variance (T + sum of the cosines of ordered pairs of
-    rounds) / dim. It is not estimated under correlated noise, for a single round, or without
-    excluded canaries.
+    The shared part, a mean cosine between rounds' aggregates, is estimated from `sum_lengths` if
+    they are known, otherwise from excluded canaries, whose vectors are independent of all rounds:
+    the sum of an excluded canary's cosines with T aggregates has variance (T + sum of the cosines
+    of ordered pairs of rounds) / dim. It is not estimated under correlated noise, for a single
+    round, or without excluded canaries.
     """
     rounds, excluded = set(found.rounds.tolist()), ~found.included
     number, total = len(rounds), np.zeros(int(excluded.sum()))
@@ -163,7 +163,7 @@ def _as_canaries(release: Release) -> Release:
 def _client_sensitivity(log: SeenLog, found: Background) -> float:
     """The number of a client's rounds if stated, else the largest number of a canary's rounds.
 
-    Under correlated noise it is the largest squared sensitivity of a canary instead.
+    Under correlated noise: the largest squared sensitivity of a canary.
     """
     participation = read_participation(log.folder.participation)
     rounds = None if participation is None else participation.client_rounds

@@ -24,7 +24,7 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
-from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, threat_models_of
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
@@ -49,7 +49,6 @@ from fl_audit.report.folder import (
     folder_arms,
     folder_statistics,
     folder_unlike,
-    read_folder_facts,
 )
 from fl_audit.report.report import (
     NOT_KNOWN,
@@ -61,31 +60,28 @@ from fl_audit.report.report import (
     StatisticReport,
 )
 from fl_audit.report.statistics import efficiency_of, estimates_on, statistic_of_run, with_checks
-from fl_audit.verdict import (
-    Claim,
-    ClaimTests,
-    ConfiguredClaim,
-    CurveClaim,
-    ScoredStatistic,
-    Verdict,
-    after_checks,
-    chosen_methods,
-    chosen_tests,
-    curve_tests,
-    reach_verdict,
-)
 from fl_audit.verdict.accounting_basis import (
     Accounted,
+    Source,
     accounted_of_log,
     accounted_of_run,
     after_accounting,
 )
 from fl_audit.verdict.by_parts import SampledCanaries
-from fl_audit.verdict.chosen_tests import shared_confidence
-from fl_audit.verdict.claims import claim_to_test, configured_claim, sampled_claim
-from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
-from fl_audit.verdict.decision import live_verdict
+from fl_audit.verdict.chosen_tests import chosen_methods, chosen_tests, shared_confidence
+from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
+from fl_audit.verdict.claims import (
+    Claim,
+    ConfiguredClaim,
+    CurveClaim,
+    claim_to_test,
+    configured_claim,
+    sampled_claim,
+)
+from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE, curve_tests
+from fl_audit.verdict.decision import after_checks, live_verdict, reach_verdict
 from fl_audit.verdict.exposure import Background
+from fl_audit.verdict.record import Verdict
 from fl_audit.verdict.scope import Scope, scope_of_log, scope_of_run, sees_uploads
 from fl_audit.version import __version__
 
@@ -93,7 +89,7 @@ from fl_audit.version import __version__
 
 
 def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
-    """The report of a run; estimates and verdict are those of `estimated`, or as configured."""
+    """A run's report, with estimates and verdict from `estimated` or, if None, as configured."""
     release = _release(run)
     checks = checks_of_run(run)
     canary_check = run_canary_check(run)
@@ -139,7 +135,7 @@ def _accounted(
     confidence: float,
     uploads: Release | None = None,
 ) -> _Accounted:
-    """The upper bounds of a release, and the efficiency of statistics compared with them.
+    """The upper bounds of a release, and the efficiency of statistics compared with these bounds.
 
     `uploads` is the release of single uploads, if a log states it separately.
     """
@@ -161,31 +157,21 @@ def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
     """The views, by name, of the config's threat models and of further statistics' ones."""
-    of_config = threat_models_of(run.config.audit)
-    models = {model.name: _threat_model(run, model) for model in of_config}
-    for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
+    audit, record = run.config.audit, run.record
+    of_config = (model.name for model in threat_models_of(audit))
+    views = {}
+    for name in dict.fromkeys([*of_config, *(one.threat_model for one in statistics)]):
         model = THREAT_MODELS.get(name)
-        if model is None:
-            models[name] = dataclasses.replace(
-                NOT_KNOWN,
-                first_round=1,
-                last_round=run.record.rounds,
-                num_included_in_rounds=run.record.num_included,
-            )
-        elif name not in models:
-            models[name] = _threat_model(run, model)
-    return models
-
-
-def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
-    rounds = model.rounds(run.config.audit, run.record.rounds)
-    return SeenByAttacker(
-        title=model.title,
-        sees=model.sees(run.config.audit),
-        first_round=rounds.start + 1,
-        last_round=rounds.stop,
-        num_included_in_rounds=run.included_in(rounds),
-    )
+        rounds = range(record.rounds) if model is None else model.rounds(audit, record.rounds)
+        views[name] = dataclasses.replace(
+            _seen_by(name, audit),
+            first_round=rounds.start + 1,
+            last_round=rounds.stop,
+            num_included_in_rounds=(
+                record.num_included if model is None else run.included_in(rounds)
+            ),
+        )
+    return views
 
 
 def _release(run: FinishedRun) -> Release:
@@ -199,45 +185,69 @@ def _release(run: FinishedRun) -> Release:
 
 
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
-    """The verdict on the config's claim, or else on the configured noise; None without either."""
+    """The verdict on the config's claim or, without one, the configured noise; else None."""
     audit, delta = run.config.audit, run.record.delta
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
         return None
-    live = run.record.live
+    live, scope = run.record.live, _scope_of(run)
+    accounted = accounted_of_run(run.record.release, scope)
     if run.record.stopped_after is not None and live is not None and claim.is_stated:
         stopped = live_verdict(claim, run.record, live, shared_confidence(audit))
-        return after_accounting(stopped, accounted_of_run(run.record.release, _scope_of(run)))
+        return after_accounting(stopped, accounted)
     chosen = chosen_tests(run.config, run.record.release.client.participations)
-    scope = _scope_of(run)
-    tested, others, confidence = chosen.statistics, run.statistics, chosen.confidence
-    if claim.whom == "canary":
-        tested = tuple(s for s in run.statistics if audit.verdict_statistic in ("all", s.name))
-        scope, others = Scope(whom="for a canary"), ()
-        confidence = confidence if claim.is_stated else UNSTATED_CONFIDENCE
-    scored, background = list(map(run.scored, tested)), background_of_run(run)
-    verdict = reach_verdict(
+    scored = {statistic: run.scored(statistic) for statistic in run.statistics}
+    asked = audit.verdict_statistic
+    verdict = _verdict_on(
         claim,
-        ClaimTests(scored, confidence, chosen.methods)
-        if isinstance(claim, Claim)
-        else curve_tests(claim, scored, confidence),
-        scope,
+        [scored[statistic] for statistic in chosen.statistics],
+        [one for statistic, one in scored.items() if asked in ("all", statistic.name)],
+        [one for statistic, one in scored.items() if statistic not in chosen.statistics],
+        methods=chosen.methods,
+        confidence=chosen.confidence,
+        scope=scope,
         canary_check=canary_check,
-        others=[run.scored(s) for s in others if s not in tested and scope.covers(s.name)],
-        background=background,
-        canaries=_sampled_canaries(run, background),
+        background=background_of_run(run),
+        source="configured",
     )
-    verdict = after_accounting(verdict, accounted_of_run(run.record.release, _scope_of(run)))
+    verdict = after_accounting(verdict, accounted)
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
 
 
-def _sampled_canaries(run: FinishedRun, background: Background | None) -> SampledCanaries | None:
-    """A run's canaries scored by `own_rounds`; None if not asked for, or without a background."""
-    asked = run.config.audit.verdict_statistic
-    is_asked = OWN_ROUNDS in run.statistics and asked in ("all", OWN_ROUNDS.name)
-    if background is None or not is_asked:
-        return None
-    return SampledCanaries("configured", run.scored(OWN_ROUNDS), background)
+def _verdict_on(
+    claim: Claim | CurveClaim,
+    chosen: Sequence[ScoredStatistic],
+    asked: Sequence[ScoredStatistic],
+    others: Sequence[ScoredStatistic],
+    *,
+    methods: Sequence[str],
+    confidence: float,
+    scope: Scope,
+    canary_check: CanaryCheck,
+    background: Background | None,
+    source: Source,
+) -> Verdict:
+    """The verdict on a claim, from the statistics chosen among those that the user asked for.
+
+    The noise as configured or stated is tested on all that the user asked for, for a canary.
+    """
+    own = next((one for one in asked if one.name == OWN_ROUNDS.name), None)
+    if isinstance(claim, ConfiguredClaim):
+        chosen, others, scope = asked, (), Scope(whom="for a canary")
+        confidence = confidence if claim.is_stated else UNSTATED_CONFIDENCE
+    return reach_verdict(
+        claim,
+        ClaimTests(chosen, confidence, methods)
+        if isinstance(claim, Claim)
+        else curve_tests(claim, chosen, confidence),
+        scope,
+        canary_check=canary_check,
+        others=[one for one in others if scope.covers(one.name)],
+        background=background,
+        canaries=None
+        if own is None or background is None
+        else SampledCanaries(source, own, background),
+    )
 
 
 def _scope_of(run: FinishedRun) -> Scope:
@@ -278,7 +288,7 @@ def _num_classes(record: RunRecord) -> int | None:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """The parameters of estimates from scores; InputError for invalid ones."""
+    """The parameters of estimates from scores; InputError if a parameter is invalid."""
 
     delta: float  # the delta of differential privacy, in [0, 1)
     confidence: float = 0.95  # confidence of every bound, in (0, 1)
@@ -293,7 +303,7 @@ class EstimateRequest:
 
 
 def threat_model_of(statistic: str, audit: Audit) -> str:
-    """A statistic's threat model; empty if unknown, or if it has keys and is not in `audit`."""
+    """A statistic's threat model; empty if unknown, or if keys that `audit` lacks define it."""
     known = STATISTICS.get(statistic)
     model = None if known is None else THREAT_MODELS.get(known.threat_model)
     if model is None or (model.keys and model.name not in audit.threat_models):
@@ -314,11 +324,12 @@ def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequ
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
     statistic_report = _estimated(label, statistic, request, Audit())
-    canary_check = None if request.claim is None else scores_alone([statistic])
-    verdict = _claim_verdict([statistic], request, canary_check)
-    return _scores_report(
-        {label: statistic_report}, Audit(), ScoreSource(path.name), verdict=verdict
-    )
+    verdict = None
+    if request.claim is not None:
+        canary_check = scores_alone([statistic])
+        verdict = _verdict_asked(request.claim, request, [statistic], Scope(), canary_check)
+    source = ScoreSource(path.name)
+    return _scores_report({label: statistic_report}, Audit(), source, verdict=verdict)
 
 
 def report_on_statistics(
@@ -331,38 +342,49 @@ def report_on_statistics(
 
     `others` are the folder's remaining statistics, which the canary check and the verdict use too.
     """
-    facts = read_folder_facts(folder)
+    log, run, audit = folder.log, folder.run, folder.audit
     reports = {}
     for statistic in statistics:
         try:
             reports[str(statistic.name)] = _estimated(
-                str(statistic.name), statistic, request, facts.audit
+                str(statistic.name), statistic, request, audit
             )
         except InputError as error:
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
     canary_check = folder_canary_check(folder, [*statistics, *others])
     checks = folder_checks(folder)
-    verdict = _claim_verdict(statistics, request, canary_check, others, folder)
-    if verdict is not None:
-        verdict = after_accounting(verdict, _accounted_of_folder(folder))
+    claim = request.claim or _configured(folder, request.delta, statistics)
+    verdict = None
+    if claim is not None:
+        scope = _folder_scope(folder)
+        verdict = _verdict_asked(
+            claim,
+            request,
+            statistics,
+            scope,
+            canary_check,
+            others=others,
+            background=_background(folder),
+            source="configured" if log is None else "stated",
+        )
+        verdict = after_accounting(verdict, _accounted_of_folder(folder, scope))
         verdict = after_checks(
             verdict,
             () if checks is None else failed_checks(checks),
             None if checks is None else checks.not_checked,
-            of_log=folder.log is not None and checks is not None and bool(checks.results),
-            missing_rounds=() if folder.log is None else folder.log.missing_rounds,
+            of_log=log is not None and checks is not None and bool(checks.results),
+            missing_rounds=() if log is None else log.missing_rounds,
         )
-    source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
+    source = ScoreSource(folder.path.resolve().name, folder.family, folder.num_rounds)
     report = _scores_report(
-        reports, facts.audit, source, canary_check=canary_check, checks=checks, verdict=verdict
+        reports, audit, source, canary_check=canary_check, checks=checks, verdict=verdict
     )
     arms = folder_arms(folder, request.delta, request.confidence)
-    run = _run_of(folder)
     if run is not None and request.delta > 0:
         accounted = _accounted(_release(run), reports, request.delta, request.confidence)
         report = dataclasses.replace(report, **accounted)
-    if folder.log is not None and request.delta > 0:
-        report = _with_stated(report, folder.log, request)
+    if log is not None and request.delta > 0:
+        report = _with_stated(report, log, request)
     return dataclasses.replace(report, arms=arms, estimate_is_over=folder_unlike(folder))
 
 
@@ -376,17 +398,14 @@ def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Repo
     return dataclasses.replace(report, **accounted, is_stated_by_log=True)
 
 
-def _accounted_of_folder(folder: AuditedFolder) -> tuple[Accounted, ...]:
+def _accounted_of_folder(folder: AuditedFolder, scope: Scope) -> tuple[Accounted, ...]:
     """The accounting of a run, or of noise and rounds stated by a log; empty for scores alone."""
-    run, scope = _run_of(folder), _folder_scope(folder)
-    if run is not None:
-        return accounted_of_run(_release(run), scope)
+    if folder.run is not None:
+        return accounted_of_run(_release(folder.run), scope)
     if folder.log is None:
         return ()
-    rounds, participation = (
-        stated_rounds(folder.log),
-        read_participation(folder.log.folder.participation),
-    )
+    rounds = stated_rounds(folder.log)
+    participation = read_participation(folder.log.folder.participation)
     return accounted_of_log(
         None if rounds is None else rounds.release,
         stated_uploads(folder.log),
@@ -430,55 +449,39 @@ def _estimated(
     return with_checks(result, scored, threat_model_of(name, audit))
 
 
-def _claim_verdict(
-    statistics: Sequence[ScoredStatistic],
+def _verdict_asked(
+    claim: Claim | CurveClaim,
     request: EstimateRequest,
-    canary_check: CanaryCheck | None = None,
+    statistics: Sequence[ScoredStatistic],
+    scope: Scope,
+    canary_check: CanaryCheck,
+    *,
     others: Sequence[ScoredStatistic] = (),
-    folder: AuditedFolder | None = None,
-) -> Verdict | None:
-    """The verdict on the request's claim, or else on configured or logged noise; None without."""
-    claim = request.claim or _configured(folder, request.delta, statistics)
-    if claim is None:
-        return None
-    background = None if folder is None else _background(folder)
-    scope = Scope() if folder is None else _folder_scope(folder)
-    tested = [statistic for statistic in statistics if scope.covers(statistic.name)] or statistics
-    methods = chosen_methods(request.methods, statistics[0].scores.inclusion)
-    confidence = request.confidence
-    if isinstance(claim, ConfiguredClaim):
-        scope, tested, others = Scope(whom="for a canary"), statistics, ()
-        confidence = UNSTATED_CONFIDENCE
-    return reach_verdict(
+    background: Background | None = None,
+    source: Source = "configured",
+) -> Verdict:
+    """The verdict on a claim by the methods and at the confidence of a request."""
+    return _verdict_on(
         claim,
-        ClaimTests(tested, confidence, methods)
-        if isinstance(claim, Claim)
-        else curve_tests(claim, tested, confidence),
-        scope,
+        [one for one in statistics if scope.covers(one.name)] or statistics,
+        statistics,
+        others,
+        methods=chosen_methods(request.methods, statistics[0].scores.inclusion),
+        confidence=request.confidence,
+        scope=scope,
         canary_check=canary_check,
-        others=[statistic for statistic in others if scope.covers(statistic.name)],
         background=background,
-        canaries=None if folder is None else _sampled_canaries_of(folder, statistics, background),
+        source=source,
     )
 
 
-def _sampled_canaries_of(
-    folder: AuditedFolder, statistics: Sequence[ScoredStatistic], background: Background | None
-) -> SampledCanaries | None:
-    """A folder's canaries scored by `own_rounds`; None without such scores, or a background."""
-    own = next((one for one in statistics if one.name == OWN_ROUNDS.name), None)
-    if own is None or background is None:
-        return None
-    return SampledCanaries("configured" if folder.log is None else "stated", own, background)
-
-
 def _configured(
-    folder: AuditedFolder | None, delta: float, statistics: Sequence[ScoredStatistic]
+    folder: AuditedFolder, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
-    """The folder's configured or logged noise as an unstated claim; None if it cannot be tested."""
-    if folder is not None and folder.log is not None:
+    """The folder's configured or logged noise as an unstated claim, if testable and wanted."""
+    if folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
-    run = None if folder is None else _run_of(folder)
+    run = folder.run
     if run is None or delta == 0 or run.config.audit.claim == "none":
         return None
     return configured_claim(run.record.release, delta, run.statistics, is_stated=False)
@@ -525,18 +528,7 @@ def _background(folder: AuditedFolder) -> Background | None:
     """The background of a folder's canaries; None for scores alone."""
     if folder.log is not None:
         return background_of_log(folder.log)
-    run = _run_of(folder)
-    return None if run is None else background_of_run(run)
-
-
-def _run_of(folder: AuditedFolder) -> FinishedRun | None:
-    """The folder's run; None for a log, for scores alone, or if only a run's scores were kept."""
-    if folder.log is not None:
-        return None
-    try:
-        return folder.run
-    except InputError:
-        return None
+    return None if folder.run is None else background_of_run(folder.run)
 
 
 def _folder_scope(folder: AuditedFolder) -> Scope:
@@ -552,7 +544,4 @@ def _folder_scope(folder: AuditedFolder) -> Scope:
             [index for index, _ in log.cosines.numbered_rows()],
             path.name,
         )
-    run = _run_of(folder)
-    if run is not None:
-        return _scope_of(run)
-    return Scope(counts_on_sampling=None)
+    return Scope(counts_on_sampling=None) if folder.run is None else _scope_of(folder.run)

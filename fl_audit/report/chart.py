@@ -137,7 +137,7 @@ def score_histogram(
 
 
 def _edges(scores: CanaryScores) -> FloatArray:
-    """Bin edges for both groups; Scott's rule gives each group a width, and the smaller counts."""
+    """Bin edges for both groups, with the smaller of the groups' widths by Scott's rule."""
     both = np.concatenate([scores.included, scores.excluded])
     low, high = float(both.min()), float(both.max())
     if low == high:
@@ -152,7 +152,7 @@ def _edges(scores: CanaryScores) -> FloatArray:
 
 
 def _fitted(values: FloatArray) -> Gaussian | None:
-    """The Gaussian fitted to scores; None for fewer than two scores, or equal ones."""
+    """The Gaussian fitted to scores; None for fewer than two scores, or equal scores."""
     if len(values) < 2 or np.ptp(values) == 0:
         return None
     return Gaussian.fitted_to(values)
@@ -175,7 +175,7 @@ _MOST_MARKERS = 30
 
 
 def training_curves(run: FinishedRun) -> dict[str, Markup]:
-    """The figures by title, one per curve with any value; no loss if participants are secret."""
+    """A figure by title for each curve with any value; without loss if participants are secret."""
     rounds, are_secret = run.rounds, run.record.schedule_secret is not None
     loss = {} if are_secret else {"Training loss (nats)": rounds.train_loss}
     curves = loss | {
@@ -206,7 +206,7 @@ _DECADES = 5
 _LEAST = 1e-9
 
 _STEPS = ((1.7, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
-"""Pairs: the most powers of ten that an axis spans, and which multiples of each it then labels."""
+"""Pairs: the most powers of ten that an axis spans, and the multiples of each that are labelled."""
 
 _FIRST_POWER = 1e6
 """An axis writes numbers from here on as powers of ten."""
@@ -221,7 +221,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "LogAxis":
-        """An axis over the finite values from `_LEAST` on; smaller ones are placed at its low end.
+        """An axis over the finite values from `_LEAST` on, with smaller values at its low end.
 
         >>> LogAxis.around([5e-324])
         LogAxis(low=0.11499999999999999, high=1.15)
@@ -231,7 +231,7 @@ class LogAxis:
         return cls(min(max(0.85 * min(known), high / 10**_DECADES), high / 10), high)
 
     def place(self, epsilon: float) -> float:
-        """The place of an epsilon, 0 to 1 on the axis; epsilon 0 is left of it, infinity right.
+        """The place of an epsilon, 0 to 1 on the axis; less for epsilon 0, more for infinity.
 
         >>> axis = LogAxis(0.1, 10.0)
         >>> [axis.place(epsilon) for epsilon in (0.0, 0.01, 1.0, 10.0, math.inf)]
@@ -268,7 +268,7 @@ class LogAxis:
 
 
 def _tick_text(number: float) -> str:
-    """A number on an axis; a power of ten if it is long.
+    """A number on an axis; from `_FIRST_POWER` on as a power of ten.
 
     >>> _tick_text(0.5), _tick_text(2000.0), _tick_text(1e8), _tick_text(math.inf)
     ('0.5', '2,000', '10⁸', '∞')

@@ -26,7 +26,7 @@ from fl_audit.checks.check import FALSE_ALARM, Check, why_not_checked
 from fl_audit.checks.measured_rounds import read_variables
 from fl_audit.checks.replay.trial_rounds import read_replay
 from fl_audit.config_tables.kinds import RecordedTable
-from fl_audit.errors import InputError, one_line
+from fl_audit.errors import one_line
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import CosineLog
 from fl_audit.mechanisms import MECHANISMS, client_lengths
@@ -47,7 +47,11 @@ class _CheckWords:
 
 
 def _norm(check: Check) -> str:
-    causes = "; longer updates, or rounding to steps wider than the noise" if check.failed else ""
+    causes = (
+        "; possible causes: longer updates, or rounding to steps wider than the noise"
+        if check.failed
+        else ""
+    )
     return f"{_at('the largest plausible norm')(check)}{causes}"
 
 
@@ -67,7 +71,7 @@ def _at(words: str) -> Callable[[Check], str]:
 def _detectable(noise: float, checks: str) -> str:
     """Says which deficit of noise `checks` would find, rounded up to whole percent.
 
-    `noise` is the largest share of the configured noise with which they fail in 95 % of runs.
+    `noise` is the largest share of the configured noise with which `checks` fail in 95 % of runs.
     """
     deficit = 100 - math.floor(100 * noise)  # in percent
     if deficit == 100:
@@ -167,10 +171,7 @@ def folder_checks(folder: AuditedFolder) -> Checks | None:
     """The mechanism checks of a log or a run; None for a folder of scores alone."""
     if folder.log is not None:
         return _log_checks(folder.log)
-    try:
-        return None if folder.run is None else checks_of_run(folder.run)
-    except InputError:  # only the scores of a run were kept
-        return None
+    return None if folder.run is None else checks_of_run(folder.run)
 
 
 def _log_checks(log: SeenLog) -> Checks:
@@ -197,8 +198,8 @@ def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
         return None
     measured, dim = np.full((len(lengths), 1, 2), np.nan), log.pool.dim
     measured[:, 0, 0] = lengths**2
-    if variables := read_variables(log.folder, dim):
-        dim -= sum(variables.sizes[number - 1] for number in variables.frozen)
+    variables = read_variables(log.folder, dim)
+    dim -= sum(variables.sizes[number - 1] for number in variables.frozen)
     stddev, norm_bound = stated[: len(lengths)].T
     return RunAggregates([dim], stddev, norm_bound, measured)
 
@@ -217,7 +218,7 @@ def _left_out(
         yield "the log has no aggregates" if is_stated else unknown
         return
     if by_lengths is not None:
-        yield "the log has norms of aggregates alone; hand over aggregates"
+        yield "the log has only the norms of aggregates; hand over the aggregates"
     if len(aggregates.stddev) < num_rounds:
         missing = num_rounds - len(aggregates.stddev)
         yield f"the noise’s standard deviation is unknown in {missing} of {num_rounds} rounds"
@@ -269,7 +270,7 @@ def _clip_norm_checks(run: FinishedRun) -> Iterator[Check]:
 
 
 def _not_kept(run: FinishedRun) -> str | None:
-    """Why some aggregates of a run with a checkable mechanism are not checked; None if all are."""
+    """Why some aggregates under a checkable mechanism are not checked; None if all can be."""
     if run.aggregates is None:
         return None
     if np.isnan(run.aggregates.norm_bound).any() and np.isfinite(run.rounds.clip_norm).all():
@@ -347,7 +348,7 @@ def folder_canary_check(
 ) -> CanaryCheck:
     """The canary check of a log, a run, or a folder of scores alone.
 
-    `statistics` are all statistics of the folder: scores decide where no other record does.
+    `statistics` are all statistics of the folder, used only if no other record shows more.
     """
     if folder.log is not None:
         canary_check = log_canary_check(folder.log) or dataclasses.replace(
@@ -356,14 +357,11 @@ def folder_canary_check(
         return _unless_audit_had_faults(
             folder.log.folder.faults, _unless_terms_changed(folder.log.folder, canary_check)
         )
-    try:
-        return scores_alone(statistics) if folder.run is None else run_canary_check(folder.run)
-    except InputError:  # only the scores of a run were kept
-        return scores_alone(statistics)
+    return scores_alone(statistics) if folder.run is None else run_canary_check(folder.run)
 
 
 def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryCheck:
-    """The canary check, made inconclusive if the audit left a file of its own faults."""
+    """The canary check, made inconclusive if the audit left a file listing the audit's faults."""
     if canary_check.state != "arrived" or not path.exists():
         return canary_check
     faults = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -383,8 +381,8 @@ def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> Canar
     if not changed:
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {changed[0]} has changed since canaries were scored, so it "
-        "may have been chosen by their scores"
+        f"{canary_check.reason}; but {changed[0]} has changed since canaries were scored, so "
+        "that it may have been chosen by looking at the scores"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 
@@ -405,7 +403,7 @@ def canary_check_words(canary_check: CanaryCheck) -> str:
 
 
 def _unscored(canary_check: CanaryCheck) -> str:
-    """How many included canaries have a scored round, if some have none; else empty."""
+    """How many included canaries have a scored round, if some have no scored round; else empty."""
     scored, included = canary_check.num_scored, canary_check.num_included
     if scored is None or included is None or scored == included:
         return ""
@@ -421,8 +419,8 @@ def scores_alone(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
 def run_canary_check(run: FinishedRun) -> CanaryCheck:
     """The canary check of a run.
 
-    It uses every canary's cosine with every aggregate if these were logged, else only scores (as
-    for canaries that hold examples).
+    The check uses every canary's cosine with every aggregate if cosines were logged, else only
+    scores (as for canaries that hold examples).
     """
     path = run.folder.round_cosines
     if not path.exists():

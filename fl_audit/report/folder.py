@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +17,15 @@ from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.canary_tables import family_of
 from fl_audit.canaries.pool import read_pool
+from fl_audit.config import Config
 from fl_audit.config.file import load_recorded
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.null import Null, NullKind, NullSource
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
-from fl_audit.formats.participation_files import check_scored, read_canaries
-from fl_audit.formats.run_record import read_record
+from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
+from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.report.arms import ReportedArms, arms_of_log, unlike_canaries
 from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
@@ -46,42 +47,61 @@ class AuditedFolder:
 
     @functools.cached_property
     def run(self) -> FinishedRun | None:
-        """The finished run, if the folder holds one."""
+        """The finished run; None for a log, for scores alone, or if only a run's scores remain."""
         folder = RunFolder(self.path)
-        return read_finished_run(folder) if folder.record.exists() else None
+        if self.log is not None or not folder.record.exists():
+            return None
+        try:
+            return read_finished_run(folder)
+        except InputError:
+            return None
 
+    @functools.cached_property
+    def record(self) -> RunRecord | None:
+        """The record of a run, if the folder holds one."""
+        folder = RunFolder(self.path)
+        return read_record(folder) if folder.record.exists() else None
 
-@dataclass(frozen=True)
-class FolderFacts:
-    """Facts about a folder's audit, other than scores.
+    @functools.cached_property
+    def config(self) -> Config | None:
+        """The config of a run, if the folder holds one."""
+        path = RunFolder(self.path).config
+        return load_recorded(path) if path.exists() else None
 
-    Attributes:
-      audit: The config's table [audit]; the default one without a config.
-    """
+    @property
+    def audit(self) -> Audit:
+        """The config's table [audit]; the default one without a config."""
+        return Audit() if self.config is None else self.config.audit
 
-    family: str | None = None
-    num_rounds: int | None = None
-    audit: Audit = field(default_factory=Audit)
+    @property
+    def delta(self) -> float | None:
+        """The delta of a run's record, else of its config; None without either, or if not set."""
+        return self.audit.delta if self.record is None else self.record.delta
 
+    @property
+    def family(self) -> str | None:
+        """The family of the canaries, if known."""
+        if self.log is not None:
+            return self.log.pool.family
+        return None if self.config is None else family_of(self.config.canaries)
 
-def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
-    if folder.log is not None:
-        return FolderFacts(folder.log.pool.family, folder.log.num_rounds or None)
-    run = RunFolder(folder.path)
-    config = load_recorded(run.config) if run.config.exists() else None
-    return FolderFacts(
-        family=None if config is None else family_of(config.canaries),
-        num_rounds=read_record(run).rounds if run.record.exists() else None,
-        audit=Audit() if config is None else config.audit,
-    )
+    @property
+    def num_rounds(self) -> int | None:
+        """The number of rounds, if known."""
+        if self.log is not None:
+            return self.log.num_rounds or None
+        return None if self.record is None else self.record.rounds
 
+    @functools.cached_property
+    def canaries(self) -> Mapping[str, CanaryRow]:
+        """The rows of canaries.csv by `canary_id`; empty without the file."""
+        path = ScoredFolder(self.path).canaries
+        return read_canaries(path) if path.exists() else {}
 
-def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's record, else of its config; None without either, or if none is set."""
-    run = RunFolder(path)
-    if run.record.exists():
-        return read_record(run).delta
-    return load_recorded(run.config).audit.delta if run.config.exists() else None
+    @functools.cached_property
+    def scored(self) -> "_Scores":
+        """The scores, from files that fit the log, or recomputed from it."""
+        return _scores_of(self)
 
 
 def check_holds_scores(path: Path) -> None:
@@ -97,7 +117,7 @@ def _nothing_scored(path: Path) -> InputError:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores by statistic, with facts on which null distributions depend; None if not known."""
+    """Scores by statistic, with facts (None if unknown) on which null distributions depend."""
 
     scores: Mapping[str, ScoreFile]
     compared: Mapping[str, ComparedVectors]
@@ -113,7 +133,7 @@ def folder_statistics(
 ) -> list[ScoredStatistic]:
     """Reads a folder's score files, or scores its log; options of None take the folder's values."""
     path = folder.path
-    scored = _scores_of(folder)
+    scored = folder.scored
     for option, given, recorded in (
         ("--dim", dim, scored.dim),
         ("--canaries", family, scored.family),
@@ -134,10 +154,9 @@ def folder_statistics(
 def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
-    """The facts on which null distributions depend; `dim` and `family` if the folder has none."""
-    config = RunFolder(folder.path).config
+    """The facts on which null distributions depend; `dim` and `family` if the folder lacks them."""
     return RunFacts(
-        load_recorded(config).audit if config.exists() else Audit(),
+        folder.audit,
         scored.dim or dim,
         scored.family or family,
         scored.compared,
@@ -147,12 +166,9 @@ def _facts(
 
 def _upload_shift(folder: AuditedFolder) -> float | None:
     """How far a canary shifts scores of uploads, from the run's record or the log's statement."""
-    run = RunFolder(folder.path)
-    release = None
+    release = None if folder.record is None else folder.record.release
     if folder.log is not None:
         release = stated_uploads(folder.log)
-    elif run.record.exists():
-        release = read_record(run).release
     if release is None:
         return None
     return upload_shift(release.noise, release.canary.sampling.most_drawn)
@@ -160,23 +176,18 @@ def _upload_shift(folder: AuditedFolder) -> float | None:
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:
     """The arms of a folder's canaries; None without two arms that can be compared."""
-    path = ScoredFolder(folder.path).canaries
-    pool = read_canaries(path) if path.exists() else {}
-    if not any(row.arm for row in pool.values()):
+    if not any(row.arm for row in folder.canaries.values()):
         return None
-    scored = _scores_of(folder)
-    facts = _facts(folder, scored)
-    release = None
+    facts, release = _facts(folder, folder.scored), None
     if folder.run is not None and folder.run.config.dropouts is None:
         release = folder.run.record.release
-    return arms_of_log(pool, scored.scores, facts, release, (delta, confidence))
+    scores = folder.scored.scores
+    return arms_of_log(folder.canaries, scores, facts, release, (delta, confidence))
 
 
 def folder_unlike(folder: AuditedFolder) -> str | None:
     """How the included canaries of a folder differ (`unlike_canaries`)."""
-    path = ScoredFolder(folder.path).canaries
-    pool = read_canaries(path) if path.exists() else {}
-    included = [row for row in pool.values() if row.included]
+    included = [row for row in folder.canaries.values() if row.included]
     rounds = [row.rounds for row in included if row.rounds is not None]
     return unlike_canaries([row.arm for row in included], rounds)
 
@@ -232,52 +243,46 @@ def _score_files(path: Path) -> list[str]:
     return [file.stem.removeprefix("scores_") for file in path.glob("scores_*.csv")]
 
 
-def _read_scores(path: Path) -> _Scores | None:
+def _read_scores(folder: AuditedFolder) -> _Scores | None:
     """The scores in the folder's score files; None without any."""
+    path = folder.path
     names = _score_files(path)
     if not names:
         return None
     scores = {name: read_score_file(ScoredFolder(path).scores(name)) for name in names}
-    log, run = LogFolder(path), RunFolder(path)
-    compared = read_compared_vectors(log.compared_vectors)
-    if log.pool.exists():
-        pool = read_pool(log.pool)
-        _check_agreement(path, scores, (log.pool.name, pool.inclusion))
+    compared = read_compared_vectors(LogFolder(path).compared_vectors)
+    pool_path, run = LogFolder(path).pool, RunFolder(path)
+    if pool_path.exists():
+        pool = read_pool(pool_path)
+        _check_agreement(folder, scores, (pool_path.name, pool.inclusion))
         return _Scores(scores, compared, pool.dim, pool.family)
-    record = read_record(run) if run.record.exists() else None
+    record, config = folder.record, folder.config
     if record is not None:
         check_together(run, record)
-    canaries = load_recorded(run.config).canaries if run.config.exists() else None
-    stated = None if canaries is None else (run.config.name, canaries.inclusion)
-    _check_agreement(path, scores, stated)
-    return _Scores(
-        scores=scores,
-        compared=compared,
-        dim=None if record is None else record.dim,
-        family=None if canaries is None else family_of(canaries),
-    )
+    stated = None if config is None else (run.config.name, config.canaries.inclusion)
+    _check_agreement(folder, scores, stated)
+    return _Scores(scores, compared, None if record is None else record.dim, folder.family)
 
 
 def _check_agreement(
-    path: Path, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
+    folder: AuditedFolder, scores: Mapping[str, ScoreFile], stated: tuple[str, Inclusion] | None
 ) -> None:
     """Raises InputError if score files contradict other files about the inclusion of canaries.
 
     `stated` is the name of another file that states the inclusion design, and this design.
     """
-    folder = ScoredFolder(path)
+    files = ScoredFolder(folder.path)
     first = next(iter(scores))
-    source, inclusion = stated or (folder.scores(first).name, scores[first].inclusion)
-    listed = read_canaries(folder.canaries) if folder.canaries.exists() else None
+    source, inclusion = stated or (files.scores(first).name, scores[first].inclusion)
     for name, file in scores.items():
         if file.inclusion != inclusion:
             raise InputError(
-                f"{folder.scores(name)}: says that {file.inclusion} decided who participates "
-                f"(column inclusion; coins without it), and {source} says {inclusion}; must be "
-                "the same"
+                f"{files.scores(name)}: its canaries were included by {file.inclusion!r} (column "
+                f"inclusion; 'coins' without this column), but by {inclusion!r} according to "
+                f"{source}; must be the same"
             )
-        if listed is not None:
-            check_scored(folder.scores(name), file.flags, listed)
+        if folder.canaries:
+            check_scored(files.scores(name), file.flags, folder.canaries)
 
 
 def _scores_of(folder: AuditedFolder) -> _Scores:
@@ -285,7 +290,7 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
 
     Scores of statistics that cannot be recomputed come from files, if no file contradicts the log.
     """
-    scored = _read_scores(folder.path)
+    scored = _read_scores(folder)
     if scored is None:
         return _score(folder)
     log = folder.log
@@ -317,9 +322,9 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     if given and misfits:
         names = " and ".join(log.folder.scores(name).name for name in sorted(given))
         raise InputError(
-            f"{folder.path}: {names} cannot be made from the log and may be older than it, as "
-            f"{misfits[0]} does not fit together with it; call RoundScorer.finish again, or delete "
-            f"{names}"
+            f"{folder.path}: {names} cannot be computed from the log, and may be older than the "
+            f"log, as {misfits[0]} does not match the log; call RoundScorer.finish again, or "
+            f"delete {names}"
         )
     given_scores = {name: scored.scores[name] for name in given}
     facts = {name: fact for name, fact in scored.compared.items() if name in given}

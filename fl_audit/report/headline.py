@@ -40,11 +40,11 @@ class Numbers(Protocol):
 
     @property
     def lower(self) -> float | None:
-        """The lower end of the interval, or a bound; None for a point estimate."""
+        """The lower limit of the interval, or a bound; None for a point estimate."""
 
     @property
     def upper(self) -> float | None:
-        """The upper end of the interval; None for bounds and point estimates."""
+        """The upper limit of the interval; None for bounds and point estimates."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Answer:
     label: str  # "upper bound", "lower bound" or "estimate"
     value: str  # the number with its relation, such as "ε ≤ 15.2", or "none"
     rest: str = ""  # the number's scope, with the mark that separates it from the value
-    also: str = ""  # the number for the other party, on a line below; may be empty
+    also: str = ""  # the upper bound for a client, on a line below; may be empty
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Headline:
         for known rounds.
       most_of: The number of canaries, if the attack made no error, so that the lower bound is the
         largest that its method allows with this number.
-      estimate_is_over: The canaries over which the estimate is a mean, in words, if they are
-        unlike; None if they are alike.
+      estimate_is_over: The canaries over which the estimate is a mean, in words, if these canaries
+        differ in arm or number of rounds; None if they are alike.
       turned_round: The lower bound of the negated scores, if included canaries score significantly
         below excluded ones.
     """
@@ -128,8 +128,8 @@ class Headline:
         least = 0.0 if self.lower_bound is None else self.lower_bound.epsilon
         if least == 0 and self.turned_round is not None:
             return (
-                f"{attacker}: included canaries score below excluded ones: wrong sign? Turned "
-                f"round, the scores show ε ≥ {lower_bound_text(self.turned_round)}."
+                f"{attacker}: included canaries score below excluded ones: wrong sign? The "
+                f"negated scores show ε ≥ {lower_bound_text(self.turned_round)}."
             )
         if least == 0:
             return f"{attacker}: no leakage was detected."
@@ -198,7 +198,7 @@ class Headline:
         end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound" if self.is_estimate_below else ""
         over = self.estimate_is_over
-        mean = "" if over is None else f", a mean over {over} and the ε of none of them"
+        mean = "" if over is None else f", a mean over {over}, not the ε of any single canary"
         ends = f"{start}{end or epsilon_text(upper)})"
         return middle, f"{ends}{mean}, if the noise is Gaussian{below}"
 
@@ -227,7 +227,7 @@ class Headline:
         return min(estimate.epsilon, self.upper_bound)
 
     def interval_within(self) -> tuple[float, float] | None:
-        """The interval, capped as in `estimate_within`; None without one, or if that is None."""
+        """The interval, capped as in `estimate_within`; None if interval or estimate is missing."""
         fit = self.estimated
         if fit is None or fit.lower is None or fit.upper is None or self.estimate_within() is None:
             return None
@@ -243,12 +243,12 @@ class NoAudit(Headline):
 
 
 def headline(report: Report) -> Headline:
-    """The headline on the strongest attacker; under sampling, of those who do not know cohorts."""
+    """The headline on the strongest attacker (under sampling, of those who do not know cohorts)."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
-    name, statistic = leading(report.statistics, report.is_sampled)
+    name = strongest_first(report.statistics, report.is_sampled)[0]
     against = report.upper_bounds_against(name)
-    view = report.view_of(statistic.threat_model)
+    view = report.view_of(report.statistics[name].threat_model)
     is_known = view.title != NOT_KNOWN.title
     made = dataclasses.replace(
         headline_on(report, name),
@@ -318,7 +318,7 @@ def _to_client(against: Guarantees, report: Report) -> str:
 
 
 def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
-    """Upper bounds without and with knowledge of who was sampled, if a client's differ."""
+    """Upper bounds without and with knowledge of who was sampled; None unless a client's differ."""
     hidden = report.attackers.get(Attacker.DOES_NOT_KNOW_ROUNDS)
     known = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if hidden is None or known is None:
@@ -328,13 +328,13 @@ def _against_both(report: Report) -> tuple[Guarantees, Guarantees] | None:
 
 
 def _by_attacker(against: Guarantees, report: Report) -> str:
-    """Words that follow a client's upper bound: its bound against another attacker, if unequal."""
+    """Words that follow a client's upper bound: the bound against another attacker, if unequal."""
     uploads = report.attackers.get(Attacker.SEES_UPLOADS)
     sums = report.attackers.get(Attacker.KNOWS_ROUNDS)
     if against == uploads and sums is not None:
         of_sums = f"ε ≤ {upper_bound_text(sums.client.epsilon)} for a client"
         against_uploads = f"against an attacker {Attacker.SEES_UPLOADS.words}"
-        return f" {against_uploads}; {of_sums} against one who sees sums"
+        return f" {against_uploads}; {of_sums} against an attacker who sees sums"
     both = _against_both(report)
     return "" if both is None else f"; ε ≤ {upper_bound_text(both[1].client.epsilon)} {_KNOWS}"
 
@@ -356,7 +356,7 @@ def _relation(analytical: Accounting | None) -> str:
 
 
 def _rounds(party: Guarantee) -> str:
-    """The largest number of a party's rounds, in words; empty if it is secret or unknown."""
+    """The largest number of a party's rounds, in words; empty if secret or unknown."""
     if party.participations is None:
         return ""
     rounds = party.participations
@@ -375,32 +375,13 @@ def strongest_first(
     """The first statistic of every threat model, strongest attacker first.
 
     If clients are sampled (`is_sampled`), attackers who know the sampled cohort bypass the
-    sampling, and are left out if others remain.
+    sampling, and are left out if other attackers remain.
     """
+    hidden = {n: s for n, s in statistics.items() if not is_sampled or _hides(n, s)}
     first: dict[str, str] = {}
-    for name, statistic in _hidden_from(statistics, is_sampled).items():
+    for name, statistic in (hidden or statistics).items():
         first.setdefault(statistic.threat_model, name)
     return sorted(first.values(), key=lambda name: _place(statistics[name]))
-
-
-def leading(
-    statistics: Mapping[str, StatisticReport], is_sampled: bool
-) -> tuple[str, StatisticReport]:
-    """The first name in `strongest_first`, and its statistic."""
-    name = strongest_first(statistics, is_sampled)[0]
-    return name, statistics[name]
-
-
-def _hidden_from(
-    statistics: Mapping[str, StatisticReport], is_sampled: bool
-) -> Mapping[str, StatisticReport]:
-    """If sampled, the statistics of attackers who do not know the cohort, if any; else all."""
-    known = {
-        name: statistic
-        for name, statistic in statistics.items()
-        if not is_sampled or _hides(name, statistic)
-    }
-    return known or statistics
 
 
 def _place(statistic: StatisticReport) -> int:

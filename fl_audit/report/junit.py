@@ -20,7 +20,7 @@ Outcome = Literal["passed", "failure", "skipped"]
 
 @dataclass(frozen=True)
 class Case:
-    """One JUnit test case; `skipped` if the audit could not decide it."""
+    """One JUnit test case, with outcome `skipped` if the audit could not decide."""
 
     name: str
     outcome: Outcome

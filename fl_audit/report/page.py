@@ -175,13 +175,12 @@ _FILTERS: tuple[Callable[..., object], ...] = (
     *(checks.failed_checks, checks.finding_words, checks.title_of_check),
     *(arms.allowed_words, arms.arms_as_patterns, arms.arms_words, arms.difference_name),
     *(arms.interval_words, bars_by_attacker, epsilon_bars, training_curves),
-    *(shown_records.accounted_parties, shown_records.at_least_words, shown_records.if_gaussian),
+    *(shown_records.accounting_rows, shown_records.if_gaussian, shown_records.upper_bound_rows),
     *(shown_records.attacker_risks, shown_records.estimate_by, shown_records.method_notes),
     *(shown_records.methods_by_group, shown_records.most_detected, shown_records.percent),
     *(shown_records.mu_words, shown_records.rho_words, shown_records.profile_words),
     *(shown_records.normality_tests, shown_records.normality_words, shown_records.ends_words),
     *(shown_records.refuted_statistics, shown_records.statistics_by_attacker),
-    *(shown_records.upper_bound_rows, shown_records.accountant_title),
 )
 """Functions that templates apply to records and numbers, by the functions' names."""
 

@@ -1,7 +1,7 @@
 """Comparison of participation patterns by attacker.
 
 Patterns are compared by the area under the ROC curve (AUC): the probability that an included canary
-has a larger score than an excluded one. It needs no model of the scores. Canaries of different
+has a larger score than an excluded one. The AUC needs no model of the scores. Canaries of different
 patterns, in separate runs or in the arms of one, are independent, so an interval for a difference
 follows from both intervals (Newcombe 1998, on the logit scale). The intervals for all differences
 and attackers hold simultaneously (Bonferroni).
@@ -139,7 +139,7 @@ def rounds_words(number: float | None) -> str:
 
 
 def equally_often(first: float | None, second: float | None) -> bool:
-    """Whether mean participations are about equal; an unknown one equals only an unknown one."""
+    """Whether mean participations are about equal; an unknown mean equals only an unknown mean."""
     if first is None or second is None:
         return first is second
     return max(first, second) <= _AS_OFTEN * min(first, second)
@@ -205,9 +205,10 @@ class PatternAnswer:
     """The patterns that leak least and most to one attacker; empty if no two are distinguished.
 
     Attributes:
-      least: The pattern with the smallest AUC, and those distinguished only from the largest AUC.
-      most: The pattern with the largest AUC, and those distinguished only from the smallest AUC.
-      unclear: The patterns that are distinguished from neither.
+      least: The pattern with the smallest AUC, and patterns distinguished only from the largest
+        AUC.
+      most: The pattern with the largest AUC, and patterns distinguished only from the smallest AUC.
+      unclear: The patterns distinguished neither from the smallest nor from the largest AUC.
     """
 
     attacker: PatternAttacker
@@ -253,7 +254,10 @@ class PatternAnswer:
     def unclear_words(self) -> str:
         if not self.unclear:
             return ""
-        return f"in between, distinguished from neither least nor most: {_names(self.unclear)}"
+        return (
+            "in between, distinguished neither from the least nor from the most: "
+            f"{_names(self.unclear)}"
+        )
 
     @property
     def exposed_words(self) -> str:
@@ -268,8 +272,8 @@ class PatternAnswer:
             return ""
         others = max(bound for bound in known.values() if bound != largest)
         return (
-            f"for the most exposed one the upper bound of {_listed([f'“{x}”' for x in first])} is "
-            f"the largest: ε ≤ {upper_bound_text(largest)}, others ≤ {upper_bound_text(others)}"
+            f"for the most exposed canary the upper bound of {_listed([f'“{x}”' for x in first])} "
+            f"is the largest: ε ≤ {upper_bound_text(largest)}, others ≤ {upper_bound_text(others)}"
         )
 
     @property
@@ -325,7 +329,7 @@ def _shown_by_bounds(attacker: PatternAttacker) -> str:
 
 @dataclass(frozen=True)
 class PatternTable:
-    """Patterns by attacker, with the answer which of them leaks least.
+    """Patterns by attacker, with the answer to which pattern leaks least.
 
     Attributes:
       attackers: The attackers, each with all patterns; without any the table is empty.
@@ -387,7 +391,7 @@ class PatternTable:
 
 
 def _wrapped(sentences: Sequence[str], width: int) -> list[str]:
-    """The sentences wrapped; all lines of a sentence have its indent."""
+    """The sentences wrapped; all lines of a sentence have the sentence's indent."""
     return [
         line
         for sentence in sentences

@@ -1,7 +1,7 @@
 """The page of `fl-audit mcmc`, and plots, which the page of an attack uses too.
 
-They show the posterior of epsilon and of the attacks' strength s, as Yıldırım et al. (2025) do in
-Figures 3, 4 and 6.
+Page and plots show the posterior of epsilon and of the attacks' strength s, as Yıldırım et al.
+(2025) do in Figures 3, 4 and 6.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def _densities(report: PosteriorReport) -> dict[str, Markup]:
             plot_rates, counts=report.counts, delta=report.delta, interval=summary.epsilon
         ),
     }
-    if has_free_strength(prior):
+    if not isinstance(prior.strength, FixedStrength):
         plots |= {
             "Strength": partial(
                 plot_strength, posterior=posterior, prior=prior, interval=summary.strength
@@ -112,7 +112,7 @@ _HEAT = LinearSegmentedColormap.from_list("heat", [(0.835, 0.369, 0, a) for a in
 
 
 def plot_epsilon(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
-    """Plots the density of epsilon, its prior and the ends of its interval."""
+    """Plots the density of epsilon, its prior and the limits of its interval."""
     start, end = _range_of_epsilon(posterior)
     if isinstance(posterior, GridPosterior):
         axes.plot(
@@ -127,7 +127,7 @@ def plot_epsilon(axes: Axes, posterior: Posterior, prior: Prior, interval: Margi
 
 
 def plot_strength(axes: Axes, posterior: Posterior, prior: Prior, interval: Marginal) -> None:
-    """Plots the density of a free strength s, its prior and the ends of its interval."""
+    """Plots the density of a free strength s, its prior and the limits of its interval."""
     edges = np.linspace(0, 1, _BINS + 1)
     if isinstance(posterior, MhaarDraws):
         _histogram(axes, posterior.strength, 0, 1)
@@ -214,11 +214,6 @@ def free_chains(draws: MhaarDraws) -> dict[str, FloatArray]:
     """The draws of each parameter that varies, by name, each float64 of shape (chains, draws)."""
     named = {"ε": draws.epsilon, "s": draws.strength, "τ": draws.tau, "ρ": draws.rho}
     return {n: v for n, v in named.items() if v is not None and np.ptp(v) > 0}
-
-
-def has_free_strength(prior: Prior) -> bool:
-    """Whether the strength is unknown and has a density."""
-    return not isinstance(prior.strength, FixedStrength)
 
 
 def _range_of_epsilon(posterior: Posterior) -> tuple[float, float]:

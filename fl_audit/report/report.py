@@ -21,7 +21,7 @@ from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
 from fl_audit.config.file import recorded_config
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate
-from fl_audit.estimators.result import Record, data_frame
+from fl_audit.estimators.result import Record
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.estimators.roc.summary import DetectionRate
 from fl_audit.formats.run_record import RunRecord
@@ -71,13 +71,13 @@ class StatisticReport(AuditResult):
       threat_model: Name of the threat model; empty for unknown statistics.
       null: Null distribution of published estimators: "closed_form" or "empirical".
       bounds_null: Null distribution of the bounds that hold for any mechanism or for Gaussian ones:
-        "closed_form" if known exactly, or by a bound on its tail that an estimate's detail
-        `null_law` names; else "empirical".
+        "closed_form" if it is known exactly, or if its tail has a known bound (which one:
+        `null_law` in an estimate's details); else "empirical".
       null_check: None if the null distribution has no closed form, or with fewer than two excluded
         scores.
-      found: True positive rates at the false positive rates of published attacks, with thresholds
-        from the null distribution; empty if the design does not determine this distribution, or
-        without included canaries.
+      found: True positive rates at the false positive rates at which attacks are commonly reported,
+        with thresholds from the null distribution; empty if the design does not determine this
+        distribution, or without included canaries.
       knows: Rank of the attacker's knowledge, written for a run with plugins, as a reader of the
         report may lack them; else None.
       turned_round: The lower bound on epsilon of the negated scores, if included canaries score
@@ -134,7 +134,7 @@ class Checks:
 
     Attributes:
       false_alarm: Upper bound on the probability that a check of a correct mechanism fails.
-      not_checked: Why some or all aggregates are not checked, in words; None if all are.
+      not_checked: Why some or all aggregates are not checked, in words; None if all are checked.
     """
 
     JSON_COMPUTED: ClassVar = ("passed",)
@@ -163,7 +163,7 @@ class GaussianEfficiency:
 
     Attributes:
       lower_bound: The largest lower bound that holds for Gaussian mechanisms; None without any.
-      reachable: The median of the largest bound within reach that holds for Gaussian mechanisms.
+      reachable: As `Efficiency.reachable`, for bounds that assume a Gaussian mechanism.
     """
 
     lower_bound: float | None = field(metadata=json_key("proven"))
@@ -234,14 +234,15 @@ class Report:
       attackers: Upper bounds for client and canary by `Attacker`, SEES_UPLOADS only if clients add
         the noise; empty without `analytical`.
       efficiency: Lower, reachable and upper bound by statistic; empty without `analytical`.
-      run: The run's record; None for scores alone.
-      config: The run's config; None for scores alone.
+      run: The run's record; None unless the report is of a finished run.
+      config: The run's config; None unless the report is of a finished run.
       source: The origin of the scores; None for a run.
       why_not_accounted: Why `analytical` is None, in words.
       is_stated_by_log: Whether accounting uses noise and rounds as stated by a log.
-      arms: Shifts of the arms of canaries; None without arms.
-      estimate_is_over: The canaries over which an estimate is a mean, in words, if they are so
-        unlike that the estimate is the epsilon of none of them; None if they are alike.
+      arms: Comparison of the arms (groups of canaries with different participation patterns) by the
+        shifts of their scores; None without arms.
+      estimate_is_over: Words for how canaries differ in arms or in numbers of rounds. An estimate
+        is then an average and no single canary's epsilon. None if all canaries are alike.
       fl_audit_version: Version that made the report.
     """
 
@@ -338,10 +339,6 @@ class Report:
             for name, statistic in self.statistics.items()
             for row in statistic.records()
         ]
-
-    def to_pandas(self) -> Any:
-        """The rows of `records` as a `pandas.DataFrame`."""
-        return data_frame(self.records())
 
     def _repr_html_(self) -> str | None:
         """The answer of the audit in a notebook; None if no renderer is registered."""

@@ -12,13 +12,14 @@ from typing import Protocol, TypeVar
 
 from fl_audit.accounting import FullGuarantee, FullGuarantees, Guarantee
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES, AccountedEpsilon
+from fl_audit.accounting.noise_distributions import HOW_OFTEN_UNKNOWN
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators import AndersonDarling
 from fl_audit.estimators.counts.intervals import Interval
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
-from fl_audit.number_words import delta_text, lower_bound_text, significant, upper_bound_text
+from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.report.headline import strongest_first
 from fl_audit.report.report import (
     GaussianEfficiency,
@@ -84,7 +85,7 @@ def statistics_by_attacker(report: Report) -> list[tuple[SeenByAttacker, list[st
 
 
 def upper_bound_rows(report: Report) -> list[tuple[str, ...]]:
-    """The upper bounds against each statistic's attacker by party; one row if both are equal."""
+    """The upper bounds against each statistic's attacker by party; one row if parties are equal."""
     against = [
         bounds for name in report.statistics if (bounds := report.upper_bounds_against(name))
     ]
@@ -123,14 +124,14 @@ def normality_tests(
 
 
 def normality_words(test: AndersonDarling) -> str:
-    """What the test says at its critical values."""
+    """What the Anderson-Darling test says at its critical values."""
     if test.statistic > test.critical_values[0.01]:
         return "not Gaussian (1 %)"
     return "in doubt (15 %)" if test.statistic > test.critical_values[0.15] else "may be Gaussian"
 
 
 def accounted_parties(report: Report) -> dict[str, Guarantee]:
-    """The upper bounds of a client and a canary, and different ones against single attackers."""
+    """The upper bounds of a client and a canary, and those of single attackers if different."""
     if report.analytical is None:
         return {}
     plain = {"Real client": report.analytical.client, "Included canary": report.analytical.canary}
@@ -143,11 +144,32 @@ def accounted_parties(report: Report) -> dict[str, Guarantee]:
     return plain | by_attacker
 
 
-def accountant_title(accountant: str) -> str:
-    return ACCOUNTANT_TITLES.get(accountant, accountant)
+def accounting_rows(report: Report) -> list[tuple[str | tuple[str, str], ...]]:
+    """The upper bounds by party and accountant: party, rounds, accountant with a note, epsilon."""
+    return [
+        (
+            party,
+            _rounds_words(bound),
+            (
+                ACCOUNTANT_TITLES.get(by.accountant, by.accountant),
+                by.reason or _at_least_words(bound, by),
+            ),
+            "–" if by.accountant == "none_known" else upper_bound_text(by.epsilon),
+        )
+        for party, bound in accounted_parties(report).items()
+        for by in bound.by_accountant
+    ]
 
 
-def at_least_words(guarantee: Guarantee, by: AccountedEpsilon) -> str:
+def _rounds_words(bound: Guarantee) -> str:
+    """The largest number of a party's rounds; "random" if they are secret."""
+    if bound.participations is not None:
+        return count(bound.participations, "round")
+    is_unknown = any(by.reason == HOW_OFTEN_UNKNOWN for by in bound.by_accountant)
+    return "not stated" if is_unknown else "random"
+
+
+def _at_least_words(guarantee: Guarantee, by: AccountedEpsilon) -> str:
     """Accounting's lower bound on epsilon, if `by` is the tightest upper bound; else empty."""
     if guarantee.at_least is None or by.epsilon is None or by.epsilon != guarantee.epsilon:
         return ""
@@ -174,7 +196,7 @@ class AttackerRisk:
 
     @property
     def parties(self) -> dict[str, FullGuarantee]:
-        """The curve of each party; one entry if both are equal."""
+        """The curve of each party; one entry if both curves are equal."""
         if self.curves.client == self.curves.canary:
             return {"Client or canary": self.curves.client}
         return {"Real client": self.curves.client, "Included canary": self.curves.canary}
@@ -232,7 +254,7 @@ def attacker_risks(report: Report) -> list[AttackerRisk]:
 
 
 def _leading_of(report: Report, attackers: Iterable[str]) -> str | None:
-    """The first statistic of the strongest of `attackers`, whatever the scores; None without."""
+    """The first statistic of the strongest of `attackers`, whatever the scores, if any."""
     efficiency, known = report.efficiency, set(attackers)
     names = (name for name in strongest_first(report.statistics) if name in efficiency)
     return next((name for name in names if efficiency[name].attacker in known), None)

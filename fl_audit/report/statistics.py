@@ -63,8 +63,8 @@ def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) ->
     """The estimates of a run that its scores stopped; on `own_rounds`, with the live bound first.
 
     The live bound is valid at every round. Other bounds are for a number of rounds fixed
-    beforehand, but the stopping time depends on coins and scores. So none of the others holds at
-    its confidence, and none is reported as valid.
+    beforehand, but the stopping time depends on coins and scores. So no other bound holds at its
+    stated confidence, and only the live bound is reported as valid.
     """
     others = tuple(
         dataclasses.replace(estimate, valid_for=None, guarantee=_STOPPED)
@@ -133,7 +133,7 @@ def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[Detect
 
 
 def _normality(scores: FloatArray) -> AndersonDarling | None:
-    """The Anderson-Darling test; None for fewer than 3 scores, or equal ones."""
+    """The Anderson-Darling test; None for fewer than 3 scores, or equal scores."""
     if len(scores) < 3 or np.all(scores == scores[0]):
         return None
     return anderson_darling(scores)
@@ -171,17 +171,11 @@ def efficiency_of(
     }
 
 
-def knows_rounds(threat_model: str) -> bool:
-    """Whether a threat model's attacker knows a canary's rounds; True for an unknown model."""
-    model = THREAT_MODELS.get(threat_model)
-    return model is None or not model.is_about_sampling
-
-
 def _efficiency(
     bounds: AttackerBounds, statistic: StatisticReport, delta: float, confidence: float
 ) -> Efficiency:
-    knows = knows_rounds(statistic.threat_model)
     model = THREAT_MODELS.get(statistic.threat_model)
+    knows = model is None or not model.is_about_sampling  # the worst case for an unknown model
     sees_uploads = model is not None and model.sees_uploads
     bound = bounds.against(knows)
     if sees_uploads and bounds.seeing_uploads is not None:
@@ -207,7 +201,7 @@ def _efficiency(
 def _largest_lower_bound(
     statistic: StatisticReport, valid_for: Collection[str]
 ) -> tuple[float | None, str | None]:
-    """The largest lower bound with a `valid_for` among the given, and its method; None without."""
+    """The largest lower bound with a `valid_for` among the given, and its method, if any."""
     lower_bound = [
         (estimate.epsilon, estimate.method)
         for estimate in statistic.estimates

@@ -2,17 +2,15 @@
 
 import numpy as np
 
-from fl_audit.config import (
-    AnyCanaries,
-    Canaries,
+from fl_audit.canaries.canary_tables import AnyCanaries, Canaries
+from fl_audit.config.run_tables import (
+    AdaptiveServer,
     Client,
     FedProx,
     FedSgd,
+    MomentServer,
     Server,
-    ServerAdagrad,
-    ServerAdam,
     ServerSgd,
-    ServerYogi,
 )
 from fl_audit.config_tables.kinds import RecordedTable, recorded_words
 from fl_audit.estimators.scores import Inclusion
@@ -41,12 +39,12 @@ _LEFT_OUT: dict[Inclusion, str] = {
 
 
 _UNKNOWN = (
-    "It does not say what was trained and how well, or who participated when. So this page has no "
-    "accuracy, no upper bound and no config."
+    "The scores do not say what was trained and how well, or who participated when. So this page "
+    "has no accuracy, no upper bound and no config."
 )
 
 _UNKNOWN_WITHOUT_CHECKS = (
-    "It does not say what was trained and how well, who participated when, or what noise was "
+    "The scores do not say what was trained and how well, who participated when, or what noise was "
     "added. So this page has no accuracy, no upper bound, no checks of the mechanism and no config."
 )
 
@@ -75,8 +73,8 @@ def _schedule_words(run: FinishedRun) -> str:
         return ""
     what = "of this run alone" if run.record.schedule_secret == "run" else "that the config names"
     return (
-        f" Rounds are drawn from a secret {what}: bounds that count on sampling hold against those "
-        "who do not know it."
+        f" Rounds are drawn from a secret {what}: bounds that count on sampling hold against "
+        "attackers who do not know this secret."
     )
 
 
@@ -161,14 +159,14 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
         return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
     checks = "" if is_checked else ", no checks of the mechanism"
     return (
-        "It does not say what was trained and how well. So this page has no accuracy"
+        "The log does not say what was trained and how well. So this page has no accuracy"
         f"{checks} and no config. Upper bounds are of the noise and the rounds "
         f"{AS_THE_LOG_STATES}."
     )
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
-    """A sentence on clipping and noise, after one on zeroing if there is any."""
+    """A sentence on clipping and noise, after a sentence on zeroing if updates are zeroed."""
     if isinstance(mechanism, RecordedTable):
         return f"Updates are clipped and noised {recorded_words(mechanism)}."
     kind = MECHANISMS.kind_of(mechanism)
@@ -208,9 +206,9 @@ def server_step(server: Server) -> str:
     return f"The server applies a round’s aggregate by {how}."
 
 
-def _adaptive(server: ServerAdagrad | ServerAdam | ServerYogi) -> str:
+def _adaptive(server: AdaptiveServer) -> str:
     name = _NAMES[str(server.__struct_config__.tag)]
     betas = ""
-    if not isinstance(server, ServerAdagrad):
+    if isinstance(server, MomentServer):
         betas = f", β₁ {server.beta_1:g}, β₂ {server.beta_2:g}"
     return f"{name} with learning rate {server.learning_rate:g}{betas} and τ {server.tau:g}"

@@ -45,11 +45,11 @@ class StandIns:
 
     clients: Sequence[Examples]  # the examples of each, in the order of training
     counts: FloatArray  # expected number of participants each represents, float64 of shape (n,)
-    repeats: float  # the expected rounds of a canary or of a client, the larger, at least 1
+    repeats: float  # the larger of a canary's and a client's expected rounds, at least 1
 
 
 def make_stand_ins(run: PreparedRun) -> StandIns:
-    """Stand-ins for a run's clients and canaries; of each kind at most as many as canaries."""
+    """Stand-ins for a run's clients and canaries; neither kind has more than there are canaries."""
     random = generator(run.config.seed, Stream.STAND_INS)
     schedule, pool = run.schedule, run.num_canaries
     most = max(1, min(_MOST_OF_A_KIND, pool, _MOST_NUMBERS // (2 * run.task.classifier.dim)))
@@ -93,7 +93,7 @@ class TrainingContext(AttackContext):
 
 
 def training_context(context: AttackContext) -> TrainingContext:
-    """The context; raises TypeError unless it is that of a run that trains."""
+    """The context of a run that trains; raises TypeError for any other context."""
     if not isinstance(context, TrainingContext):
         raise TypeError("attackers on canaries that hold examples need a run that trains")
     return context
@@ -131,7 +131,7 @@ class LossDifferenceAttacker(LossAttacker):
     statistics = (example_statistics.LOSS_DIFFERENCE,)
 
     def scores_of_model(self, final: Float32Array) -> Mapping[str, FloatArray]:
-        """The losses of the initial model minus those of the final model (line 9)."""
+        """The initial model's losses minus the final model's losses (Algorithm 3, line 9)."""
         losses, initial = self._losses(), self._run.task.classifier.initial_weights
         before, after = (losses(w) for w in (initial, unflatten(final, initial)))
         return {example_statistics.LOSS_DIFFERENCE.name: before - after}

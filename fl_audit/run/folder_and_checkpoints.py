@@ -102,7 +102,10 @@ def _write_schedule(folder: RunFolder, canaries_csv: str, secret: int | None) ->
 
 
 def secret_of(folder: RunFolder, config: Config) -> int:
-    """The secret of a run: from its folder, else from the config's file, else a new one."""
+    """A run's secret: from its folder, else from the config's `schedule_secret`, else a new one.
+
+    `schedule_secret` names a file.
+    """
     if folder.schedule_secret.exists():
         return read_secret(folder.schedule_secret)
     if isinstance(config.schedule_secret, str):
@@ -198,8 +201,8 @@ def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
         chain = chain.until(checkpoint.link)
     except ValueError as error:
         raise InputError(
-            f"{folder.chain}: lacks the line that {folder.checkpoint.name} goes with; the run "
-            "cannot go on, start it anew"
+            f"{folder.chain}: lacks the line that was written with {folder.checkpoint.name}; the "
+            "run cannot be resumed, start it anew"
         ) from error
     saved = chain.lines[-1]
     saved_files = saved.files if isinstance(saved, Saved) else {}
@@ -207,19 +210,19 @@ def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
     for name in sorted({*logs, *saved_files}):
         if not (folder.path / name).exists():
             raise InputError(
-                f"{folder.path / name}: is missing, and the checkpoint goes with it; the run "
-                "cannot go on without it, start it anew"
+                f"{folder.path / name}: is missing, and the checkpoint needs it; the run cannot be "
+                "resumed without it, start it anew"
             )
     for row in chain.changed_rows(folder.path):
         raise InputError(
             f"{folder.path / row.name}: round {row.round} has changed since it was logged; the run "
-            "cannot go on with it, start it anew"
+            "cannot be resumed, start it anew"
         )
     for name, expected in saved_files.items():
         if digest_of(folder.path / name) != expected:
             raise InputError(
-                f"{folder.path / name}: has changed since the checkpoint; the run cannot go on "
-                "with it, start it anew"
+                f"{folder.path / name}: has changed since the checkpoint; the run cannot be "
+                "resumed, start it anew"
             )
 
 
@@ -259,7 +262,9 @@ def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
         raise InputError(f"{path}: format_version is {version}, must be {_FORMAT_VERSION}")
     names = [f"leaf_{i:04d}" for i in range(len(like))]
     if set(names) != {name for name in arrays if name.startswith("leaf_")}:
-        raise InputError(f"{path}: belongs to another learning process: its state has other parts")
+        raise InputError(
+            f"{path}: belongs to another learning process: the saved state has other parts"
+        )
     leaves = [
         _restore(arrays[name], template, path) for name, template in zip(names, like, strict=True)
     ]

@@ -105,7 +105,7 @@ class LiveAudit:
         """The live audit of a design, before its first round.
 
         `family` is None for canaries that hold examples; `rounds` opens the log of the rounds, and
-        is called only if they can be tested.
+        is called only if rounds can be tested.
         """
         audit, own = design.config.audit, design.own_rounds
         why_not = why_no_live_test(own, family)
@@ -184,7 +184,7 @@ class SharedCosines:
         self._included = context.run.included
 
     def round_cosines(self, index: int, members: IndexArray) -> CanaryCosines | None:
-        """The cosines of a round, from 0, whose canaries are `members`; None if not scored."""
+        """The cosines of a round, from 0, with canaries `members`; None if it was not scored."""
         scored = None if self._log is None else self._log.scored_round(index)
         if scored is None:
             return None

@@ -95,7 +95,8 @@ class FinishedRound:
       metrics: The metrics of the round.
       cosines: The cosines of canaries with the round's aggregate; None if no attacker computes
         them, or if participation is secret.
-      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 if none does.
+      contradicted_at: The lower bound that contradicts the claim and stops the run; 0 if no bound
+        does.
       is_secret: Whether participation in the round is secret.
     """
 
@@ -122,7 +123,7 @@ class FinishedRound:
 class RoundObserver:
     """Receives every round of a run, such as a progress bar or a log.
 
-    A subclass overrides the methods it needs. An error in one of them ends the run, which can be
+    A subclass overrides the methods it needs. An error in such a method ends the run, which can be
     resumed.
     """
 
@@ -273,7 +274,7 @@ class FaultLines(RoundObserver):
 
 
 class CanaryLines(RoundObserver):
-    """Repeats the canary check of vector canaries; lost ones end the run or cause a warning."""
+    """Repeats the canary check of vector canaries; lost canaries end the run or cause a warning."""
 
     def __init__(self, run: "PreparedRun") -> None:
         self._run = run
@@ -332,10 +333,10 @@ class TryLister(RoundObserver):
         self._commitment = commitment
 
     def run_started(self, run: StartedRun) -> None:
-        """Lists the run; a resumed one is listed already."""
+        """Lists the run; a resumed run is listed already."""
         number = list_try(self._commitment, run.folder)
         if number > 1:
             warn(
                 f"this is run {number} under {self._commitment.name} (the list is in "
-                f"{tries_of(self._commitment).name}): `fl-audit verify` will report the others"
+                f"{tries_of(self._commitment).name}): `fl-audit verify` will report the other runs"
             )

@@ -69,7 +69,7 @@ def _event(summary: Any, step: int = 0) -> Any:
 
 
 class MlflowObserver(RoundObserver):
-    """Logs to the active MLflow run, or to a new one that it starts and ends."""
+    """Logs to the active MLflow run, or to a new run that the observer starts and ends."""
 
     def __init__(self) -> None:
         """Raises InputError if MLflow is not installed."""
@@ -90,7 +90,7 @@ class MlflowObserver(RoundObserver):
 
 
 class WandbObserver(RoundObserver):
-    """Logs to the active W&B run, or to a new one that it starts and ends."""
+    """Logs to the active W&B run, or to a new run that the observer starts and ends."""
 
     def __init__(self) -> None:
         """Raises InputError if the client of Weights & Biases is not installed."""

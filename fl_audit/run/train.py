@@ -36,7 +36,7 @@ from fl_audit.run.observers import (
 from fl_audit.run.trackers import TensorBoard
 
 _PACKAGES_BEFORE, _PACKAGES_AFTER = ("fl-audit", "numpy"), ("dp-accounting",)
-"""Packages whose versions are recorded, before and after those of the engine."""
+"""Packages whose versions are recorded before, and after, the engine's packages."""
 
 
 def train(

@@ -117,7 +117,8 @@ def clients_task(
         if examples.inputs.shape[1:] != shape:
             raise InputError(
                 f"task.path: {config.path}: an input of client {client!r} has "
-                f"{_numbers(examples.inputs.shape[1:])}, one of {names[0]!r} has {_numbers(shape)}"
+                f"{_numbers(examples.inputs.shape[1:])}, an input of client {names[0]!r} has "
+                f"{_numbers(shape)}"
             )
     data, apart = parts[: len(clients)], parts[len(clients) :]
     data, held_out = (data, apart[0]) if apart else _split(config, data, seed)
@@ -257,7 +258,7 @@ def _as_numbers(path: Path, name: str, column: AnyArray) -> AnyArray:
 
 
 def _read_table(path: Path, client_column: str) -> dict[str, AnyArray]:
-    """The columns of a table, as numbers or else as text.
+    """The columns of a table, as numbers if possible, otherwise as text.
 
     Clients of a CSV are text: as numbers, 007 and 7 would be one client.
     """

@@ -7,7 +7,6 @@ type. The runs of a sweep share the corpus.
 """
 
 import contextlib
-import csv
 import gzip
 import hashlib
 import itertools
@@ -28,8 +27,7 @@ import numpy.typing as npt
 from fl_audit.array_types import IndexArray
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
-from fl_audit.formats.text_files import check_header, in_turn, open_csv, say_separator, text_lines
-from fl_audit.library_words import csv_words, not_utf8
+from fl_audit.formats.text_files import csv_rows, in_turn, reading, text_lines
 from fl_audit.tasks.learning_task import Examples, Population, say_left_out
 from fl_audit.version import __version__
 
@@ -183,47 +181,29 @@ class Corpus:
         return np.cumsum(np.bincount(self.clients - _HELD_OUT))
 
     def rows(self, vocabulary: Vocabulary) -> TokenRows:
-        """The rows of all sentences, the held-out ones first, then client by client."""
+        """The rows of all sentences, held-out sentences first, then client by client."""
         tokens = np.array(vocabulary.tokens(self.all_words), vocabulary.dtype)
         rows = token_rows(tokens[self.numbers], self.lengths, vocabulary, self.length)
         return rows[np.argsort(self.clients, kind="stable")]
 
     def arrays(self) -> dict[str, AnyArray]:
         """The corpus as plain arrays, the inverse of `corpus_of_arrays`."""
-        return {
-            "length": np.array(self.length),
-            "client_ids": _as_bytes(self.client_ids),
-            "all_words": _as_bytes(self.all_words),
-            "counts": self.counts,
-            "numbers": self.numbers,
-            "lengths": self.lengths,
-            "clients": self.clients,
-        }
+        texts = {name: json.dumps(getattr(self, name)).encode() for name in _TEXTS}
+        as_bytes = {name: np.frombuffer(text, np.uint8) for name, text in texts.items()}
+        return {**vars(self), **as_bytes, "length": np.array(self.length)}
+
+
+_TEXTS = ("client_ids", "all_words")
+"""The fields of a corpus that hold texts."""
 
 
 def corpus_of_arrays(arrays: Mapping[str, AnyArray]) -> Corpus:
-    return Corpus(
-        length=int(arrays["length"]),
-        client_ids=_texts_from_bytes(arrays["client_ids"]),
-        all_words=_texts_from_bytes(arrays["all_words"]),
-        counts=arrays["counts"],
-        numbers=arrays["numbers"],
-        lengths=arrays["lengths"],
-        clients=arrays["clients"],
-    )
-
-
-def _as_bytes(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(texts).encode(), np.uint8)
-
-
-def _texts_from_bytes(array: AnyArray) -> list[str]:
-    texts: list[str] = json.loads(array.tobytes())
-    return texts
+    texts: dict[str, Any] = {name: json.loads(arrays[name].tobytes()) for name in _TEXTS}
+    return Corpus(**{**arrays, **texts, "length": int(arrays["length"])})
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
-    """Holds out every tenth sentence, except a client's first; counts the words of the others."""
+    """Holds out every tenth sentence, except a client's first; counts words in all others."""
     counts: Counter[str] = Counter()
     client_of: dict[str, int] = {}
     number_of: dict[str, int] = {}  # of each word, in order of appearance
@@ -237,7 +217,7 @@ def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
         words = sentence.words[:length]
         lengths.append(len(words))
         numbers.extend([number_of.setdefault(word, len(number_of)) for word in words])
-    all_words = list(dict.fromkeys([*number_of, *counts]))  # those of cut sentences first
+    all_words = list(dict.fromkeys([*number_of, *counts]))  # first the words of cut sentences
     return Corpus(
         length=length,
         client_ids=list(client_of),
@@ -278,7 +258,7 @@ def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arr
     except OSError:
         return make()  # raises the error for an unreadable source
     with in_turn(path.with_suffix(".lock")):
-        return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
+        return read_or_make(path, "a file that the runs of a sweep share; delete the file", make)
 
 
 def _key(source: Path, settings: str) -> str:
@@ -292,47 +272,28 @@ def _key(source: Path, settings: str) -> str:
 # CSV files.
 
 
-def _sentences(path: Path, file: Iterator[str]) -> Iterator[Sentence]:
-    """The sentences of rows with at least one word; warns of clients without a word."""
-    header, rows = open_csv(path, file)
-    check_header(path, header, ("client_id", "text"))
-    client_column, text_column = header.index("client_id"), header.index("text")
+def read_sentences(path: Path) -> Iterator[Sentence]:
+    """The sentences of a `client_id,text` CSV, or its gzip; warns of clients without a word."""
     seen: dict[str, bool] = {}
-    try:
-        for row in filter(None, rows):
-            if len(row) != len(header):
-                raise InputError(
-                    f"{path}, line {rows.line_num}: must have {len(header)} fields, as the header; "
-                    "put a text with commas in double quotes"
-                )
-            client_id, words = row[client_column], words_of(row[text_column])
+    hint = "; put a text with commas in double quotes"
+    with reading(path):
+        rows = csv_rows(path, _lines(path), ("client_id", "text"), hint)
+        for line, (client_id, text) in rows:
             if not client_id.strip():
-                raise InputError(f"{path}, line {rows.line_num}: `client_id` is empty")
+                raise InputError(f"{path}, line {line}: `client_id` is empty")
+            words = words_of(text)
             seen[client_id] = seen.get(client_id, False) or bool(words)
             if words:
                 yield Sentence(client_id, words)
-    except csv.Error as error:
-        raise InputError(f"{path}, line {rows.line_num}: {csv_words(error)}") from error
     say_left_out(path, [name for name, has_words in seen.items() if not has_words], len(seen))
-    if rows.dialect.delimiter != ",":
-        say_separator(path)
-
-
-def read_sentences(path: Path) -> Iterator[Sentence]:
-    """The sentences of a `client_id,text` CSV, or its gzip; clients without a word are left out."""
-    try:
-        yield from _sentences(path, _lines(path))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: must be a file compressed by gzip: {error}") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {not_utf8(error)}") from error
 
 
 def _lines(path: Path) -> Iterator[str]:
     if path.suffix != ".gz":
         yield from text_lines(path)
         return
-    with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
-        yield from file
+    try:
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield from file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: must be a file compressed by gzip: {error}") from error

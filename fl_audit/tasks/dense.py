@@ -1,4 +1,4 @@
-"""A classifier of dense layers, linear without hidden ones; initial weights for all models."""
+"""A classifier of dense layers, linear without hidden layers; initial weights for all models."""
 
 import itertools
 import math

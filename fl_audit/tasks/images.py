@@ -1,7 +1,7 @@
 """Models of images: the CNN of Reddi et al. 2020 (appendix C), and Wide ResNets.
 
-The Wide ResNets (Zagoruyko & Komodakis 2016) are those of De et al. (2022, arXiv:2204.13650), also
-used by Steinke et al. (2023). They normalise 16 groups of channels and standardise filters; batch
+The Wide ResNets (Zagoruyko & Komodakis 2016) follow De et al. (2022, arXiv:2204.13650); Steinke et
+al. (2023) also use them. They normalise 16 groups of channels and standardise filters; batch
 normalisation would mix examples, so that there would be no per-example gradients.
 """
 
@@ -23,7 +23,7 @@ class Cnn(Network):
     """Two 3 x 3 convolutions, max-pooling and two dense layers.
 
     ReLU follows both convolutions and the first dense layer. Without the dropout of Reddi et al., a
-    client's update depends only on the data of the client and their order.
+    client's update depends only on the client's data and the data's order.
     """
 
 

@@ -24,11 +24,11 @@ from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningT
 def partition(
     everything: Examples, num_clients: int, num_held_out: int, seed: int
 ) -> tuple[InMemoryPopulation, Examples]:
-    """Splits examples at random into nearly equal shares for clients and `num_held_out` others."""
+    """Splits examples at random: nearly equal shares for clients, and `num_held_out` held out."""
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(
-            f"task.num_clients: must be from 1 to {num_training}, the examples that are not held "
+            f"task.num_clients: must be from 1 to {num_training}, the number of examples not held "
             f"out, got {num_clients}"
         )
     shuffled = everything.take(generator(seed, Stream.PARTITION).permutation(len(everything)))

@@ -130,7 +130,7 @@ class ClientFilesTask(Table, Task, frozen=True, kw_only=True):
       path: Examples of all clients.
       held_out: Held-out examples; by default a random tenth.
       hidden: Widths of the hidden dense layers; none for a linear model.
-      num_classes: Number of classes; default: that of distinct labels.
+      num_classes: Number of classes; default: the number of distinct labels.
     """
 
     path_keys: ClassVar[tuple[str, ...]] = ("path", "held_out")
@@ -154,7 +154,7 @@ class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag=
     def __post_init__(self) -> None:
         """Refuses hidden layers for a model that is not dense."""
         if self.hidden and self.model != "dense":
-            raise ValueError(f"hidden goes with model 'dense', not {self.model!r}")
+            raise ValueError(f"hidden is only for model 'dense', not {self.model!r}")
 
 
 class TableTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag="table"):

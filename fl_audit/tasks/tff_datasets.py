@@ -1,7 +1,7 @@
 """The data sets published by TFF: EMNIST by writer, and Stack Overflow (Reddi et al. 2020).
 
 Clients are read one by one from TFF's SQLite files; their examples are not held in memory. The
-tables are those of `tff.simulation.datasets.SqlClientData`: `client_metadata` (client_id,
+files have the tables of `tff.simulation.datasets.SqlClientData`: `client_metadata` (client_id,
 split_name, num_examples) and `examples` (split_name, client_id, serialized_example_proto), one
 serialized `tf.train.Example` per row. According to FedJAX (`TFFSQLiteClientsIterator`), the files
 that TFF publishes have an index on (split_name, client_id). Files written by
@@ -23,6 +23,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.datasets import download
 
 from fl_audit.errors import InputError
+from fl_audit.formats.text_files import reading, text_lines
 from fl_audit.tasks.client_text import encode, examples_of, vocabulary_of_words
 from fl_audit.tasks.images import cnn_classifier
 from fl_audit.tasks.learning_task import Examples, LearningTask, Population, say_left_out
@@ -33,11 +34,7 @@ Features = Mapping[str, npt.NDArray[Any]]
 """Arrays by name, whose first axis is the example; strings are bytes objects."""
 
 _CLIENTS = """
-    SELECT client_id, num_examples FROM client_metadata
-    WHERE split_name = ? AND num_examples > 0 ORDER BY client_id LIMIT ?"""
-_WITHOUT_EXAMPLES = """
-    SELECT client_id FROM client_metadata
-    WHERE split_name = ? AND num_examples = 0 ORDER BY client_id"""
+    SELECT client_id, num_examples FROM client_metadata WHERE split_name = ? ORDER BY client_id"""
 _EXAMPLES = """
     SELECT serialized_example_proto FROM examples
     WHERE split_name = ? AND client_id = ? ORDER BY rowid"""
@@ -62,13 +59,14 @@ class SqliteClients(Population):
         if not path.is_file():
             raise InputError(f"{path}: no such file; must be the SQLite file that TFF downloads")
         self._local = threading.local()
-        rows = self._query(_CLIENTS, split, max_clients or -1)
-        if not rows:
+        rows = self._query(_CLIENTS, split)
+        used = [row for row in rows if row[1]][: max_clients or None]
+        if not used:
             raise InputError(f"{path}: no client has an example in the split {split!r}")
-        self.client_ids: Sequence[str] = [client_id for client_id, _ in rows]
-        self._num_examples = np.array([count for _, count in rows], np.int64)
-        without = [client_id for (client_id,) in self._query(_WITHOUT_EXAMPLES, split)]
-        say_left_out(f"{path}, split {split!r}", without, len(without) + len(rows))
+        self.client_ids: Sequence[str] = [client_id for client_id, _ in used]
+        self._num_examples = np.array([count for _, count in used], np.int64)
+        without = [client_id for client_id, count in rows if not count]
+        say_left_out(f"{path}, split {split!r}", without, len(rows))
 
     def num_examples(self, client: int) -> int:
         return int(self._num_examples[client])
@@ -134,8 +132,8 @@ def download_of(kind: str, key: str) -> Iterator[None]:
         if type(error) is not Exception and not isinstance(error, OSError):
             raise
         raise InputError(
-            f"task.kind {kind!r}: TFF could not load its data: {error}; the first run has to be "
-            f"able to download it, or the key `task.{key}` to name the file"
+            f"task.kind {kind!r}: TFF could not load its data: {error}; let the first run "
+            f"download the data, or set the key `task.{key}` to the file"
         ) from error
 
 
@@ -222,15 +220,8 @@ def _words(config: StackOverflowTask) -> Sequence[str]:
 
 
 def _read_words(path: Path, count: int) -> Sequence[str]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            lines = [line.split() for line in islice(file, count)]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: must be UTF-8 text (unpack a .tar.bz2 first): {error.reason}"
-        ) from error
+    with reading(path):
+        lines = [line.split() for line in islice(text_lines(path), count)]
     for number, line in enumerate(lines, start=1):
         if len(line) != 2 or not line[1].isdecimal():
             raise InputError(

@@ -2,7 +2,7 @@
 
 A claim below the exact epsilon of the noise, or below a lower bound on it, is false, whatever the
 scores. A claim below only an upper bound may be true, but is not called consistent. Claims are
-rounded, so one within MARGIN below the accounted epsilon counts as equal to it.
+rounded, so a claim within MARGIN below the accounted epsilon counts as equal.
 """
 
 import dataclasses
@@ -62,8 +62,8 @@ class Accounted:
 
     Attributes:
       most_noise: The largest noise multiplier that a log states for a round, infinite if it states
-        none for some round; `release` has the smallest one. None for configured noise, or for a
-        party in one known round.
+        none for some round; `release` has the smallest multiplier. None for configured noise, or
+        for a party in one known round.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
         else None.
     """
@@ -136,7 +136,7 @@ def accounted_of_log(
     *,
     most_noise: float | None = None,
 ) -> tuple[Accounted, ...]:
-    """The stated noise of a log, for a client as described there, or else for one like canaries."""
+    """The noise stated by a log, for a client with known rounds, else for one like canaries."""
     accounted = []
     if uploads is not None and scope.covers_uploads:
         accounted.append(Accounted(uploads, uploads.client, Attacker.SEES_UPLOADS, "stated"))
@@ -231,7 +231,7 @@ def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
 def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     """The excess at the first delta at which accounting exceeds a claimed curve.
 
-    None if it exceeds the curve at none of `_FACTORS`, or if no curve is claimed or known.
+    None if accounting exceeds the curve at none of `_FACTORS`, or if no curve is claimed or known.
     """
     curve = None if isinstance(claim, Claim) else claim.curve(None)
     if curve is None:
@@ -249,7 +249,7 @@ def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | N
 
 
 def _number_given(least: float, most: float | None) -> str:
-    """The accounted epsilon as text: the upper bound, or the lower one if it is clearly smaller."""
+    """The accounted epsilon as text: the upper bound, or a clearly smaller lower bound."""
     if most is not None and not _is_above(most, least):
         return upper_bound_text(most)
     return f"at least {lower_bound_text(least)}"
@@ -260,7 +260,7 @@ def _number_given(least: float, most: float | None) -> str:
 
 def _contradicted(verdict: Verdict, noise: Accounted, excess: _Excess) -> Verdict:
     first = f"the {noise.source} noise does not give the claimed {excess.symbol}"
-    whom: str | None = f"this is for {noise.whom}"
+    whom: str | None = f"this holds for {noise.whom}"
     if isinstance(verdict.claim, NoiseClaim):
         first, whom = f"{first}: it is {excess.gives}", None
     else:

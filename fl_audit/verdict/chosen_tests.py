@@ -29,7 +29,7 @@ class ChosenTests:
 
 
 def shared_confidence(audit: Audit) -> float:
-    """The confidence of the live test; all final tests together have the same.
+    """The confidence of the live test, and also of all final tests together.
 
     A run that stops when its claim is contradicted is tested in both ways, each with half of the
     level, so that the audit as a whole has the configured confidence (Bonferroni).
@@ -67,7 +67,7 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
 def chosen_methods(
     names: Collection[str] | None, inclusion: Inclusion = "coins"
 ) -> tuple[str, ...]:
-    """The valid methods among the requested ones (None for all), in the order reports list them.
+    """The valid methods among the requested `names` (None for all), in the order of reports.
 
     >>> chosen_methods(["one_run", "one_run_valid"])
     ('one_run_valid',)

@@ -1,7 +1,8 @@
 """Tests of a claimed (epsilon, delta) by valid methods, and their p-value.
 
 Every method on every statistic is a test; all bounds together hold at one confidence, by the union
-bound. The p-value is the smallest level of all tests together at which one contradicts the claim.
+bound. The p-value is the smallest level of all tests together at which one test contradicts the
+claim.
 """
 
 import functools

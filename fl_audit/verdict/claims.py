@@ -63,7 +63,7 @@ _POINTS = 300
 """The number of points of a claim from an accountant's profile."""
 
 _LEAST_DELTA = 1e-13
-"""The delta of the last point, unless the accountant's rounding is above it."""
+"""The delta of the last point, or the accountant's rounding if that is larger."""
 
 _NEAREST_EPSILON, _FARTHEST_EPSILON = 1e-4, 650.0
 """The range of epsilons for the last point; e^650 is a float."""
@@ -73,10 +73,10 @@ _NEAREST_EPSILON, _FARTHEST_EPSILON = 1e-4, 650.0
 class Claim:
     """The claim that a run is (epsilon, delta)-private for a client.
 
-    Neighbouring runs differ in one client, which in one of them is absent or sends nothing. A
-    canary is such a client, so a lower bound for a canary bounds the client's epsilon too, if a
+    Neighbouring runs differ in one client, which is absent or sends nothing in one of the two runs.
+    A canary is such a client, so a lower bound for a canary bounds the client's epsilon too, if a
     canary participates no more often than a client may. A canary that participates less often is
-    better protected, so a claim for the client holds for it as well.
+    better protected, so a claim for the client also holds for that canary.
 
     Attributes:
       epsilon: The claimed epsilon, in (0, LARGEST_EPSILON].
@@ -161,7 +161,7 @@ class OneCurveClaim(abc.ABC):
         return f"the claim {self.short} ({_point(self.epsilon, self.delta)})"
 
     def curve(self, statistic: str | None) -> TradeOff | None:
-        """The claimed curve against the attacker of a statistic: the same for all."""
+        """The claimed curve, which is the same against the attackers of all statistics."""
         return self.trade_off
 
 
@@ -264,9 +264,9 @@ def _is_rounded(point: tuple[float, float]) -> bool:
 class ProfileClaim(OneCurveClaim):
     """The claim of a privacy profile for a client: an epsilon at each of several deltas.
 
-    Accountants print such points, and all of them hold at once: the claim is the curve below all
-    lines TPR = e^epsilon FPR + delta (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes
-    points by dp-accounting.
+    Accountants print such points, which all hold at once: the claim is the curve below all lines
+    TPR = e^epsilon FPR + delta (Dong, Roth & Su 2022, proposition 2.13). `of_event` computes points
+    by dp-accounting.
 
     Attributes:
       points: Pairs of an epsilon, at least 0, and the delta claimed at that epsilon, in [0, 1]; at
@@ -359,7 +359,8 @@ class ConfiguredClaim:
     Attributes:
       noise_multiplier: The configured noise multiplier.
       epsilon: The accounted epsilon of a canary at delta, against an attacker who knows its rounds;
-        if none is known, against one who does not, or else against one who sees uploads.
+        if that is unknown, against an attacker who does not know the rounds; if both are unknown,
+        against one who sees uploads.
       delta: The delta of that epsilon, in (0, 1).
       is_stated: Whether the user stated the claim; it is tested in either case.
       curves: The known curves by name of the statistic.
@@ -413,7 +414,7 @@ def claim_to_json(claim: Claim | CurveClaim) -> dict[str, Any]:
 
 
 def claim_from_json(fields: Mapping[str, Any]) -> Claim | CurveClaim:
-    """The claim written by `claim_to_json`; a configured one then has no curves."""
+    """The claim written by `claim_to_json`; a `ConfiguredClaim` then has no curves."""
     kind = _KINDS.get(str(fields.get("kind")))
     if kind is None:
         raise ValueError(f"claim.kind must be one of {', '.join(_KINDS)}")
@@ -476,7 +477,7 @@ def sampled_claim(
     """The unstated claim that the noise is as the log states, for sampled canaries.
 
     Against an attacker who knows a canary's rounds, the curve is for the sampled number of rounds,
-    not for the largest possible one; with coins that number is random, and less leaks.
+    not for the largest possible number; with coins the number is random, and less leaks.
     """
     claim = configured_claim(release, delta, statistics, is_stated=False)
     if claim is None or release.correlation is not None or OWN_ROUNDS.name not in claim.curves:

@@ -3,8 +3,8 @@
 Each statistic has up to two tests (estimators/curve_tests.py): the sum of scores, if their null
 distribution is known, for scores that are independent given inclusion; and correct guesses, if
 inclusion is by fair coins, for arbitrarily dependent scores. The first test has most of the level,
-and the others share the rest (weighted Bonferroni). Statistics with a known null come first, and
-among these the one of the attacker who knows most.
+and all other tests share the remainder (weighted Bonferroni). Statistics with a known null come
+first, ordered by how much their attackers know, the most first.
 """
 
 import functools
@@ -71,7 +71,7 @@ class CurveTest:
 
     @functools.cached_property
     def null(self) -> ChosenNull | None:
-        """The null distribution chosen for the scores; None if they are too few to choose one."""
+        """The null distribution chosen for the scores; None if there are too few scores."""
         try:
             return chosen_null(self.statistic.setting(self.delta, 1 - self.level))
         except NotApplicableError:
@@ -86,7 +86,7 @@ class CurveTest:
     def deviates(self) -> FloatArray | None:
         """The normal deviates of included scores under `null`, float64 of shape (included,).
 
-        None if no null is known, or if the scores reject it.
+        None if no null is known, or if the scores reject the null.
         """
         if self.null is None or self.null.tail is None:
             return None
@@ -96,8 +96,8 @@ class CurveTest:
     def mu_lower_bound(self) -> float | None:
         """The lower bound on mu, to 0.5 %, if scores contradict a claimed Gaussian curve.
 
-        The same sum is compared with curves of larger mu; rejecting one rejects all smaller ones.
-        None for other curves, for guesses, or if the sum rejects no larger mu.
+        The same sum is compared with curves of larger mu; rejecting a curve rejects all curves of
+        smaller mu. None for other curves, for guesses, or if the sum rejects no larger mu.
         """
         z, curve = self.deviates, self.curve
         if self.method != "trade_off_sum" or not isinstance(curve, GaussianTradeOff):

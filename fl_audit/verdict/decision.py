@@ -36,8 +36,8 @@ def reach_verdict(
 ) -> Verdict:
     """Reaches the verdict on a claim.
 
-    A claimed point that relies on sampling is also tested by its parts, if `canaries` allow it; if
-    scores also test it as a whole, each of the two has half of the level.
+    A claimed point that relies on sampling is also tested by its parts (parts.py), if `canaries`
+    allow that; if scores also test the whole claim, each of the two ways has half of the level.
 
     Args:
       claim: The claim.
@@ -45,8 +45,8 @@ def reach_verdict(
       scope: What canaries can show about the claim; by default, it is about clients like canaries.
       canary_check: Result of the canary check, by default from the scores. Unless it passes, the
         claim is not called consistent.
-      others: Untested statistics of the same audit. If one of them separates canaries clearly
-        better than all tested ones, the claim is not called consistent.
+      others: Untested statistics of the same audit. If one separates canaries clearly better than
+        every tested statistic, the claim is not called consistent.
       background: The background of canaries in their rounds, for simulating the power; None if only
         scores are known.
       canaries: The canaries, scored in their own rounds; None without such scores.
@@ -88,7 +88,7 @@ class _Found:
     """The results of the tests, and the clauses in which points and curves differ.
 
     Attributes:
-      verdict: The verdict from the tests; with a reason if the tests decide it.
+      verdict: The verdict from the tests; it is final if it states a reason.
       nothing: The clause that no test contradicts the claim.
       why_not_simulated: The clauses for an unknown power.
       tested: What was tested, for a consistent claim.
@@ -200,7 +200,7 @@ def _reached(
     if doubtful is not None:
         reason = sentences.before_next_steps(doubtful, *found.nearly)
         return dataclasses.replace(verdict, reason=reason)
-    # Simulated canaries have the measured norm, or else the expected one.
+    # Simulated canaries have the measured norm or, if that is unknown, the expected norm.
     length = 1.0 if canary_check.length is None else canary_check.length
     seen = Seen(background, Lengths(length, canary_check.missing), scope)
     simulation = None if claim.delta == 0 else simulate(claim, found.tests, seen)
@@ -290,8 +290,8 @@ def after_checks(
 
     With a failed check no claim is called consistent, because canaries may miss the fault. A
     contradiction remains. An inconclusive verdict on a log asks why rounds (from 1) are missing. A
-    consistent one says what was not checked and why (`not_checked`), and what no check sees in the
-    logs of other systems (`of_log`).
+    consistent verdict says what was not checked and why (`not_checked`), and what no check sees in
+    the logs of other systems (`of_log`).
     """
     if missing_rounds and verdict.outcome is Outcome.INCONCLUSIVE and verdict.p_value is not None:
         reason = sentences.missing_first(missing_rounds, verdict.reason)
@@ -317,7 +317,7 @@ def doubt(
     others: Sequence[ScoredStatistic],
     scope: Scope,
 ) -> str | None:
-    """Why scores that contradict nothing are not reassuring; None if they are."""
+    """Why scores that contradict nothing are not reassuring; None if they are reassuring."""
     if canary_check.state != "arrived":
         return sentences.canaries_missed(canary_check, scope)
     if canary_check.lacks is not None:
@@ -325,7 +325,10 @@ def doubt(
         known = f"it is known only that {canary_check.reason}"
         return sentences.but(claim, why, f"provide {canary_check.lacks}", known)
     if scope.not_covered is not None:
-        step = "let canaries participate as clients may, or claim ε for such a client"
+        step = (
+            "let canaries participate as clients may, or claim ε for clients that participate as "
+            "canaries"
+        )
         return sentences.but(claim, f" {scope.whom}, but {scope.not_covered}", step)
     stronger = clearly_stronger(tested, others)
     if stronger is None:
@@ -375,7 +378,7 @@ _CLEARLY = 0.999
 def clearly_stronger(
     tested: Sequence[ScoredStatistic], others: Sequence[ScoredStatistic]
 ) -> ScoredStatistic | None:
-    """The untested statistic whose AUC interval is above those of all tested ones, if any."""
+    """The untested statistic whose AUC interval is above that of every tested one, if any."""
     seen = max((_auc_range(statistic)[1] for statistic in tested), default=0.0)
     lowest = {statistic: _auc_range(statistic)[0] for statistic in others}
     best = max(lowest, key=lambda statistic: lowest[statistic], default=None)
@@ -383,7 +386,7 @@ def clearly_stronger(
 
 
 def _auc_range(statistic: ScoredStatistic) -> tuple[float, float]:
-    """Both ends of an interval for the AUC; all of [0, 1] without both kinds of canaries."""
+    """The limits of an interval for the AUC; 0 and 1 if no canary is included, or none excluded."""
     scores = statistic.scores
     if not (scores.num_included and scores.num_excluded):
         return 0.0, 1.0

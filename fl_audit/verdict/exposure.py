@@ -8,11 +8,12 @@ of the noise,
     |V|^2 = rest + f^2 noise,                                                                 (1)
 
 where `noise` is the contribution of the noise at f = 1, and `rest` is everything else, which does
-not change. A canary of any family has a cosine of mean 0 and variance 1 / dim with anything
-independent of it. So an included canary's cosine is drawn without any vector. The lengths of V are
-measured in the rounds of an audit, and predicted in a plan; all else is the same. `rest` is what
-remains of |V|^2 without the stated noise: if there was less noise than stated, `rest` is too small,
-but it is never set below the part that rounds surely have in common.
+not change. The cosine between a canary of any family and an independent vector has mean 0 and
+variance 1 / dim. So an included canary's cosine is drawn without generating any vector. The lengths
+of V are measured in the rounds of an audit, and predicted in a plan; everything else is computed
+alike in audits and plans. `rest` is what remains of |V|^2 without the stated noise: if there was
+less noise than stated, `rest` is too small, but it is never set below the part that rounds surely
+have in common.
 """
 
 import dataclasses
@@ -79,12 +80,12 @@ class VectorExposure:
         return dataclasses.replace(self, rest=self.signal**2)
 
     def resized(self, num_included: int, random: np.random.Generator) -> "VectorExposure":
-        """Another number of included canaries, drawn from these, which hide each other."""
+        """The exposure of `num_included` canaries drawn from these, which hide each other."""
         added = num_included - self.num_included
         return self.of(_drawn(self.num_included, num_included, random), added)
 
     def of(self, canaries: IndexArray, added: int) -> "VectorExposure":
-        """The exposure of these canaries, with a number of canaries added to all vectors."""
+        """The exposure of these canaries, with `added` more included canaries in every vector."""
         signal, another = self.signal[canaries], self.another[canaries]
         rest = np.maximum(self.rest[canaries] + added * another, signal**2)
         return VectorExposure(signal, rest, self.noise[canaries], another, self.dim)
@@ -99,7 +100,7 @@ class VectorExposure:
     def at(self, factor: float, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The mean and the standard deviation of each included canary's cosine.
 
-        `lengths` are included canaries' norms over the expected ones.
+        `lengths` are included canaries' norms divided by the expected norms.
         """
         cosines = self._cosines(factor, lengths)
         return cosines, np.sqrt((1 - cosines**2) / self.dim)
@@ -204,7 +205,7 @@ class LargestExposure:
         return None
 
     def shifts(self, factor: float, length: float) -> FloatArray:
-        """Each canary's largest shift in a participation; 0 without one."""
+        """Each canary's largest shift in a round; 0 for a canary without rounds."""
         largest = np.zeros(self.num_included)
         np.maximum.at(largest, self.canary, self.own.shifts(factor, length))
         return largest
@@ -215,7 +216,7 @@ Exposure = VectorExposure | LargestExposure
 
 
 def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
-    """`wanted` indices below `number`: all of them as often as fits, then distinct random ones."""
+    """`wanted` indices below `number`: the whole range as often as it fits, then random ones."""
     whole, rest = divmod(wanted, max(number, 1))
     return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
 
@@ -305,7 +306,7 @@ class Background:
 
     @functools.cached_property
     def presences(self) -> RoundWeights:
-        """Canaries' presence in scored rounds; a canary in none of them counts as in the first."""
+        """Canaries' presence in scored rounds; a canary in no such round counts as in the first."""
         return RoundWeights.from_presences(self.own, self.rounds)
 
     @functools.cached_property
@@ -331,7 +332,8 @@ class Background:
         """The squared length of each aggregate without noise.
 
         Rounds' squared lengths differ from their mean partly by chance in the noise: a deviation
-        within `_CHANCE` standard deviations counts as noise, and only the excess as a difference.
+        within `_CHANCE` standard deviations counts as noise, and of a larger deviation only the
+        excess counts as a difference.
         """
         noise = self.noise_squared
         excess = np.divide(
@@ -350,7 +352,7 @@ class Background:
         return np.bincount(canary, minlength=len(self.included)) > 0
 
     def exposure(self, statistic: str | None) -> Exposure | None:
-        """The exposure of included canaries on a statistic; None if it is not simulated."""
+        """Included canaries' exposure on a statistic; None if the statistic is not simulated."""
         match statistic:
             case "own_rounds":
                 return self._in_own_rounds()
@@ -450,7 +452,7 @@ class Background:
         return LargestExposure(canary, own, len(self.rounds), num_included, in_common)
 
     def _of_uploads(self, noise_multiplier: float) -> VectorExposure:
-        """Canaries compared with the sum of their own uploads, in which only noise hides them."""
+        """Canaries compared with the sum of their own uploads, where only noise hides a canary."""
         canary, _ = self.own.participations
         each = np.bincount(canary, minlength=len(self.included))[self.included]
         numbers = np.asarray(each, np.float64)
@@ -463,11 +465,11 @@ _SHOWN = 1.0
 
 
 def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure | None:
-    """The exposure of canaries by scores alone; None if these are too few or show no signal.
+    """The exposure of canaries by scores alone; None if the scores are too few or show no signal.
 
     Every canary is assumed to participate as often as a client. The background is estimated from
-    scores: its part from the noise of a mu-GDP mechanism shrinks with the noise, the rest does not.
-    More canaries are assumed not to hide each other.
+    scores: what the noise of a mu-GDP mechanism contributes shrinks with the noise, and the
+    remainder does not. Additional canaries are assumed not to hide each other.
     """
     scores, tail = statistic.scores, statistic.null.known_tail()
     unit = None if tail is None else unit_of(tail)

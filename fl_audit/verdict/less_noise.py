@@ -1,7 +1,7 @@
 """The alternatives to a claim: the same mechanism with less noise, and its accounting.
 
-The power of an audit is simulated for these. Each has a share f of the noise, where f = 1 is the
-stated noise or, if none is stated, the least with which the claim is true.
+The power of an audit is simulated for these alternatives. Each has a share f of the noise, where
+f = 1 is the stated noise or, if none is stated, the least noise with which the claim is true.
 """
 
 import dataclasses
@@ -32,8 +32,7 @@ class LessNoise:
 
     Attributes:
       of_factor: A function from the share f, above 0, to the epsilon at the claim's delta.
-      noise_multiplier: The noise multiplier at f = 1; None if it is neither stated nor determined
-        by the claim.
+      noise_multiplier: The noise multiplier at f = 1; None if it is unknown.
     """
 
     of_factor: Callable[[float], float]
@@ -62,14 +61,14 @@ class LessNoise:
 
 
 def claimed_mu(claim: Claim | CurveClaim) -> float:
-    """The mu of a Gaussian mechanism that has the claimed rho, or else the claimed epsilon."""
+    """The mu of a Gaussian mechanism with the claimed rho or, if no rho is claimed, epsilon."""
     if isinstance(claim, ZeroConcentratedClaim):
         return math.sqrt(2 * claim.rho)
     return 1 / sigma_of_epsilon(claim.epsilon, claim.delta)
 
 
 def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = None) -> LessNoise:
-    """The least noise with which a claim is true for a Gaussian mechanism, and shares of it."""
+    """The least noise with which a Gaussian mechanism meets a claim, and shares of this noise."""
     mu = claimed_mu(claim)
     noise = None if squared_sensitivity is None else math.sqrt(squared_sensitivity) / mu
     return LessNoise(lambda factor: epsilon_of_mu(mu / factor, claim.delta), noise, False)
@@ -78,7 +77,7 @@ def least_noise(claim: Claim | CurveClaim, squared_sensitivity: float | None = N
 def stated_noise(
     release: Release, delta: float, *, whom: str, knows_rounds: bool
 ) -> LessNoise | None:
-    """The stated noise and shares of it; None without noise, or if its epsilon is not finite."""
+    """The stated noise, and shares of that noise; None if it is 0 or has no finite epsilon."""
     if release.noise.noise_multiplier == 0:
         return None
     party = release.client if whom == "client" else release.canary

@@ -5,9 +5,9 @@ rounds sees little. Its parts can be tested. Score each included canary c in its
 z_c be the normal deviate of the score under the null distribution. Under Gaussian noise with a
 multiplier of at least sigma, the k_c rounds are a Gaussian mechanism with mu = sqrt(k_c) / sigma,
 so z_c is stochastically at most N(sqrt(k_c) / sigma, 1) (estimators/curve_tests.py, equation (1)).
-Clip every z_c at both ends, round sqrt(k_c) z_c down to a grid, and add up. The sum rises with
-every z_c, so a p-value can be computed for every sigma; inverting the test gives an upper bound on
-the multiplier. Clients' updates only hide canaries more.
+Clip every z_c from below and above, round sqrt(k_c) z_c down to a grid, and add up. The sum rises
+with every z_c, so a p-value can be computed for every sigma; inverting the test gives an upper
+bound on the multiplier. Clients' updates only hide canaries more.
 
 Given inclusion, the number of all included canaries' participations is binomial under Poisson
 sampling. Under sampling of fixed size it is a sum of independent Bernoulli variables, whose upper
@@ -48,7 +48,7 @@ _FINEST = 0.02
 """The finest step of the sum's grid."""
 
 WIDEST = 20.0
-"""The factor between a stated multiplier or rate and an end of its search range."""
+"""The factor between a stated multiplier or rate and a limit of its search range."""
 
 PRECISION = 1.002
 """The ratio up to which multipliers and rates are found."""
@@ -62,7 +62,7 @@ class NoiseTest:
     """The test of a noise multiplier by canaries' scores in their own rounds.
 
     Attributes:
-      stated: The multiplier for which the grid is chosen; the test is valid for any.
+      stated: The multiplier for which the grid is chosen; the test is valid for any multiplier.
       numbers: The distinct numbers of rounds of canaries, at least 1, int64 of shape (groups,).
       canaries: The number of canaries with each number of rounds, of the same shape.
     """
@@ -108,11 +108,11 @@ class NoiseTest:
         return np.asarray(np.minimum(tail + ROUNDING * (1 + self.canaries.sum() / 1000), 1.0))
 
     def critical_value(self, multiplier: float, level: float) -> int:
-        """The least sum that rejects all multipliers of at least this one."""
+        """The least sum that rejects `multiplier` and all larger multipliers."""
         return int(np.searchsorted(-self.tail(1 / multiplier), -level, side="left"))
 
     def upper_bound(self, statistic: int, level: float) -> float:
-        """The least rejected multiplier; infinite if none in the search range is rejected."""
+        """The least rejected multiplier; infinite if none that is tried is rejected."""
         return least(
             lambda multiplier: self.tail(1 / multiplier)[statistic] <= level,
             self.stated / WIDEST,
@@ -139,11 +139,12 @@ class Parts:
 
     Attributes:
       z: The deviates of included canaries with scored rounds, float64 of shape (canaries,).
-      numbers: The numbers of scored rounds of these canaries, int64 of the same shape.
+      numbers: The number of scored rounds of each of these canaries, int64 of shape (canaries,).
       participations: The number of participations of all included canaries together.
       trials: The number of included canaries times the number of rounds.
       spent: The part of the level spent on testing the null distribution.
-      crowd: The variance of clients' updates in a round's aggregate, divided by the noise's.
+      crowd: The variance of clients' updates in a round's aggregate, divided by the noise's
+        variance.
     """
 
     release: Release

@@ -1,8 +1,9 @@
 """The power of the tests of a claim's parts (parts.py): what they detect, computed without samples.
 
-The noise is varied at the stated rate, and the rate with the stated noise. The bound on the part
-that is not varied is random. What the other bound has to reach is computed at two quantiles of this
-random bound, and interpolated.
+First the true noise is varied at the stated rate, then the true rate with the stated noise. In the
+first case the bound on the rate is random: the bound on the noise that contradicts the claim is
+computed at two quantiles of the bound on the rate, and interpolated. In the second case the roles
+are exchanged.
 """
 
 import functools
@@ -34,7 +35,7 @@ _ENDS, _DEVIATES = special.ndtri([0.1, 0.9]), special.ndtri([0.1, 0.3, 0.5, 0.7,
 
 
 def _between(low: float, high: float) -> FloatArray:
-    """Interpolates a bound at _DEVIATES from values at _ENDS; its logarithm is nearly normal."""
+    """Interpolates a bound, whose logarithm is nearly normal, at _DEVIATES from values at _ENDS."""
     return np.asarray(np.exp(np.interp(_DEVIATES, _ENDS, np.log([low, high]))))
 
 
@@ -119,7 +120,7 @@ class PartsPower:
         return math.hypot(multiplier, math.sqrt(self.parts.crowd) * self._stated)
 
     def _too_little(self, rate: float, limit: float, epsilon: _Epsilon) -> float:
-        """The largest noise for which epsilon exceeds a limit at a rate; 0 if none tried does."""
+        """The largest noise at which epsilon exceeds a limit at a rate; 0 if epsilon never does."""
         stated = 1 / self._stated
         # The search is over inverse multipliers, with which epsilon rises.
         return 1 / least_near(
@@ -131,7 +132,7 @@ class PartsPower:
         )
 
     def _too_often(self, noise: float, limit: float, epsilon: _Epsilon) -> float:
-        """The least rate at which epsilon exceeds a limit; infinite if none tried does."""
+        """The least rate at which epsilon exceeds a limit; infinite if epsilon never does."""
         stated = self.parts.stated_rate
         return least_near(
             lambda rate: epsilon(noise, rate) > limit,

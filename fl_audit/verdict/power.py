@@ -49,10 +49,10 @@ MOST_CANARIES = 100_000
 _SEED = 20_230_516
 
 _LEAST_FACTOR = 1e-4
-"""The smallest share of the noise distinguished from none."""
+"""The smallest share of the noise that is distinguished from no noise."""
 
 _PARTS = 4
-"""Trials are done in this many parts; after each, it may be clear whether the power is enough."""
+"""Trials are done in this many parts; after each part, the answer may be clear."""
 
 _AT_ONCE = 2_000_000
 """Number of simulated scores in memory at a time."""
@@ -92,7 +92,7 @@ class PointTests:
         return shift > claimed_mu(self.claim)
 
     def chance(self, null: NullTail | None, groups: Groups) -> float | None:
-        """The probability of a contradiction; None if it needs samples."""
+        """The probability of a contradiction; None if only samples can give it."""
         return None
 
     @functools.cached_property
@@ -161,7 +161,7 @@ sum's cells, and the number of scores.
 
 @dataclass(frozen=True)
 class Lengths:
-    """The norms of included canaries over the expected ones.
+    """The norms of included canaries divided by the expected norms.
 
     Attributes:
       share: The mean, in [0, 1].
@@ -172,7 +172,7 @@ class Lengths:
     missing: Missing | None = None
 
     def ways(self, num_included: int) -> list[FloatArray]:
-        """Canaries' norms over the expected ones in each simulated way, of shape (num_included,).
+        """Canaries' norms over the expected norms, of shape (num_included,), in each simulated way.
 
         A shortfall may mean that all canaries are shorter, or that fewer reached the aggregate.
         Which of the two reduces power more depends on the claim.
@@ -189,9 +189,9 @@ class Lengths:
 
 
 Hidden = Literal["by clients", "by little signal"]
-"""Why no number of canaries would detect a violation: clients' updates hide each of them, or they
-leak less than the claim allows, because they participate less often than a client or because scores
-contain only a part of a canary's signal.
+"""Why no number of canaries would detect a violation: clients' updates hide each canary, or
+canaries leak less than the claim allows, because they participate less often than a client or
+because scores contain only a part of a canary's signal.
 """
 
 
@@ -204,8 +204,8 @@ class Power:
       detectable_epsilon: The smallest true epsilon, at the claim's delta, at which ENOUGH_POWER of
         audits contradict the claim, rounded up by about 1 %; None without one.
       detectable_factor: The share of the noise at that epsilon; None without one.
-      hidden: Why no number of canaries would contradict FACTOR times the claim; None if some number
-        may, or if the power is enough.
+      hidden: Why no number of canaries would contradict FACTOR times the claim; None if enough
+        canaries may contradict it, or if the power is enough.
     """
 
     power: float
@@ -223,7 +223,7 @@ class SimulatedAudit:
     """An audit with variable noise.
 
     Attributes:
-      like: The audit's own scores; simulated ones have the same null and kind of inclusion.
+      like: The audit's own scores; simulated scores have the same null and kind of inclusion.
     """
 
     claimed_epsilon: float
@@ -248,9 +248,10 @@ class SimulatedAudit:
         """What simulated audits contradict.
 
         All shares of the noise use the same random numbers. A sample that contradicts the claim at
-        one share is assumed to do so at smaller ones, which is true up to rare exceptions. The
-        share at which FACTOR times the claim is true (`twice`) is tried first, so that the
-        detectable epsilon is at most FACTOR times the claim if and only if the power is enough.
+        one share is assumed to contradict it at smaller shares, which is true up to rare
+        exceptions. The share at which FACTOR times the claim is true (`twice`) is tried first, so
+        that the detectable epsilon is at most FACTOR times the claim if and only if the power is
+        enough.
         """
         power, factor = 1.0, math.inf
         claimed = self.less_noise.factor(self.claimed_epsilon)
@@ -271,7 +272,7 @@ class SimulatedAudit:
 
     @property
     def hidden(self) -> Hidden | None:
-        """Why no number of canaries contradicts FACTOR times the claim; None if some may."""
+        """Why no number of canaries contradicts FACTOR times the claim; None if some number may."""
         if self._may_contradict(self.exposure, self.twice):
             return None
         alone = self.exposure.without_clients()
@@ -284,7 +285,7 @@ class SimulatedAudit:
     def canaries_needed(self, factor: float, above: int = 1) -> int | None:
         """The number of canaries for ENOUGH_POWER at a share of the noise, more than `above`.
 
-        None if no number would be enough (`Hidden`), or none up to MOST_CANARIES.
+        None if no number would be enough (`Hidden`), or no number up to MOST_CANARIES is.
         """
         is_hidden = not self._may_contradict(self.exposure, factor)
         if is_hidden or not self.num_canaries or above >= MOST_CANARIES:
@@ -324,7 +325,7 @@ class SimulatedAudit:
             yield samples if self.exact(self.twice, lengths) is None else _Exact(self, lengths)
 
     def exact(self, factor: float, lengths: FloatArray) -> float | None:
-        """The power with a share of the noise; None if it needs samples."""
+        """The power with a share of the noise; None if only samples can give it."""
         groups = self.exposure.groups(factor, lengths)
         if groups is None:
             return None
@@ -381,11 +382,12 @@ class _Samples:
     """Simulated audits with fixed random numbers and variable noise.
 
     Attributes:
-      chance: A function from an audit's number to the random part of its scores.
+      chance: A function from the index of a simulated audit to the random part of the audit's
+        scores.
       silent: The smallest share of the noise tried at which a test does not contradict the claim on
-        a sample, float64 of shape (tests, trials); infinite if none is known.
+        a sample, float64 of shape (tests, trials); infinite if no such share is known.
       loud: The largest share tried at which any test contradicts the claim on a sample, float64 of
-        shape (trials,); below 0 if none is known.
+        shape (trials,); below 0 if no such share is known.
     """
 
     audit: SimulatedAudit
@@ -404,8 +406,8 @@ class _Samples:
     def has_power(self, factor: float) -> bool:
         """Whether ENOUGH_POWER of the samples contradict the claim.
 
-        Samples are tested in turn until this is clear, with slow tests only where fast ones do not
-        contradict the claim.
+        Samples are tested in turn until the answer is clear, with slow tests only where fast tests
+        do not contradict the claim.
         """
         needed = math.ceil(ENOUGH_POWER * len(self.loud))
         undecided = np.flatnonzero((self.silent > factor).any(axis=0) & (factor > self.loud))
@@ -456,7 +458,7 @@ decided.
 def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTail | None]:
     """The factor from simulated cosines to scores of a statistic, and the null of these scores.
 
-    Where the null is not known it is None, and excluded scores have a standard deviation of 1.
+    An unknown null is None, and excluded scores then have a standard deviation of 1.
     """
     tail = statistic.null.known_tail()
     if tail is None:
@@ -468,7 +470,7 @@ def simulated_null(statistic: ScoredStatistic, dim: int) -> tuple[float, NullTai
 
 
 def _with_equal_rounds(tail: NullTail, unit: float) -> NullTail:
-    """The null of a maximum over equal rounds, all with the heaviest tail, computed once."""
+    """A null of a maximum over rounds, where every round gets the heaviest tail of any round."""
     if not isinstance(tail, LargestOfRoundsNull):
         return tail
     at = _FAR_OUT * unit

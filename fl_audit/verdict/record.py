@@ -27,12 +27,13 @@ class Outcome(enum.StrEnum):
     CONTRADICTED = "contradicted"
     """A valid test, or a lower bound of accounting, contradicts the claim."""
     CONSISTENT = "consistent"
-    """Nothing contradicts it, no upper bound of accounting exceeds it, the canary check passed, no
-    other check failed, canaries were as exposed as clients, no untested statistic separates clearly
-    better, and the audit had the power to contradict a claim that is too small by FACTOR."""
+    """Nothing contradicts the claim, no upper bound of accounting exceeds it, the canary check
+    passed, no other check failed, canaries were as exposed as clients, no untested statistic
+    separates clearly better, and the audit had the power to contradict a claim that is too small by
+    FACTOR."""
     INCONCLUSIVE = "inconclusive"
-    """Nothing contradicts it, but another condition of CONSISTENT is not met; or the canaries say
-    nothing about it.
+    """Nothing contradicts the claim, but another condition of CONSISTENT is not met; or the
+    canaries say nothing about the claim.
     """
 
 
@@ -41,9 +42,9 @@ class Detectable:
     """The smallest violation of a claimed curve that 80 % of such audits would contradict.
 
     Attributes:
-      mu: The mu of a Gaussian mechanism that leaks as much.
-      noise_multiplier: The noise multiplier, to compare with the claimed one; None if the claim is
-        not about noise, or if its curve is not Gaussian.
+      mu: The mu of a Gaussian mechanism that leaks as much as this violation.
+      noise_multiplier: The noise multiplier of a run with this violation, to compare with the
+        claimed one; None if the claim is not about noise, or if its curve is not Gaussian.
     """
 
     mu: float
@@ -52,7 +53,7 @@ class Detectable:
 
 @dataclass(frozen=True)
 class AsCurve:
-    """The verdict on a claimed point if the Gaussian curve through it had been claimed."""
+    """The verdict on a claimed point if the Gaussian curve through the point had been claimed."""
 
     mu: float
     p_value: float
@@ -86,21 +87,25 @@ class Verdict:
       confidence: With at least this probability, no lower bound of a test exceeds the truth.
       num_tests: Number of tests; for a point, each has confidence 1 - (1 - confidence) / num_tests.
       epsilon_lower: The largest lower bound; 0 without one.
-      method: Name of the method of that bound; None if no method applies to the scores.
-      statistic: Name of the statistic of that bound; None if it has no name.
+      method: Name of the method of the largest lower bound, or of a curve's test with the smallest
+        p-value; None if no method applies to the scores.
+      statistic: Name of the statistic of that bound or test; None without one, or if scores have no
+        name.
       assumes: The assumptions of the bound, in words.
       p_value: The smallest 1 - confidence at which the claim would be contradicted; None if the
-        canaries say nothing about it.
+        canaries say nothing about the claim.
       power: Share of simulated audits of a mechanism with FACTOR times the claimed epsilon that
-        contradict the claim; None if it was not simulated, or if the basis is not `scores`.
+        contradict the claim; None if audits were not simulated, or if the basis is not `scores`.
       detectable_epsilon: The smallest true epsilon at the claim's delta at which ENOUGH_POWER of
-        simulated audits contradict the claim; None without one, or if it was not simulated.
+        simulated audits contradict the claim; None without such an epsilon, or if audits were not
+        simulated.
       canaries_needed: Approximate number of canaries that gives ENOUGH_POWER, for basis `parts` of
-        included ones; None if not needed, or if no number tried does.
+        included canaries; None if the number is not searched for, or if no number tried is enough.
       detectable: The smallest violation of a curve at which ENOUGH_POWER of simulated audits
-        contradict it; None for a point, without one, or if it was not simulated.
-      as_curve: The result for the Gaussian curve through a claimed point; None for a curve, or if
-        it is not tested.
+        contradict the curve; None for a point, without such a violation, or if audits were not
+        simulated.
+      as_curve: The result for the Gaussian curve through a claimed point; None if the claim is a
+        curve, or if the curve through the point is not tested.
       against: The results of a curve's tests by attacker, the strongest first; empty for a point,
         and if nothing was tested.
     """

@@ -1,10 +1,10 @@
 """The scope of an audit: the client represented by its canaries, and the statistics that count.
 
 A claim that relies on sampling holds against attackers who do not know who participates in which
-round. A lower bound against an attacker who knows the rounds does not contradict it: that bound is
-reported, and has to be below the epsilon without amplification. A bound for a canary is one for a
-client who participates like canaries: it contradicts a claim about clients who may participate more
-often, but canaries that participate less often cannot support such a claim.
+round. A lower bound against an attacker who knows the rounds does not contradict such a claim: that
+bound is reported, and has to be below the epsilon without amplification. A bound for a canary is
+also a bound for a client who participates like canaries: it contradicts a claim about clients who
+may participate more often, but canaries that participate less often cannot support such a claim.
 """
 
 import dataclasses
@@ -32,8 +32,8 @@ chance.
 """
 
 KNOWS_ROUNDS = (
-    "the attacker knows in which rounds a client is online, and a claim may count on its sampling, "
-    "which hides them"
+    "the attacker knows in which rounds a client is online, and a claim may count on the "
+    "client’s sampling, which hides these rounds"
 )
 
 SEES_UPLOADS = (
@@ -50,7 +50,7 @@ COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": 
 SAY_SO = (
     'say in {file} whether the claim counts on sampling: if not ("claim_counts_on_sampling": '
     "false), own_rounds is tested; if so, state how clients are sampled and each round’s noise, "
-    "and its parts are tested (docs/logs.md)"
+    "and the claim’s parts are tested (docs/logs.md)"
 )
 
 
@@ -60,14 +60,14 @@ class Scope:
 
     Attributes:
       counts_on_sampling: Whether the claim relies on sampling; None if that is not stated, so that
-        it may.
+        the claim may.
       whom: The client represented by canaries, in words.
-      unfit: Why a bound for a canary is not a bound for a client; None if it is.
+      unfit: Why a bound for a canary is not a bound for a client; None if it is one.
       not_covered: Possible participation of a client that no canary had, so that canaries cannot
         support the claim; None without any.
       covers_uploads: Whether the claim covers an attacker who sees single uploads.
       say_so: How to make statistics of known rounds count, in words; None if impossible.
-      say_so_of_uploads: How to make statistics of uploads count, likewise.
+      say_so_of_uploads: How to make statistics of uploads count, in words; None if impossible.
     """
 
     counts_on_sampling: bool | None = False
@@ -99,7 +99,7 @@ def sees_uploads(statistic: Statistic) -> bool:
 
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
-    """The scope as unfit, because the claim does not cover the attackers of these statistics."""
+    """The scope marked as unfit, as the claim does not cover the attackers of these statistics."""
     known = [STATISTICS.get(name) for name in statistics if name is not None]
     if any(statistic is not None and sees_uploads(statistic) for statistic in known):
         say_so = scope.say_so_of_uploads or scope.say_so
@@ -167,7 +167,7 @@ def scope_of_log(
 def _unlike_clients(
     participation: Participation, rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
 ) -> str | None:
-    """Why an included canary is unlike the clients described by a log; None if it is not."""
+    """How an included canary differs from a log's clients; None if no canary differs."""
     own = [rounds[canary] for canary in np.flatnonzero(included)]
     client, weight = participation.client_rounds, participation.client_weight
     most = max(map(len, own), default=0)
@@ -195,7 +195,7 @@ def why_unfit(release: Release) -> str | None:
 
     The bound carries over if a canary participates no more often than a client may, and if both are
     sampled from one distribution. If only the client's rounds are sampled, the claim may rely on
-    that, but the bound for a canary with a fixed number of rounds does not.
+    the sampling, but the bound for a canary with a fixed number of rounds does not.
     """
     canary, client = release.canary.participations, release.client.participations
     if canary is not None and client is not None:

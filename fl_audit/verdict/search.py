@@ -10,13 +10,13 @@ _NEAR = 1.5
 """Ratio of consecutive numbers in a search near the first one."""
 
 _CLOSE = 1.2
-"""The search ends when the ratio of an integer that suffices to one that does not is this small."""
+"""The ratio of a sufficient to an insufficient integer at which the search ends."""
 
 
 def least(is_so: Callable[[float], bool], low: float, high: float, ratio: float) -> float:
     """The smallest number in [low, high] with a monotone property, at most `ratio` times too large.
 
-    Infinite if it does not hold at `high`; the numbers are positive.
+    Infinite if the property does not hold at `high`; the numbers are positive.
     """
     if not is_so(high):
         return math.inf
@@ -53,7 +53,7 @@ def least_number(
     """Nearly the least sufficient integer, rounded up to two digits; None above `most`.
 
     Args:
-      is_enough: Whether a number suffices; larger ones then do too.
+      is_enough: Whether a number suffices; larger numbers then suffice too.
       above: A number that is too small.
       first: The first number tried, above `above`.
       most: The largest number tried.

@@ -10,15 +10,15 @@ from fl_audit.verdict.claim_tests import ScoredStatistic
 _HINT = 0.05
 """Up to this p-value, the reason says that included canaries score a little above excluded ones.
 
-The check does not pass by that."""
+A p-value above ARRIVED_LEVEL does not make the check pass."""
 
 
 def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     """Canary check by rank tests, for scores without a known null distribution.
 
-    The check passes if scores of included canaries exceed those of excluded ones by more than
-    chance on one of the statistics, by rank tests of Mann and Whitney, each at ARRIVED_LEVEL over
-    the number of statistics. It does not notice that some canaries were dropped.
+    The check passes if, on at least one statistic, included canaries score above excluded ones by
+    more than chance: by a rank test of Mann and Whitney at level ARRIVED_LEVEL over the number of
+    statistics. It does not notice that some canaries were dropped.
     """
     tested = [
         statistic

@@ -24,7 +24,7 @@ from fl_audit.verdict.record import Detectable
 from fl_audit.verdict.scope import Scope, is_about_sampling
 
 _EVEN = 0.8
-"""Canaries are uneven if one's signal is below this share of another's."""
+"""Canaries are uneven if one canary's signal is below this share of another canary's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Simulation:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether some canaries show much less than others, such as by fewer participations."""
+        """Whether some canaries show much less than others, such as canaries in fewer rounds."""
         shifts = self.audit.exposure.shifts(1.0, 1.0)
         return bool(len(shifts) and shifts.min() < _EVEN * shifts.max())
 
@@ -80,9 +80,9 @@ def simulate(
 ) -> Simulation | None:
     """The simulation of the most powerful statistic; None if scores show no signal.
 
-    The claim's delta must be above 0. For a curve, the leading test is simulated; None if that is
-    by guesses. The most powerful statistic has the smallest detectable epsilon, else the largest
-    power; ties go to one that more canaries would help, then to one with known rounds.
+    The claim's delta must be above 0. For a curve, the leading test is simulated; None if that test
+    is by guesses. The most powerful statistic has the smallest detectable epsilon, else the largest
+    power; ties go to a statistic that more canaries would help, then to one with known rounds.
     """
     simulated: AuditTests
     if isinstance(tests, ClaimTests):
@@ -113,7 +113,7 @@ def simulate(
 def _simulation(
     claim: Claim | CurveClaim, tests: AuditTests, statistic: ScoredStatistic, seen: Seen
 ) -> Simulation | None:
-    """The simulation by one statistic, from canaries' rounds or else scores; None if impossible."""
+    """The simulation by a statistic, from canaries' rounds, else scores; None if impossible."""
     background, exposure, lengths = seen.background, None, seen.lengths
     less = None
     if background is not None:
@@ -136,7 +136,7 @@ def _simulation(
 def _stated(
     claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
 ) -> LessNoise | None:
-    """The alternatives by the stated noise; None if it is not stated, is 0, or has no epsilon."""
+    """Shares of the stated noise; None without stated noise or a finite epsilon."""
     if background.release is None:
         return None
     if isinstance(claim, NoiseClaim):
@@ -166,10 +166,11 @@ class DecidedCurve:
 def decided_curve(
     claim: Claim | CurveClaim, simulation: Simulation, confidence: float, scope: Scope
 ) -> DecidedCurve | None:
-    """The curve to claim instead of a point; None if it does not apply or takes too many canaries.
+    """The curve to claim instead of a point; None if no curve applies or is decidable.
 
-    It applies if the claim does not rely on sampling, so that the guarantee of noise for a client
-    is a Gaussian curve, and if the null distribution of scores is known.
+    A curve applies if the claim is a point that does not rely on sampling, so that the guarantee of
+    noise for a client is a Gaussian curve, and if the null distribution of scores is known. It is
+    decidable if at most MOST_CANARIES are needed.
     """
     statistic, audit = simulation.statistic, simulation.audit
     if not isinstance(claim, Claim) or scope.counts_on_sampling is not False:

@@ -1,4 +1,4 @@
-"""Compares a run with its commitment: config, claim, method, and other runs."""
+"""Compares a run's config, claim and method with its commitment, and finds other runs under it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +34,15 @@ def verify_commitment(
     with verified.reading(folder.commitment):
         recorded = tries.read_try(folder)
         sealed, sealed_text = recorded.content(folder.commitment), recorded.commitment.encode()
-        if chain is None or folder.commitment.name not in chain.begun.files:
-            verified.add(folder.commitment, "was added later: the chain does not begin with it")
+        if chain is None:
+            verified.add(
+                folder.commitment,
+                "cannot be tied to the start of the run: there is no readable chain",
+            )
+        elif folder.commitment.name not in chain.begun.files:
+            verified.add(
+                folder.commitment, "was added later: the first line of the chain does not list it"
+            )
         if text is not None and public is not None and text != sealed_text:
             verified.add(folder.commitment, f"is another commitment than {published}")
             sealed, sealed_text = public, text
@@ -62,7 +69,10 @@ def _verify_keys(
     keys = commitment.recorded_keys(folder)
     others = opened.others(keys)
     if others and len(others) == len({*keys, *opened.commitment.config}):
-        verified.add(opening, "its nonce does not open the commitment: no key fits")
+        verified.add(
+            opening,
+            "its nonce does not open the commitment: no config entry matches its digest",
+        )
         return
     for key in others:
         file = folder.inputs if key.startswith(PREFIX) else folder.config
@@ -81,7 +91,8 @@ def _verify_plain_words(
             if recorded.get(key) != now.get(key):
                 verified.add(
                     folder.commitment,
-                    f"`{name}.{key}` is {recorded.get(key)!r}, and by config.toml {now.get(key)!r}",
+                    f"`{name}.{key}` is {recorded.get(key)!r}, but {now.get(key)!r} according to "
+                    "config.toml",
                 )
 
 
@@ -94,11 +105,13 @@ def _verify_tries(
 ) -> None:
     """Looks for other runs under the commitment: in its list of runs, and in sibling folders."""
     if recorded.number > 1:
-        verified.add(folder.commitment, f"is run {recorded.number} under this commitment")
+        verified.add(
+            folder.commitment, f"records this run as number {recorded.number} under the commitment"
+        )
     link = None if chain is None else chain.lines[0].link
     file = None if published is None else commitment.tries_of(published)
     if file is not None and not file.exists():
-        verified.note(f"{file.name}: is missing; other runs may have been listed")
+        verified.note(f"{file.name}: is missing; it may have listed other runs")
     elif file is not None:
         with verified.reading(file):
             listed = tries.read_tries(file)
@@ -113,7 +126,8 @@ def _verify_tries(
                     )
     for other in _siblings(folder, recorded, link):
         verified.add(
-            folder.commitment, f"{other.name}, in the same directory, is another run under it"
+            folder.commitment,
+            f"{other.name}, in the same directory, is another run under this commitment",
         )
 
 

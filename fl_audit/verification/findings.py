@@ -14,7 +14,7 @@ from fl_audit.report.report import Report
 
 @dataclass(frozen=True)
 class Finding:
-    """An inconsistency: the name of the file, and words."""
+    """An inconsistency: the name of the file, and what does not fit."""
 
     file: str
     what: str
@@ -31,7 +31,7 @@ class Verified:
       findings: The inconsistencies; empty if everything fits.
       notes: Remarks other than findings.
       not_made_again: The files that the headline depends on and that could not be recomputed; at
-        most the chain covers them.
+        most the chain covers these files.
       report: The rebuilt report of a run; None for a log, and if something does not fit.
     """
 
@@ -155,7 +155,7 @@ _MISSING = _Missing()
 def first_difference(
     lines: Sequence[str], follows: Sequence[str]
 ) -> tuple[int, str | _Missing, str | _Missing] | None:
-    """The number, from 0, of the first differing line, and both lines; None if none differs."""
+    """The number, from 0, of the first differing line, and both lines; None if no line differs."""
     pairs = enumerate(itertools.zip_longest(lines, follows, fillvalue=_MISSING))
     return next(((at, line, follow) for at, (line, follow) in pairs if line != follow), None)
 

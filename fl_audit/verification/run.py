@@ -3,7 +3,7 @@
 Coins and rounds are drawn again from the seed or secret; the noise follows from the config. Scores
 and compared vectors (score_files.py) are recomputed from models and logs, the live test from logs.
 The record follows from all these, and the report from everything; a report by other code may differ
-in words and lack keys.
+in wording and lack JSON keys.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ from fl_audit.version import __version__, code_digest
 
 
 def verify_run(folder: RunFolder, chain: Chain | None, verified: Verified) -> None:
-    """Recomputes the numbers of a finished run, and compares its files with them."""
+    """Recomputes the numbers of a finished run, and compares the run's files with them."""
     record = config = None
     with verified.reading(folder.record):
         record = read_record(folder)
@@ -101,7 +101,7 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
     with verified.reading(folder.config):
         values = read_toml(folder.config)
         if read_foreign(folder.config).decode().split() != tomli_w.dumps(values).split():
-            verified.add(folder.config, "has text that is not of its keys and values")
+            verified.add(folder.config, "has other text than its keys and values")
 
 
 def _verify_inputs(
@@ -115,7 +115,7 @@ def _verify_inputs(
         inputs = read_recorded_inputs(folder)
         for key, value in {"num_clients": inputs.clients, **inputs.task}.items():
             if (recorded := getattr(record, key, None)) != value:
-                words = f"`{key}` is {recorded!r}, and {value!r} by {folder.inputs.name}"
+                words = f"`{key}` is {recorded!r}, but {value!r} according to {folder.inputs.name}"
                 verified.add(folder.record, words)
         most = getattr(config.task, "num_clients", record.num_clients)  # a task may leave some out
         if record.num_clients > most:
@@ -137,7 +137,7 @@ def _verify_inputs(
 def _design(
     config: Config, record: RunRecord, folder: RunFolder, verified: Verified
 ) -> RunDesign | None:
-    """The run as determined by config, seed and secret; None if it cannot be drawn."""
+    """The run as determined by config, seed and secret; None if its draws cannot be repeated."""
     why_not = _why_not_drawn(config, record, folder)
     if why_not is None:
         try:
@@ -149,7 +149,7 @@ def _design(
                 if not isinstance(config.participation, Replay) or _draws(design, folder):
                     return design
         except InputError as error:
-            verified.add(folder.config, f"does not go with {folder.record.name}: {error}")
+            verified.add(folder.config, f"does not match {folder.record.name}: {error}")
             return None
         why_not = "the task's order of clients is not known"
     verified.note(f"rounds and noise are not drawn again from the seed: {why_not}")
@@ -158,7 +158,7 @@ def _design(
 
 
 def _why_not_drawn(config: Config, record: RunRecord, folder: RunFolder) -> str | None:
-    """Why a run's design cannot be recomputed from its folder; None if it can."""
+    """Why a run's design cannot be recomputed from its folder; None if nothing prevents that."""
     if _has_plugins(config):
         return "the config names plugins, which are not imported"
     if record.schedule_secret is not None and not folder.schedule_secret.exists():
@@ -211,7 +211,7 @@ def _recorded_pool(
             if coin != row.included:
                 verified.add(
                     path,
-                    f"canary {canary} has included {int(row.included)}; the seed of the config "
+                    f"canary {canary} has `included` {int(row.included)}; the seed of the config "
                     f"draws {int(coin)}",
                 )
                 break
@@ -350,19 +350,19 @@ def _verify_report(run: FinishedRun, chain: Chain | None, verified: Verified) ->
 
 
 _NAME = re.compile("Run <b>([^<]*)</b>, finished ")
-"""Finds the name of the run's folder on its page; the title has it too."""
+"""Finds the name of the run's folder on the run's page; the title has the name too."""
 
 
 def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | None:
-    """Where the page differs from a new one; None if nowhere. Another folder name is only noted."""
+    """Where the page differs from a new page, if it does. Another folder name is only noted."""
     path = run.folder.report_html
     with reading(path):
         recorded = read_foreign(path).decode("utf-8")
     derived, name = page_of_run(report, run), html.escape(run.folder.path.resolve().name)
     written = _NAME.search(recorded)
     if written is not None and written[1] != name:
-        verified.note(f"{path.name}: is of a folder of another name, {html.unescape(written[1])!r}")
+        verified.note(f"{path.name}: names another folder, {html.unescape(written[1])!r}")
         for before, after in ((", ", "</title>"), ("Run <b>", "</b>, finished ")):
             derived = derived.replace(before + name + after, before + written[1] + after, 1)
     different = first_difference(recorded.split("\n"), derived.split("\n"))
-    return None if different is None else f"line {different[0] + 1} is not what the report gives"
+    return None if different is None else f"line {different[0] + 1} differs from a new page"

@@ -14,9 +14,10 @@ import numpy as np
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.all_iterates import SUM, WINDOW_SUM, over_rounds
 from fl_audit.attacks.attacker import AttackContext, Attacker
+from fl_audit.attacks.checkpointed_array import read_state
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
-from fl_audit.attacks.directions import read_sum, sum_of_cosines
+from fl_audit.attacks.directions import LOGGED_SUM, sum_of_cosines
 from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
@@ -47,7 +48,7 @@ def compare_scores(
 ) -> ScoreFile:
     """Compares a score file with the scores from coins and logs, up to a rounding `error`.
 
-    Returns the recorded scores if they fit, else the recomputed ones.
+    Returns the recorded scores if they fit, else the recomputed scores.
     """
     recorded = read_score_file(path)
     if recorded.canary_id != derived.canary_id:
@@ -64,11 +65,13 @@ def compare_scores(
     at = int(wrong[0])
     follows = "; the logs give " + repr(float(derived.score[at]))
     if coins[at]:
-        follows = f"; by its coin it was {'included' if derived.included[at] else 'excluded'}"
+        follows = (
+            f"; by its coin the canary was {'included' if derived.included[at] else 'excluded'}"
+        )
     more = f" (and {len(wrong) - 1} other canaries)" if len(wrong) > 1 else ""
     verified.add(
         path,
-        f"canary {derived.canary_id[at]} has included {int(recorded.included[at])} and score "
+        f"canary {derived.canary_id[at]} has `included` {int(recorded.included[at])} and score "
         f"{float(recorded.score[at])!r}{follows}{more}",
     )
     return derived
@@ -217,7 +220,7 @@ class RunScores:
                 if made is None:
                     source = self._source(statistic)
                     if not source.exists():
-                        verified.add(source, f"is missing: {path.name} follows from it")
+                        verified.add(source, f"is missing, but {path.name} is computed from it")
                     verified.not_made_again.append(path.name)
                     yield statistic.name, read_scores_of(path, self.pool)
                     continue
@@ -273,7 +276,7 @@ class RunScores:
         )
 
     def _needing(self, *sights: Sight) -> list[Statistic]:
-        """The run's statistics that need only these inputs."""
+        """The run's statistics whose attackers need only these inputs."""
         return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
     def _from_rounds(self) -> dict[str, Derived]:
@@ -334,7 +337,7 @@ class RunScores:
         return {name: Derived(scores, None) for name, scores in logs.scores(self.own).items()}
 
     def _from_uploads(self) -> dict[str, Derived]:
-        """The scores of uploads; those of several uploads only if their directions are kept."""
+        """The scores of uploads; empty if a canary has several without kept directions."""
         canaries, folder = self.config.canaries, self.folder
         needs_directions = self.own.most > 1 and not folder.kept_upload_directions.exists()
         if self.vectors is None or not isinstance(canaries, Canaries) or needs_directions:
@@ -360,7 +363,8 @@ class RunScores:
             files = self.folder.direction_sums(name)
             if name not in derived or not files:
                 continue
-            made, total = derived[name], read_sum(files[-1], self.record.dim)
+            total = read_state(files[-1], LOGGED_SUM, np.float64, self.record.dim)
+            made = derived[name]
             products = self.vectors.inner_products(total.astype(np.float32))
             allowed = self.rounding * max(1.0, euclidean_norm(total))
             if not (np.abs(products - made.scores) <= allowed).all():
@@ -375,7 +379,7 @@ class RunScores:
             return
         numbered = list(rounds.numbered_rows())
         if len(numbered) != len(kept.products):
-            what = f"is of {len(kept.products)} rounds; {len(numbered)} have cosines"
+            what = f"holds {len(kept.products)} rounds, but {len(numbered)} rounds have cosines"
             verified.add(self.folder.kept_directions, what)
             return
         scored, rows = zip(*numbered, strict=True)

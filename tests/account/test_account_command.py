@@ -134,7 +134,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
     [
         ("--rounds 10", "--delta: is required without CONFIG.toml"),
         ("--delta 1e-5", "--rounds: is required without CONFIG.toml"),
-        ("--rounds 10 --delta 1e-5", "--noise-multiplier: give either"),
+        ("--rounds 10 --delta 1e-5", "--noise-multiplier: give this, or --epsilon"),
         ("--rounds 10 --delta 2 --noise-multiplier 1", "--delta 2: must be in"),
         ("--set a.b=1", "--set: changes a key of a config"),
         (f"{POISSON_TEXT} --rate 0.1 --delta 1e-5 --separation 3", "--separation: does not fit"),
@@ -151,7 +151,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
             "--strategy sqrt --bands 4",
             "--mechanism matrix_factorisation: bands is not for strategy 'sqrt'",
         ),
-        ("{config} --rounds 9", "--rounds: does not go with {config}"),
+        ("{config} --rounds 9", "--rounds: {config} states this already"),
         ("{folder}", "holds neither run.json (a run) nor pool.json (a log)"),
         ("{folder} --epsilon 1", "--epsilon: needs a config"),
         (
@@ -160,7 +160,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         ),
         (
             "{config} --set participation.client_rounds_at_most=4",
-            "participation.client_rounds_at_most: 4 rounds of each do not fill 2000 rounds",
+            "participation.client_rounds_at_most: 4 rounds per client do not fill 2000 rounds",
         ),
     ],
 )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
 from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.canaries.families import HadamardFamily
 from fl_audit.checks import CanaryCheck
 
 Lengths = Callable[[np.random.Generator, int, npt.NDArray[np.bool_]], npt.NDArray[np.float64]]
@@ -87,6 +88,9 @@ class Audit:
         )
 
     def _vectors(self, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        if self.family == "hadamard":
+            made = HadamardFamily(int(rng.integers(2**32)), self.count, self.dim)
+            return np.stack([made.vector(canary) for canary in range(self.count)])
         if self.family == "dirac":
             signs = rng.choice([-1.0, 1.0], self.count)
             return signs[:, None] * np.eye(self.dim)[rng.permutation(self.dim)[: self.count]]

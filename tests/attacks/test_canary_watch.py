@@ -96,7 +96,7 @@ def test_canaries_that_are_too_long_are_a_warning_whatever_the_choice(tmp_path, 
     assert rounds_until_stopped(tmp_path / "log", Doubled(1)) == (ROUNDS, "")
     [record] = caplog.records
     assert "they are longer than a client's update may be" in record.message
-    assert record.message.endswith("fix that and start anew, or train on")
+    assert record.message.endswith("fix the fault and start anew, or train on")
 
 
 def test_another_word_is_refused(tmp_path):

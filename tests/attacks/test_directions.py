@@ -154,5 +154,5 @@ def test_what_no_directions_have_is_refused(kept, change):
 
 def test_other_rounds_than_are_known_are_refused(kept):
     _, weights, _, path = kept
-    with pytest.raises(InputError, match="knows 12 directions, and 11 were scored"):
+    with pytest.raises(InputError, match="has directions of 12 rounds, but 11 rounds were scored"):
         KeptSums.read(path).weighted_sums(weights, np.arange(11))

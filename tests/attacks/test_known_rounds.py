@@ -11,6 +11,7 @@ from scipy import stats
 from fl_audit.attacks import CanaryPool, RoundScorer, directions
 from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.directions import RoundDirections
+from fl_audit.attacks.logs import read_listed
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.errors import InputError
@@ -30,94 +31,6 @@ def test_scores_by_hand():
     np.testing.assert_allclose(scores, [5, 8 / math.sqrt(2), 3, 4])
     assert own([2], [0, 2], [1], []).most == 2
     assert sums_in_own_rounds([], own([2], [])).totals.tolist() == [0, 0]
-
-
-def audited_once(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=20):
-    """A log of noised sums of unit canaries, each in one round: Gaussian mechanisms."""
-    pool = CanaryPool(seed, pool_size, dim, family)
-    random = np.random.default_rng(seed)
-    rounds = random.integers(num_rounds, size=pool_size)
-    scorer = RoundScorer.create(folder, pool, num_rounds, [[int(r) + 1] for r in rounds])
-    for index in range(num_rounds):
-        total = noise * random.standard_normal(dim)
-        for canary in np.flatnonzero(pool.included & (rounds == index)):
-            total += pool.vector(int(canary))
-        scorer.score_round(index + 1, total.astype(np.float32))
-    scorer.finish()
-    return pool
-
-
-@pytest.mark.parametrize("family", WITH_KNOWN_NULL)
-def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family):
-    audited_once(tmp_path / "log", family, 0.3, 5)
-    scored = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "log"))}["own_rounds"]
-    assert scored.null.kind == "closed_form"
-    setting = scored.setting(1e-5, 0.95)
-    valid, gaussian = threshold_valid(setting), threshold_gdp(setting)
-    assert 5 < valid.epsilon < gaussian.epsilon < 20
-    assert gaussian.details["mu"] < 1 / 0.3
-    assert "refuted_null" not in valid.details
-
-
-def test_excluded_scores_have_the_null_law_whatever_the_rounds_are(tmp_path):
-    pool = CanaryPool(3, 2000, 400, "gaussian")
-    random = np.random.default_rng(1)
-    rounds = random.integers(5, size=2000)
-    scorer = RoundScorer.create(tmp_path / "log", pool, 5, [[int(r) + 1] for r in rounds])
-    direction = random.standard_normal(400)
-    for number in range(1, 6):  # five rounds that are nearly the same vector
-        scorer.score_round(number, (direction + 0.01 * random.standard_normal(400)))
-    scorer.finish()
-    with (tmp_path / "log" / "scores_own_rounds.csv").open() as file:
-        scores = np.array([float(row["score"]) for row in csv.DictReader(file)])
-    # Everybody is excluded here, as nobody's vector is in an aggregate. Fails by chance with 1e-6.
-    assert stats.kstest(scores * math.sqrt(400), "norm").pvalue > 1e-6
-
-
-@pytest.mark.parametrize(
-    ("rounds", "message"),
-    [
-        ([[1]] * 39, "must have the rounds of 40 canaries, got 39"),
-        ([[0]] * 40, r"those of canary 0 must be in 1 to 2 \(num_rounds\), got \[0\]"),
-        ([[1], [3], *[[1]] * 38], "those of canary 1 must be in 1 to 2"),
-    ],
-)
-def test_rounds_that_do_not_fit_are_refused(tmp_path, rounds, message):
-    with pytest.raises(InputError, match=message):
-        RoundScorer.create(tmp_path / "log", CanaryPool(3, 40, 400), 2, rounds)
-    assert not (tmp_path / "log").exists()
-
-
-@pytest.mark.parametrize("wrong", ["one", "0", "-1", "9" * 30])
-def test_a_file_with_wrong_rounds_is_refused(tmp_path, wrong):
-    scorer = RoundScorer.create(tmp_path / "log", CanaryPool(3, 4, 400), 2, [[1]] * 4)
-    text = scorer.folder.canaries.read_text()
-    scorer.score_round(1, np.ones(400))
-    scorer.folder.canaries.write_text(text.replace(",1\n", f",{wrong}\n", 1))
-    with pytest.raises(InputError, match=r"canaries\.csv, canary_id '\d': rounds must be whole"):
-        scorer.finish()
-
-
-def test_the_bound_holds_for_the_worst_of_the_rounds(tmp_path):
-    # One round on a single coordinate among dense ones: the bound of that one counts for all.
-    pool = CanaryPool(3, 300, 4096, "rademacher")
-    random = np.random.default_rng(2)
-    rounds = random.integers(4, size=300)
-    scorer = RoundScorer.create(tmp_path / "log", pool, 4, [[int(r) + 1] for r in rounds])
-    for number in (1, 2, 3):
-        scorer.score_round(number, random.standard_normal(4096))
-    scorer.score_round(4, np.eye(1, 4096)[0])
-    scorer.finish()
-    (scored,) = (
-        s for s in folder_statistics(AuditedFolder(tmp_path / "log")) if s.name == "own_rounds"
-    )
-    assert threshold_valid(scored.setting(1e-5, 0.95)).epsilon == 0
-
-
-# Own rounds of canaries with several: lengths by hand, every way to the scores, and coverage.
-
-
-WHOLE, SKETCHED = 1 << 29, 4 * 12 * 600
 
 
 def rounds_of(random: np.random.Generator, pool_size: int, num_rounds: int, each: int):
@@ -141,6 +54,76 @@ def audited(folder, pool, rounds, noise, num_rounds, *, drift=0.0, leak=True):
         clip_norm *= math.exp(0.3 * random.standard_normal())
     scorer.finish()
     return scorer
+
+
+@pytest.mark.parametrize("family", WITH_KNOWN_NULL)
+def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family):
+    rounds = rounds_of(np.random.default_rng(5), 400, 20, 1)
+    audited(tmp_path / "log", CanaryPool(5, 400, 3000, family), rounds, 0.3, 20)
+    scored = own_rounds_of(tmp_path / "log")
+    assert scored.null.kind == "closed_form"
+    setting = scored.setting(1e-5, 0.95)
+    valid, gaussian = threshold_valid(setting), threshold_gdp(setting)
+    assert 5 < valid.epsilon < gaussian.epsilon < 20
+    assert gaussian.details["mu"] < 1 / 0.3
+    assert "refuted_null" not in valid.details
+
+
+def test_excluded_scores_have_the_null_law_whatever_the_rounds_are(tmp_path):
+    pool = CanaryPool(3, 2000, 400, "gaussian")
+    rounds = rounds_of(np.random.default_rng(1), 2000, 5, 1)
+    # Five rounds that are nearly the same vector.
+    audited(tmp_path / "log", pool, rounds, 0.01, 5, drift=100.0, leak=False)
+    with (tmp_path / "log" / "scores_own_rounds.csv").open() as file:
+        scores = np.array([float(row["score"]) for row in csv.DictReader(file)])
+    # Everybody is excluded here, as nobody's vector is in an aggregate. Fails by chance with 1e-6.
+    assert stats.kstest(scores * math.sqrt(400), "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("rounds", "message"),
+    [
+        ([[1]] * 39, "must have the rounds of 40 canaries, got 39"),
+        ([[0]] * 40, r"the rounds of canary 0 must be in 1 to 2 \(num_rounds\), got \[0\]"),
+        ([[1], [3], *[[1]] * 38], "the rounds of canary 1 must be in 1 to 2"),
+    ],
+)
+def test_rounds_that_do_not_fit_are_refused(tmp_path, rounds, message):
+    with pytest.raises(InputError, match=message):
+        RoundScorer.create(tmp_path / "log", CanaryPool(3, 40, 400), 2, rounds)
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("wrong", ["one", "0", "-1", "9" * 30])
+def test_a_file_with_wrong_rounds_is_refused(tmp_path, wrong):
+    scorer = RoundScorer.create(tmp_path / "log", CanaryPool(3, 4, 400), 2, [[1]] * 4)
+    text = scorer.folder.canaries.read_text()
+    scorer.score_round(1, np.ones(400))
+    scorer.folder.canaries.write_text(text.replace(",1\n", f",{wrong}\n", 1))
+    with pytest.raises(InputError, match=r"canaries\.csv, canary_id '\d': rounds must be whole"):
+        read_listed(scorer.folder, scorer.pool)
+    with pytest.raises(InputError, match=r"canaries\.csv: has changed since the canaries of"):
+        scorer.finish()
+
+
+def test_the_bound_holds_for_the_worst_of_the_rounds(tmp_path):
+    # One round on a single coordinate among dense ones: the bound of that one counts for all.
+    pool = CanaryPool(3, 300, 4096, "rademacher")
+    random = np.random.default_rng(2)
+    rounds = random.integers(4, size=300)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 4, [[int(r) + 1] for r in rounds])
+    for number in (1, 2, 3):
+        scorer.score_round(number, random.standard_normal(4096))
+    scorer.score_round(4, np.eye(1, 4096)[0])
+    scorer.finish()
+    scored = own_rounds_of(tmp_path / "log")
+    assert threshold_valid(scored.setting(1e-5, 0.95)).epsilon == 0
+
+
+# Own rounds of canaries with several: lengths by hand, every way to the scores, and coverage.
+
+
+WHOLE, SKETCHED = 1 << 29, 4 * 12 * 600
 
 
 def own_rounds_of(folder):

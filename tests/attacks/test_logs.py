@@ -103,7 +103,7 @@ BAD = [
                 ["canary_id,included,rounds", *(f"{one},{'2 3' * int(one[-1])}" for one in EACH)]
             )
         ),
-        "canaries.csv: 20 included canaries have rounds and 0 excluded ones: every canary must",
+        "canaries.csv: 20 included and 0 excluded canaries have rounds: list for every canary,",
     ),
     (_canaries([*EACH, "5,1"]), "canaries.csv, row 41: canary_id '5' is there twice"),
     (_canaries([*EACH[:-1], "39,yes"]), "canaries.csv, row 40: included must be 0 or 1, got 'yes'"),

@@ -191,7 +191,7 @@ def test_uploads_that_there_is_no_room_for_are_refused_before_anything_is_writte
         wrong = update[:-1] if message.startswith("must have") else update
         with pytest.raises(InputError, match=message):
             scorer.score_uploads(number, {canary: wrong})
-    assert read_log(LogFolder(tmp_path / "log"), lambda paths: paths).uploads is None
+    assert not list((tmp_path / "log").glob("upload_*"))
     single = RoundScorer.create(tmp_path / "single", pool, 2)
     single.score_uploads(1, {0: update})
     with pytest.raises(InputError, match="need canary_rounds"):
@@ -212,3 +212,25 @@ def test_an_upload_after_finish_makes_scores_anew(tmp_path: Path) -> None:
     (scored,) = folder_statistics(AuditedFolder(folder))
     included = scored.scores.included if pool.included[1] else scored.scores.excluded
     assert np.isclose(included.max(), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rounds", [[1], [1, 2]])
+@pytest.mark.parametrize("size", [1, 0])
+def test_an_upload_that_is_passed_again_is_replaced(
+    tmp_path: Path, rounds: list[int], size: float
+) -> None:
+    """By another one, or by zeros, which count as no upload."""
+    pool = CanaryPool(seed=3, count=2, dim=50, family="gaussian")
+    random = np.random.default_rng(0)
+    wrong, right = random.standard_normal(50), size * random.standard_normal(50)
+    others = {number: random.standard_normal((2, 50)) for number in rounds}
+    found = []
+    for name, first in (("once", right), ("twice", wrong)):
+        scorer = RoundScorer.create(tmp_path / name, pool, 2, [rounds] * 2)
+        for number in rounds[1:]:
+            scorer.score_uploads(number, dict(enumerate(others[number])))
+        scorer.score_uploads(1, {1: others[1][1], 0: first})
+        scorer.score_uploads(1, {0: right})
+        scored = _scored(tmp_path / name)
+        found.append((scored.scores["one_upload"].score.tolist(), scored.compared["one_upload"]))
+    assert found[0] == found[1]

@@ -7,57 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
-from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.checks import CanaryCheck
 from fl_audit.checks.canary_projections import CanaryParticipations, coefficient
 from tests.attacks.partial_arrivals import PARTIAL, Audit
 from tests.seeds_tried import some
 
-COHORT = 20
-
-
-def simulated(seed, family, noise, pattern, *, dim=300, count=120, rounds=12):
-    """The arrival of canaries under a correct mechanism with an adaptive clip."""
-    rng = np.random.default_rng(seed)
-    made = FAMILIES[family](seed, count, dim)
-    vectors = np.stack([made.vector(canary) for canary in range(count)])
-    included = rng.random(count) < 0.5
-    if pattern == "sampled":
-        present = rng.random((count, rounds)) < 0.2
-    else:
-        repeats = {"once": 1, "thrice": 3, "always": rounds}[pattern]
-        present = np.array([rng.permutation(rounds) < repeats for _ in range(count)])
-    own = OwnRounds(tuple(np.flatnonzero(row) for row in present))
-    rows, of_aggregate, of_canary = [], [], []
-    model, target = np.zeros(dim), rng.normal(size=dim) / np.sqrt(dim)
-    for index in range(rounds):
-        clip = 0.1 * np.exp(0.2 * rng.normal() + 0.1 * index)
-        moved = 0.1 * (target - model) + rng.normal(size=dim) * clip / np.sqrt(dim)
-        total = 10 * moved * min(1.0, clip / np.linalg.norm(moved))
-        total += clip * vectors[included & present[:, index]].sum(axis=0)
-        aggregate = (total + noise * clip * rng.normal(size=dim)) / COHORT
-        model = model + aggregate
-        cosines = made.cosines(aggregate.astype(np.float32)).astype(np.float32)
-        rows.append((index, cosines))
-        of_aggregate.append(np.linalg.norm(aggregate))
-        of_canary.append(clip / COHORT)
-    lengths = RoundLengths(np.array(of_aggregate), np.array(of_canary))
-    return canary_check_in_rounds(rows, own, included, lambda: lengths, dim=dim, family=family)
-
-
-CASES = list(
-    itertools.product(FAMILIES, (0.0, 0.1, 1.0, 2.0), ("once", "thrice", "always", "sampled"))
-)
+PATTERNS = {
+    "once": {"repeats": 1},
+    "thrice": {"repeats": 3},
+    "always": {"repeats": 12},
+    "sampled": {"present": 0.2},
+}
+CASES = list(itertools.product(FAMILIES, (0.0, 0.1, 1.0, 2.0), PATTERNS))
 
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("family", "noise", "pattern"), CASES)
 def test_canaries_that_arrive_are_never_said_not_to(family, noise, pattern):
-    # By design a false alarm has probability below 1e-6 in each of the 96 simulations.
+    # By design a false alarm has probability below 1e-6 in each of the 128 simulations.
+    audit = Audit(
+        dim=300, count=120, rounds=12, noise=noise, family=family, clip_growth=0.1, reaction=0.05,
+        **PATTERNS[pattern],
+    )  # fmt: skip
     for seed in (1, 2):
-        canary_check = simulated(seed, family, noise, pattern)
+        canary_check = audit.run(seed)
         assert canary_check.state != "not_arrived", canary_check.reason
         assert noise >= 1 or canary_check.state == "arrived", canary_check.reason
 
@@ -69,9 +43,8 @@ def test_canaries_that_arrive_are_never_said_not_to(family, noise, pattern):
 )
 def test_nor_in_few_dimensions_with_rounds_full_of_canaries(dim, count, rounds):
     for seed, noise in itertools.product(some(range(20), 6), (0.0, 1.0)):
-        canary_check = simulated(
-            seed, "gaussian", noise, "once", dim=dim, count=count, rounds=rounds
-        )
+        audit = Audit(dim=dim, count=count, rounds=rounds, noise=noise, family="gaussian")
+        canary_check = audit.run(seed)
         assert canary_check.state != "not_arrived", canary_check.reason
 
 

@@ -253,7 +253,7 @@ def test_a_second_writer_is_refused_until_the_first_has_ended_however_it_did(tmp
             third.score_round(2, aggregates(2)[1])
         writer.kill()
     third.score_round(2, aggregates(2)[1])
-    with pytest.raises(InputError, match="was changed after it was opened here; open it again"):
+    with pytest.raises(InputError, match="has changed since this RoundScorer opened it"):
         opened_before.score_round(2, aggregates(2)[1])
     chain = read_chain(third.folder.chain)
     chain.check(third.folder.chain)

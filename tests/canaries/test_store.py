@@ -100,7 +100,7 @@ def test_a_damaged_first_or_last_canary_is_refused(path, canary):
     with path.open("r+b") as file:
         file.seek(4096 + 2 * DIM * canary + 501)
         file.write(b"\x7f")
-    with pytest.raises(InputError, match=f"canary {canary} is not that of seed 3"):
+    with pytest.raises(InputError, match=f"canary {canary} is not the one that seed 3 gives"):
         stored(path).vector(1)
 
 

@@ -14,6 +14,7 @@ from replay_zoo import (
     SHAPES,
     WRONG,
     clipped,
+    finding,
     fixed_point,
     normal,
     server,
@@ -50,11 +51,6 @@ def replayed(function, state=0, promise=PROMISE, shapes=SHAPES, seed=3):
 def replayed_member(name):
     member = ZOO[name]
     return replayed(member.server, member.state, member.promise, member.shapes)
-
-
-def finding(found, name):
-    (one,) = [finding for finding in found.findings if finding.name == name]
-    return one
 
 
 def test_the_zoo_is_as_large_as_is_said():
@@ -143,6 +139,16 @@ def test_rounds_that_a_server_refuses_are_not_told():
         finding(found, "denominator")
     )
     assert found.inconclusive == ("denominator", "not_finite")
+
+    first = updates_of()[0][0]
+
+    def needing_the_first(state, updates, random):
+        if len(updates) == COHORT - 1 and not np.array_equal(updates[0][0], first):
+            raise ValueError("who leads?")
+        return server()(state, updates, random)
+
+    assert np.isfinite(found.sensitivity).all()
+    assert np.isnan(replayed(needing_the_first).sensitivity).all()
 
     def failing(state, updates, random):
         return server(denominator=lambda count: COHORT // (count // 1))(state, updates, random)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from clip_servers import CLIP, COUNT_STDDEV, SHAPES, WRONG, Rule, clip_of, promise, server
+from replay_zoo import finding
 
 from fl_audit.checks import Promise, replay_round
 from fl_audit.errors import InputError
@@ -16,11 +17,6 @@ def replayed(rule, promised, seed=1):
     updates = [[0.02 * random.normal(size=s).astype(np.float32) for s in SHAPES] for _ in range(6)]
     state = (np.float32(CLIP), None)
     return replay_round(server(rule), state, updates, seed, promised, clip_norm_of=clip_of)
-
-
-def finding(found, name):
-    (one,) = [finding for finding in found.findings if finding.name == name]
-    return one
 
 
 def test_a_right_server_answers_every_question():
@@ -66,9 +62,9 @@ def test_what_is_wrong_is_found(name):
 
 def test_words_say_what_was_measured():
     none = finding(replayed(WRONG["count without noise"][0], promise()), "count_noise")
-    assert none.measured.startswith("no noise under any seed; less than 0.58 times it")
+    assert none.measured.startswith("no noise under any seed; less than 0.58 times this")
     zero = finding(replayed(WRONG["a count from zero"][0], promise()), "clip_count")
-    assert zero.measured.startswith("2 times that, by one client 0.3 clip norms long")
+    assert zero.measured.startswith("2 times that maximum, by one client 0.3 clip norms long")
     rate = finding(replayed(WRONG["half the rate"][0], promise()), "clip_update")
     assert rate.measured == "6 short clients move the count by 1.5, not by 3"
 
@@ -85,7 +81,10 @@ def test_without_noise_and_without_movement():
             target_quantile=0.5, learning_rate=0.0, count_stddev=COUNT_STDDEV, denominator=20
         ),
     )
-    assert finding(replayed(Rule(rate=0.0), fixed), "clip_update").measured == "it stays fixed"
+    assert (
+        finding(replayed(Rule(rate=0.0), fixed), "clip_update").measured
+        == "the clip norm stays fixed"
+    )
     assert "clip_update" in replayed(Rule(), fixed).failed
 
 

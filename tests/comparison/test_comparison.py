@@ -172,8 +172,8 @@ def test_a_mechanism_that_is_not_as_configured_is_named(make_run, built_report):
     failing = make_run("b", changes, {"shift_fit": 0.1})
     (warning,) = warnings_of(make_run("a"), failing)
     assert warning == (
-        f"The mechanism of {failing} is not as configured: Enough noise, of tomorrow failed. Its "
-        "upper bound is that of the config, not of what ran."
+        f"The mechanism of {failing} is not as configured: Enough noise, of tomorrow failed. The "
+        "upper bound shown is for the configured mechanism, not for the one that ran."
     )
 
 
@@ -181,7 +181,7 @@ def test_copies_are_no_repetitions(make_run):
     first, second = make_run("a"), make_run("b")
     (warning,) = warnings_of(first, second)
     assert warning == (
-        f"{first} and {second} hold the same numbers: they are no independent repetitions."
+        f"{first} and {second} hold the same numbers: the two runs are no independent repetitions."
     )
 
 

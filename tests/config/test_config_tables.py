@@ -45,7 +45,7 @@ def _parse(client="", server=""):
         ({"client": 'optimizer = "adan"'}, "unknown 'adan'; did you mean 'adam'?"),
         (
             {"client": 'optimizer = "adam"\nmomentum = 0.9'},
-            "key `client`: momentum goes with optimizer 'sgd', not 'adam'",
+            "key `client`: momentum is only for optimizer 'sgd', not 'adam'",
         ),
         ({"server": 'kind = "adam"\nmomentum = 0.9'}, "unknown key `server.momentum`"),
         ({"server": 'kind = "adam"\nbeta_1 = 1'}, "key `server.beta_1`: must be a number below 1"),
@@ -105,11 +105,11 @@ def test_examples():
         ),
         (
             {"kind": "examples", "source": "mislabelled", "count": 2, "path": "x"},
-            "path goes with source 'file', not 'mislabelled'",
+            "path is only for source 'file', not 'mislabelled'",
         ),
         (
             {"kind": "examples", "source": "mislabelled", "count": 2, "design": "signs"},
-            "design goes with source 'random', not 'mislabelled'",
+            "design is only for source 'random', not 'mislabelled'",
         ),
         ({"kind": "examples", "source": "random"}, "source 'random' needs count"),
         ({"kind": "examples", "source": "file", "path": "x", "family": "gaussian"}, "unknown key"),
@@ -243,21 +243,21 @@ def test_five_threat_models_and_back(tmp_path):
         ),
         (
             'threat_models = ["checkpoints"]\nrelease_every = 100',
-            "key `audit.release_every`: is 100 of 100 rounds; must be less; without a model "
-            "between the first and the last, the threat model is 'final_and_initial'",
+            "key `audit.release_every`: is 100, must be less than the number of rounds, 100; if no "
+            "model is released in between, use 'final_and_initial'",
         ),
         (
             'claimed_epsilon = 1\nverdict_statistic = "window_max"',
-            "key `audit.verdict_statistic`: this run has no 'window_max'; known: all, final, "
-            "final_minus_initial, max, own_rounds, sum",
+            "key `audit.verdict_statistic`: this run has no statistic 'window_max'; known: all, "
+            "final, final_minus_initial, max, own_rounds, sum",
         ),
         (
             'claimed_epsilon = 1\nverdict_statistic = "summ"',
-            "key `audit.verdict_statistic`: this run has no 'summ'; did you mean 'sum'?",
+            "key `audit.verdict_statistic`: this run has no statistic 'summ'; did you mean 'sum'?",
         ),
         (
             'claimed_epsilon = 1\nthreat_models = ["final"]\nverdict_statistic = "max"',
-            "key `audit.verdict_statistic`: this run has no 'max'; known: all, final",
+            "key `audit.verdict_statistic`: this run has no statistic 'max'; known: all, final",
         ),
         ('verdict_statistic = "max"', "key `audit`: verdict_statistic needs a claim"),
     ],

@@ -53,7 +53,7 @@ def test_clients_of_known_rounds(participation, rounds):
 
 def test_one_client_has_no_delta_by_default():
     with pytest.raises(
-        InputError, match=r"^audit\.delta: .* for 1 client; set it, such as to 1e-3$"
+        InputError, match=r"^audit\.delta: .* for 1 client; set audit\.delta, such as 1e-3$"
     ):
         design_run(small_config({"audit": {"delta": None}}), CLIENTS[:1], 40)
 

@@ -182,13 +182,13 @@ def test_every_model_in_blocks(run, model, tmp_path):
 
 def test_participants_of_blocks_are_trained_when_asked_for(run, engines, monkeypatch):
     runtime, trained = engines.engine("local", 2), []
-    train = runtime.trained_blocks.trainer.train
+    train = runtime.client_inputs.trainer.train
 
     def counted(weights, block):
         trained.append(len(block.labels))
         return train(weights, block)
 
-    monkeypatch.setattr(runtime.trained_blocks.trainer, "train", counted)
+    monkeypatch.setattr(runtime.client_inputs.trainer, "train", counted)
     with runtime.session():
         state = runtime.begin()
     data = run.cohort_data.round_data(run.schedule.cohort(0), 0)

@@ -1,5 +1,6 @@
 """The records of methods, and the groups that pages print them in."""
 
+import dataclasses
 import itertools
 from typing import get_args
 
@@ -68,13 +69,18 @@ def test_only_lower_bounds_for_any_mechanism_are_valid():
 def test_methods_that_guess_about_coins_leave_a_fixed_half_alone():
     scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5, "fixed_half")
     left_out = estimate(scores, delta=1e-5).left_out
-    reason = "needs an independent fair coin for each canary; here a fixed half was included"
-    assert {name for name, why in left_out.items() if why == reason} == {
-        name for name, method in METHODS.items() if not method.allows("fixed_half")
+    needs = {
+        "one_run": "by independent fair coins",
+        "one_run_fdp": "by independent fair coins",
+        "one_run_valid": "by independent fair coins or by independent unfair coins or as one of "
+        "each pair",
     }
-    assert {name for name in METHODS if name.startswith("one_run")} <= left_out.keys()
+    assert left_out == {
+        name: f"needs canaries included {words}; these were included as a fixed half"
+        for name, words in needs.items()
+    }
     assert valid_methods("fixed_half") == ("threshold_valid",)
-    with pytest.raises(InputError, match=r"^one_run: needs an independent fair coin"):
+    with pytest.raises(InputError, match=r"^one_run: needs canaries included by independent fair"):
         estimate(scores, delta=1e-5, methods=["one_run"])
 
 
@@ -136,3 +142,12 @@ def test_a_method_rejects_what_its_bound_exceeds():
     method = Method("toy", lambda _: made(), "lower_bound")
     assert method.rejects(SETTING, 0.99)
     assert not method.rejects(SETTING, 1.0)
+
+
+def test_a_slow_rejection_is_at_its_own_delta_and_level():
+    def bound(setting):
+        return dataclasses.replace(made(), epsilon=setting.delta + setting.confidence)
+
+    test = Method("toy", bound, "lower_bound").rejection(0.74, delta=0.25, level=0.5)
+    assert test([SETTING, SETTING]).tolist() == [True, True]
+    assert not Method("toy", bound, "lower_bound").rejection(0.76, 0.25, 0.5)([SETTING]).any()

@@ -21,6 +21,21 @@ def test_json_object_has_the_contracts_keys():
     json.dumps(found, allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"details": None}, r"expected an object, got 'None' - at `\$.details`"),
+        ({"details": {"source": "s", "guarantee": "g"}}, r"lacks the key `assumes` - at `\$`"),
+    ],
+)
+def test_an_object_without_details_is_refused(changed, words):
+    with pytest.raises(ValueError, match=words):
+        Estimate.from_json({**estimate(1.0).to_json(), **changed})
+    without = {key: value for key, value in estimate(1.0).to_json().items() if key != "details"}
+    with pytest.raises(ValueError, match=r"at `\$.details`"):
+        Estimate.from_json(without)
+
+
 @pytest.mark.parametrize("epsilon", [-1e-9, math.nan])
 def test_refuses_an_impossible_epsilon(epsilon):
     with pytest.raises(ValueError, match="epsilon must be"):

@@ -76,6 +76,16 @@ def test_a_row_that_has_changed_is_named_with_its_round(folder):
     assert chain.changed(folder) == ["cosines.npy", "metrics.csv"]
 
 
+def test_a_part_of_a_chain_knows_its_own_faults_alone(folder):
+    path = folder / "chain.jsonl"
+    *lines, last = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, last.replace("scores_max", "scores_sum"), '{"what"']))
+    chain = read_chain(path)
+    assert (chain.broken, chain.torn) == ((ROUNDS + 2,), True)
+    part = chain.until(chain.lines[-2].link)
+    assert (part.broken, part.torn, len(part.lines)) == ((), False, ROUNDS + 1)
+
+
 def test_rounds_behind_the_last_scores_make_them_old(folder):
     ChainWriter.go_on(folder / "chain.jsonl").log_round(1, [folder / "cosines.npy"])
     chain = read_chain(folder / "chain.jsonl")
@@ -116,11 +126,14 @@ def test_a_link_is_of_all_that_a_line_says():
     ("text", "message"),
     [
         ("", "has no line"),
-        ("{}\n", "line 1 is not a valid line of a chain"),
-        ('{"what":"resumed","link":"","rounds":1}\n', "`begun` must be the first line"),
+        ("{}\n", "line 1: is not a valid line of a chain"),
+        ('{"what":"resumed","link":"","rounds":1}\n', "must be `begun`"),
         ('{"what":"begun","link":"","files":{"../x":""}}\n', "must name files in its folder"),
         ('{"what":"begun","link":"","files":{},"format_version":2}\n', "format_version is 2, must"),
-        ('{"what":"begun","link":"","files":{"a":"0"}}\n' * 2, "line 2: `begun` must be the first"),
+        (
+            '{"what":"begun","link":"","files":{"a":"0"}}\n' * 2,
+            "line 2: the first line, and no other",
+        ),
     ],
 )
 def test_what_is_no_chain_is_refused(tmp_path, text, message):

@@ -76,7 +76,7 @@ def test_a_log_of_another_length_is_refused_and_not_filled_up(tmp_path, change, 
 
 def test_a_log_that_outgrows_the_disk_is_refused_before_it_is_mapped(tmp_path):
     path = tmp_path / "log.npy"
-    with pytest.raises(InputError, match=r"a log of shape .* takes 4,611,"):
+    with pytest.raises(OSError, match=r"a log of shape .* takes 4,611,"):
         create_log(path, np.float32, (1, 2**60))
     assert not path.exists()
 
@@ -106,7 +106,7 @@ def test_all_of_a_log_has_room_on_the_disk_or_none_of_it(tmp_path, make):
     """Without the room, writing to the mapped file would end this process by SIGBUS."""
     with (
         full_disk(1 << 20),
-        pytest.raises(InputError, match=r"of shape \(1000, 1000\) takes 4,000,000 bytes: File"),
+        pytest.raises(OSError, match=r"of shape \(1000, 1000\) takes 4,000,000 bytes: File"),
     ):
         make(tmp_path)
     assert not list(tmp_path.iterdir())

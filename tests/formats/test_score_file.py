@@ -164,8 +164,8 @@ def test_unequal_coins_are_told_of(tmp_path, suffix):
         ("inclusion", "pairs", "pairs", "needs a column 'pair'"),
         ("inclusion", "unequal_coins", "unequal_coins", "needs a column 'inclusion_probability'"),
         ("inclusion,pair", "pairs,x", "pairs,y", "pair 'x' must be two canaries, one of them"),
-        ("inclusion_probability", "0.2", "0.2", "goes with inclusion 'unequal_coins', not with"),
-        ("inclusion,inclusion_probability", "coins,0.2", "coins,0.2", "goes with inclusion"),
+        ("inclusion_probability", "0.2", "0.2", "is only for inclusion 'unequal_coins', not for"),
+        ("inclusion,inclusion_probability", "coins,0.2", "coins,0.2", "is only for inclusion"),
         (
             "inclusion,inclusion_probability",
             "unequal_coins,0.2",

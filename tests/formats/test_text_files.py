@@ -73,7 +73,7 @@ def test_a_folder_and_a_loop_of_links_are_refused(place):
 def test_a_file_that_takes_no_room_and_claims_terabytes_is_refused(place):
     with place.open("wb") as file:
         file.truncate(1 << 42)
-    claim = "claims 4,398,046,511,104 bytes and takes 0 on the disk"
+    claim = "claims a size of 4,398,046,511,104 bytes, but takes 0 on the disk"
     refused(place, claim)
     with pytest.raises(InputError, match=claim):
         digest_of(place)  # which no memory limits

@@ -98,7 +98,7 @@ def test_noise_of_another_law_than_it_says_is_refused():
     other = {**PARTS, "round_noise": lambda table, cohort: SKELLAM.noise(1.0, 1.0)}
     MECHANISMS.register(MechanismKind(**other))
     try:
-        with pytest.raises(ValueError, match="noise by 'gaussian' must say so, got 'skellam'"):
+        with pytest.raises(ValueError, match="of distribution 'gaussian', got 'skellam'"):
             round_noise(DoubledNoise(noise_multiplier=0.7), 4.0)
     finally:
         MECHANISMS.remove("doubled_noise")

@@ -108,7 +108,7 @@ def test_missing_shares_of_noise_are_accounted():
 
 @pytest.mark.parametrize("kind", ["bernoulli", "uniform", "random_allocation"])
 def test_patterns_whose_sampling_counts_are_refused(kind):
-    with pytest.raises(InputError, match="dropouts: goes with patterns whose rounds"):
+    with pytest.raises(InputError, match="dropouts: is only for patterns whose rounds"):
         designed({"share": 0.3}, kind=kind)
 
 
@@ -130,8 +130,8 @@ def test_a_cool_down_in_hours_is_a_separation_in_rounds(keys, separation):
     ("keys", "words"),
     [
         ({}, "separation is missing"),
-        ({"round_hours": 16}, "go together; set both"),
-        ({"cool_down_hours": 48, "round_hours": 16, "separation": 4}, "is 4, and 3 by hours"),
+        ({"round_hours": 16}, "must both be set, or neither"),
+        ({"cool_down_hours": 48, "round_hours": 16, "separation": 4}, "is 4, but the hours give 3"),
     ],
 )
 def test_a_separation_has_to_be_known_once(keys, words):

@@ -130,7 +130,7 @@ def support(pattern) -> tuple[str, str]:
         schedule_of(type(pattern)(**fields | {"canary_mean_repeats": 2.3}), 60, np.ones(50, bool))
         mean = "any"
     except InputError as error:
-        mean = "none" if "does not go with" in str(error) else "some"
+        mean = "none" if "cannot be combined with" in str(error) else "some"
     return f"{hides} ({under_matrix})", mean
 
 

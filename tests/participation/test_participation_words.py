@@ -96,6 +96,7 @@ def record_of(client: Sampling) -> RunRecord:
             {},
             "A client that was in none of the last 5 rounds joins with probability 0.200, 30",
         ),
+        (BMinSep(**SIZES, separation=1), {}, "Each client joins with probability 0.100, 30"),
         (
             Replay(path="/somewhere/log.csv"),
             FixedRounds(4),

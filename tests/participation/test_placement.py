@@ -111,23 +111,27 @@ def test_placed_canaries_leave_clients_to_their_sampling():
 @pytest.mark.parametrize(
     ("pattern", "keys", "message"),
     [
-        (Bernoulli, {"canary_repeats": 3}, "canary_repeats: goes with `canaries = 'repeats'`, not"),
+        (Bernoulli, {"canary_repeats": 3}, "canary_repeats: is not used under .* to 'repeats'$"),
         (
             Shuffle,
             {"canaries": "once_per_epoch", "canary_repeats": 3},
-            "canary_repeats: goes with `canaries = 'repeats'`, not 'once_per_epoch'; leave it out",
+            "canary_repeats: is not used under `canaries = 'once_per_epoch'`; leave it out, or set",
         ),
         (
             Shuffle,
             {"canary_last_rounds": 3, "canary_first_rounds": 3},
-            "canary_last_rounds: does not go with canary_first_rounds",
+            "canary_last_rounds: excludes canary_first_rounds; leave out",
         ),
         (
             Shuffle,
             {"canary_last_rounds": 3, "canaries": "once_per_epoch"},
-            "canary_last_rounds: goes with .*, not 'once_per_epoch'",
+            "canary_last_rounds: is not used under `canaries = 'once_per_epoch'`",
         ),
-        (Shuffle, {"canary_mean_repeats": 3.0}, "canary_mean_repeats: goes with .* 'like_clients'"),
+        (
+            Shuffle,
+            {"canary_mean_repeats": 3.0},
+            "canary_mean_repeats: is not used .* to 'like_clients'",
+        ),
         (
             Shuffle,
             {"canaries": "like_clients", "canary_mean_repeats": 2.5},
@@ -148,7 +152,7 @@ def test_placed_canaries_leave_clients_to_their_sampling():
         (
             Bernoulli,
             {"canaries": "once_per_epoch", "canary_first_rounds": 3},
-            "canary_first_rounds: goes with `canaries = 'repeats'`, not 'once_per_epoch'; leave",
+            "canary_first_rounds: is not used under `canaries = 'once_per_epoch'`; leave it out",
         ),
         (
             Shuffle,

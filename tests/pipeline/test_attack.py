@@ -103,9 +103,9 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
         ("[attack]\nepsilon = 1.0\n", "clip_norm and noise_multiplier (or epsilon) make DP"),
         (
             "[attack]\nclip_norm = 1.0\nepsilon = 1.0\nnoise_multiplier = 1.0\n",
-            "both say DP-SGD's noise; set one",
+            "both determine DP-SGD's noise; set one of them",
         ),
-        ("[attack]\nmicrobatches = 2\n", "microbatches are DP-SGD's; set clip_norm"),
+        ("[attack]\nmicrobatches = 2\n", "microbatches are only for DP-SGD; set clip_norm"),
         (
             "[attack]\nclip_norm = 1.0\nepsilon = 1.0\nmicrobatches = 51\n",
             "microbatches must be at most batch_size, 50, got 51",

@@ -32,6 +32,7 @@ from fl_audit.release_sheet.sheet import (
 )
 from fl_audit.release_sheet.sweep_price import sweep_around
 from fl_audit.report import write_report
+from fl_audit.verdict.record import Outcome
 from fl_audit.verification import Verified
 from tests.release_sheet.registry_schema import errors, read_schema, schema_path
 from tests.report.conftest import CONFIG, fill
@@ -102,7 +103,10 @@ def test_claim_verdict_and_detectable_violation_are_the_reports(claimed):
     assert texts(sheet, "claim") == f"For a client: ε ≤ 0.5 at δ = {delta_text(report.delta)}."
     assert texts(sheet, "verdict").startswith(f"{report.verdict.outcome.upper()}: the claim ")
     assert report.verdict.power is None
-    assert texts(sheet, "detectable").startswith("Not simulated, as the claim is ")
+    for outcome, why in (("contradicted", "claim is contradicted"), ("inconclusive", "verdict")):
+        ended = dataclasses.replace(report.verdict, outcome=Outcome(outcome))
+        found = sheet_of_run(dataclasses.replace(report, verdict=ended), ReleaseStatement(), HELD)
+        assert texts(found, "detectable").startswith(f"Not simulated, as the {why} ")
     simulated = dataclasses.replace(report.verdict, power=0.9, detectable_epsilon=1.23)
     again = sheet_of_run(dataclasses.replace(report, verdict=simulated), ReleaseStatement(), HELD)
     assert texts(again, "detectable") == "Audits like this notice a true ε of 1.3 or more."
@@ -193,7 +197,7 @@ def test_a_sheet_says_first_what_it_rests_on(claimed):
     report, commitment = read_report(claimed), "ab" * 32
     by = Provenance("a run", partly, "0f" * 32, commitment)
     sheet = sheet_of_run(report, ReleaseStatement(), by)
-    assert "the chain alone: run.json, scores_final_loss.csv." in texts(sheet, "verified")
+    assert "the chain of digests: run.json, scores_final_loss.csv." in texts(sheet, "verified")
     assert "were not computed again" in sheet.lines["guarantee"][0].evidence
     (line,) = sheet.lines["commitment"]
     assert commitment in line.text

@@ -15,6 +15,7 @@ from fl_audit.config.file import config_to_toml, parse_config, set_key
 from fl_audit.formats.participation_files import CanaryRow, read_canaries
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report.arms import arms_of_log, arms_words
+from fl_audit.report.folder import AuditedFolder, folder_arms
 from tests.small_configs import TINY_RUN
 
 DIM, COUNT, ROUNDS = 20_000, 240, 8
@@ -82,6 +83,15 @@ def test_an_arm_of_which_few_participate_has_no_interval():
     assert [arm.arm for arm in made.comparison.arms] == ["once", "twice"]
     start = "Left out, because too few of their canaries participate: rare."
     assert arms_words(made).startswith(start)
+
+
+def test_arms_of_a_run_of_which_only_scores_remain(run_folder):
+    run_folder.metrics.unlink()
+    header, *rows = run_folder.canaries.read_text().splitlines()
+    named = [f"{row},{ARMS[number % 2]}" for number, row in enumerate(rows)]
+    run_folder.canaries.write_text("\n".join([f"{header},arm", *named]) + "\n")
+    found = folder_arms(AuditedFolder(run_folder.path), 1e-3, 0.95)
+    assert [arm.arm for arm in found.comparison.arms] == [*ARMS]
 
 
 @pytest.mark.tff

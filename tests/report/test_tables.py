@@ -4,11 +4,15 @@ import math
 
 import pytest
 
-from fl_audit.accounting import Guarantees
+from fl_audit.accounting import Guarantees, Noise, Release, UnknownRounds, account
+from fl_audit.accounting.noise_distributions import HOW_OFTEN_UNKNOWN
+from fl_audit.accounting.release import Denominator, Party
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.estimators import AndersonDarling
 from fl_audit.report.report import Efficiency
 from fl_audit.report.shown_records import (
     accounted_parties,
+    accounting_rows,
     estimate_by,
     method_notes,
     methods_by_group,
@@ -83,3 +87,18 @@ def test_each_statistic_stands_beside_the_guarantee_against_its_own_attacker():
     assert [*accounted_parties(made)][2:] == [
         "Included canary, attacker who does not know the participation schedule"
     ]
+
+
+def test_secret_rounds_are_random_and_unknown_ones_not_stated():
+    for distribution in ("gaussian", "matrix"):
+        released = Release(
+            rounds=4,
+            noise=Noise(distribution, 1.0, 1.0),
+            denominator=Denominator("expected_cohort", 1.0),
+            client=Party(UnknownRounds()),
+            canary=Party(PoissonSampling(0.1)),
+        )
+        made = report({"max": statistic()}, account(released, 1e-5))
+        client, canary, *_ = accounting_rows(made)
+        assert client[1:3] == ("not stated", ("None known", HOW_OFTEN_UNKNOWN))
+        assert canary[1] == "random"

@@ -60,8 +60,9 @@ def test_description_tells_effective_from_added_noise(run_folder):
         (TreeAggregation(noise_multiplier=0.3, clip_norm=2.0), "a binary tree over all rounds."),
         (
             GaussianAdaptive(noise_multiplier=0.3, clip_norm=0.5, zeroing=AdaptiveZeroing()),
-            "above 2 times a running estimate of the 0.98 quantile of all, plus 1; the estimate is "
-            "not noised. Updates are clipped to a norm that starts at 0.5 and follows the 0.5",
+            "above 2 times a running estimate of the 0.98 quantile of updates' largest "
+            "coordinates, plus 1; no noise is added to the estimate. Updates are clipped to a "
+            "norm that starts at 0.5 and follows the 0.5",
         ),
         (
             Distributed(noise_multiplier=0.3),

@@ -17,9 +17,9 @@ from fl_audit.config import (
     FedAvg,
     GaussianFixed,
 )
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import prepare
-from fl_audit.engines.tff import tff_engine
-from fl_audit.engines.tff.canary_process import flatten_weights
+from fl_audit.engines.tff import trained_blocks
 from fl_audit.engines.tff.tff_engine import MeanLosses, TffEngine
 from fl_audit.engines.tff.trained_blocks import block_trainer
 from fl_audit.errors import InputError
@@ -74,7 +74,7 @@ def run(request):
 @pytest.fixture(autouse=True)
 def _one_graph_a_model(monkeypatch):
     """Building a trainer takes longer than all that it does here."""
-    monkeypatch.setattr(tff_engine, "block_trainer", _trainer_of)
+    monkeypatch.setattr(trained_blocks, "block_trainer", _trainer_of)
 
 
 def _trainer_of(run):
@@ -118,9 +118,9 @@ def test_black_box_scores(run):
     initial = run.task.classifier.initial_weights
     before = np.array([mean_loss(run, initial, canary) for canary in run.canary_examples])
     after = np.array([mean_loss(run, final, canary) for canary in run.canary_examples])
-    score = FinalLossAttacker(run, OnlyQueried()).scores(flatten_weights(final))
+    score = FinalLossAttacker(run, OnlyQueried()).scores(as_vector(final))
     np.testing.assert_allclose(score["final_loss"], -after, rtol=1e-5)
-    score = LossDifferenceAttacker(run, OnlyQueried()).scores(flatten_weights(final))
+    score = LossDifferenceAttacker(run, OnlyQueried()).scores(as_vector(final))
     np.testing.assert_allclose(score["loss_difference"], before - after, rtol=1e-3, atol=1e-5)
 
 
@@ -135,13 +135,13 @@ def steps(run, weights, examples):
             loss = classifier.loss(classifier.logits(trained, batch.inputs), batch.labels)
         gradients = map(tf.convert_to_tensor, tape.gradient(loss, trained))
         trained = [w - client.learning_rate * g for w, g in zip(trained, gradients, strict=True)]
-    return flatten_weights([t - w for t, w in zip(trained, weights, strict=True)])
+    return as_vector([t - w for t, w in zip(trained, weights, strict=True)])
 
 
 def seen_round(run, index, clip_norm=CLIP):
     random = np.random.default_rng(index)
     aggregate = random.normal(0, 1, run.task.classifier.dim).astype(np.float32)
-    model = flatten_weights(other_weights(run, index))
+    model = as_vector(other_weights(run, index))
     return SeenRound(index, model, aggregate, model, clip_norm)
 
 
@@ -219,7 +219,7 @@ def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
         attackers = make_attackers(attack_context(run, OnlyQueried(), RunFolder(folder), 0))
         for attacker in attackers:
             attacker.see_round(seen_round(run, 0))
-        found.append(scores_of(attackers, flatten_weights(other_weights(run, 7))))
+        found.append(scores_of(attackers, as_vector(other_weights(run, 7))))
     assert found[0].keys() == {
         "final_loss",
         "loss_difference",

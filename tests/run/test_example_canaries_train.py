@@ -18,7 +18,6 @@ from fl_audit.config import (
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.canary_process import run_round
 
 pytestmark = pytest.mark.tff
 
@@ -56,9 +55,7 @@ def _runtime(run, name, clients_per_block, folder):
 
 def _aggregate(runtime, data):
     with runtime.session():
-        state = runtime.process.initialize()
-        participants = runtime.participants(state, data)
-        return run_round(runtime.process, runtime.mechanism, state, participants).aggregate
+        return runtime.run_round(runtime.begin(), data, 0).seen.aggregate
 
 
 def test_a_round_holds_clients_and_canaries(run):

@@ -192,7 +192,7 @@ def test_a_log_that_is_cut_changed_or_gone_is_refused(tmp_path, name, byte):
         with pytest.raises(InputError, match=f"{name}: round [12] has changed since it was logged"):
             check_logs(run.folder, checkpoint)
     path.unlink()
-    with pytest.raises(InputError, match=f"{name}: is missing, and the checkpoint goes with it"):
+    with pytest.raises(InputError, match=f"{name}: is missing, and the checkpoint needs it"):
         check_logs(run.folder, checkpoint)
 
 
@@ -201,7 +201,7 @@ def test_a_chain_that_lacks_the_checkpoint_is_refused(tmp_path):
     checkpoint = [run.round(number) for number in (1, 2, 3)][-1]
     lines = run.folder.chain.read_text().splitlines(keepends=True)
     run.folder.chain.write_text("".join(lines[:-1]))
-    with pytest.raises(InputError, match=r"chain\.jsonl: lacks the line that checkpoint\.npz goes"):
+    with pytest.raises(InputError, match=r"chain\.jsonl: lacks the line that was written"):
         check_logs(run.folder, checkpoint)
     run.folder.chain.write_text("".join([*lines[:2], *lines[3:]]))
     with pytest.raises(InputError, match=r"chain\.jsonl: line 3 does not follow from the one"):

@@ -3,9 +3,11 @@
 import dataclasses
 import types
 
+import msgspec
 import pytest
 
 from fl_audit.cli import main
+from fl_audit.participation.logged_cohorts import Replay
 from fl_audit.planning import cost as planning_hours
 from fl_audit.planning.cost import Calibration
 from fl_audit.sweeps import plan_sweep, read_grid
@@ -23,6 +25,17 @@ def test_each_run_counts_its_start_and_its_rounds(sweep):
     path, _, states = sweep
     line = hours_line(read_grid(path), states, RunTime(600.0, 1800.0, "2 runs"))
     assert line == "hours: about 6 h 30 min for 3 runs in turn; 1,800 s a round, measured on 2 runs"
+
+
+def test_runs_of_unknown_rounds_are_counted(sweep):
+    path, _, states = sweep
+    first, *rest = read_grid(path)
+    replayed = dataclasses.replace(
+        first,
+        config=msgspec.structs.replace(first.config, participation=Replay(path="log.csv")),
+    )
+    line = hours_line([replayed, *rest], states, RunTime(600.0, 1800.0, "2 runs"))
+    assert "for 2 runs in turn, without 1 run whose rounds depend on a log; 1,800 s" in line
 
 
 def test_finished_runs_tell_the_time_of_the_rest(sweep, monkeypatch):
@@ -58,7 +71,7 @@ def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--calibrate"], "--calibrate 60: goes with --dry-run"),
+        (["--calibrate"], "--calibrate 60: is only for --dry-run"),
         (["--dry-run", "--calibrate", "0"], "--calibrate 0: must be above 0 and at most 3600 s"),
         (["--dry-run", "--calibrate", "3601"], "--calibrate 3601: must be above 0 and at most"),
     ],

@@ -320,7 +320,7 @@ def test_clients_in_digits_are_no_numbers(clients, tmp_path):
 
 
 TEXT = "client_id,text\n" + "".join(f"c{row % 3},word{row % 5} and more\n" for row in range(30))
-VOCABULARY = "its training rows have 7 words, which are the whole vocabulary"
+VOCABULARY = "the vocabulary has only the 7 words of the training rows"
 
 RIGHT_TEXTS = {
     "plain": File(TEXT),
@@ -336,7 +336,7 @@ RIGHT_TEXTS = {
 }
 
 WRONG_TEXTS = {
-    "a comma in a text": File(TEXT + "c1,well, no\n", "line 32: must have 2 fields, as the header"),
+    "a comma in a text": File(TEXT + "c1,well, no\n", "line 32: must have 2 fields, got 3; put a"),
     "windows letters": File(TEXT.encode() + b"c1,caf\xe9\n", "must be UTF-8 text (in Excel: CSV"),
     "an open quote": File(TEXT + 'c1,"to be\n', "a double quote is opened and never closed"),
     "half of a gzip": File(

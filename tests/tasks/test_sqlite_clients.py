@@ -104,11 +104,12 @@ def test_takes_what_is_asked_for_in_that_order(path):
 
 def test_clients_without_examples_are_left_out_and_counted(tmp_path, database, capsys):
     some = elements("train", "9")
-    path = database(tmp_path / "c.sqlite", {"train": {"a": [], "b": some, "c": [], "d": some}})
+    by_client = {"a": [], "b": some, "c": [], "d": some, "e": some}
+    path = database(tmp_path / "c.sqlite", {"train": by_client})
     clients = read(path, max_clients=2)
     assert list(clients.client_ids) == ["b", "d"]
     assert len(clients.examples(1)) == len(some)
-    assert "2 of 4 clients, the first 'a', have no data and are left out" in capsys.readouterr().err
+    assert "2 of 5 clients, the first 'a', have no data and are left out" in capsys.readouterr().err
 
 
 def refusal(path: Path, split: str = "train") -> str:

@@ -131,7 +131,7 @@ def test_what_cannot_be_downloaded_is_one_line(config, monkeypatch, module, func
         (b"the 9\nof 1.5\n", "line 2: must be a word and its count, got 'of 1.5'"),
         (b"9 the\n", "line 1: must be a word and its count, got '9 the'"),
         (b"", "has no words; must have a line `word count` per word"),
-        (b"BZh91AY&SY\xff\xfe", "must be UTF-8 text (unpack a .tar.bz2 first): "),
+        (b"BZh91AY&SY\xff\xfe", "cannot be read: is compressed, not text; unpack it"),
         (None, "cannot be read: No such file or directory"),
     ],
 )

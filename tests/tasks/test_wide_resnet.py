@@ -103,7 +103,7 @@ def test_npz_images_take_models_of_images(tmp_path):
         assert logits.shape == (2, 3)
     flat = load_npz_task(NpzTask(path=str(tmp_path), hidden=(4,)), 1)
     assert flat.held_out.inputs.shape == (2, 64)
-    with pytest.raises(ValueError, match="hidden goes with model 'dense'"):
+    with pytest.raises(ValueError, match="hidden is only for model 'dense'"):
         NpzTask(path=str(tmp_path), hidden=(4,), model="cnn")
     np.savez(tmp_path / "anna.npz", inputs=rng.random((10, 64)), labels=np.zeros(10))
     (tmp_path / "ben.npz").unlink()

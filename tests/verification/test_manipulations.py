@@ -222,7 +222,7 @@ def test_a_log_with_other_rounds_and_a_new_chain_is_not_held(log):
     assert [one.file for one in by_link.findings] == ["chain.jsonl"]
     log.chain.unlink()
     (missing,) = verify_folder(log.path, link=link).findings
-    assert str(missing) == f"chain.jsonl: is missing, and with it the link {link}"
+    assert str(missing) == f"chain.jsonl: is missing, so that the link {link} cannot be found in it"
 
 
 def _last_round_again(lines):
@@ -243,7 +243,7 @@ OF_LOG = {
     ),
     "scores_gone": (
         lambda path: (path / "scores_own_rounds.csv").unlink(),
-        "scores_own_rounds.csv: is missing: the log gives these scores",
+        "scores_own_rounds.csv: is missing, although its scores follow from the log",
     ),
     "scores_older_than_rounds": (
         lambda path: relink(path, _last_round_again),
@@ -286,9 +286,9 @@ def test_a_second_try_is_found_from_either_run(tried_twice):
     of_second = [str(one) for one in verify_folder(tried_twice / "again", commitment).findings]
     assert of_first == [
         "commitment.json.tries: line 2: lists another run under this commitment, in again",
-        "commitment.json: again, in the same directory, is another run under it",
+        "commitment.json: again, in the same directory, is another run under this commitment",
     ]
-    assert of_second[0] == "commitment.json: is run 2 under this commitment"
+    assert of_second[0] == "commitment.json: records this run as number 2 under the commitment"
     assert len(of_second) == 3
 
 
@@ -299,7 +299,7 @@ def test_a_second_try_is_found_alone(tried_twice):
     shutil.rmtree(tried_twice / "run")
     tries_of(commitment).unlink()
     alone = [str(one) for one in verify_folder(tried_twice / "again", commitment).findings]
-    assert alone == ["commitment.json: is run 2 under this commitment"]
+    assert alone == ["commitment.json: records this run as number 2 under the commitment"]
     edit_json(tried_twice / "again" / "commitment.json", "number", value=lambda _: 1)
     forged = [str(one) for one in verify_folder(tried_twice / "again", commitment).findings]
     assert forged == ["commitment.json: has changed since the audit began"]
@@ -320,4 +320,6 @@ def test_a_commitment_that_was_edited_after_it_was_published_is_found(finished, 
     edit_json(published, "claim", "claimed_epsilon", value=lambda _: 25.0)
     found = [str(one) for one in verify_folder(finished, published).findings]
     assert found[0].startswith("commitment.json: is another commitment than ")
-    assert found[1] == "commitment.json: `claim.claimed_epsilon` is 25.0, and by config.toml 20.0"
+    assert found[1] == (
+        "commitment.json: `claim.claimed_epsilon` is 25.0, but 20.0 according to config.toml"
+    )

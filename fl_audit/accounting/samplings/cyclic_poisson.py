@@ -79,9 +79,9 @@ class CyclicPoissonSampling(CoinSampling):
     @property
     def assumption(self) -> str:
         return (
-            f"Each client is in each round of its group, one of {self.separation} that take turns, "
-            f"with probability {self.probability:.3g}, independently, and no attacker sees who "
-            "was; its group may be known."
+            f"Clients are in {self.separation} groups that take turns. Each client is in each "
+            f"round of its group with probability {self.probability:.3g}, independently. No "
+            "attacker sees which clients of a group were sampled; a client's group may be known."
         )
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:

@@ -90,7 +90,8 @@ class MinSeparationSampling(CoinSampling):
         return (
             f"Each client that was not in any of the last {self.separation - 1} rounds joins with "
             f"probability {self.probability:.3g}, independently, and no attacker sees who did. The "
-            "upper bound counts no rest, for which no bound without simulation is known."
+            "upper bound does not count on these rests: no bound that does is known without "
+            "simulation."
         )
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
@@ -116,7 +117,7 @@ def numbers_of_rounds(sampling: MinSeparationSampling) -> FloatArray:
     for index in range(rounds):
         ready[index + 1] += (1 - p) * ready[index]
         if index < rest:
-            ready[index + 1, 0] += p * started  # joined in one of `rest` rounds before the first
+            ready[index + 1, 0] += p * started  # joined in the `rest` rounds before round 1
         if index + 1 + rest <= rounds:
             ready[index + 1 + rest, 1:] += p * ready[index, :-1]
     resting = np.zeros(most + 1)

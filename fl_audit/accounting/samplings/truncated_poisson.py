@@ -2,9 +2,9 @@
 
 Let the attacker also see O, the other members of the sample. As a client that sends nothing counts
 too, O has the same distribution with and without the client's update. If O has fewer than B - 1
-members, none was cut, and the client is present by its coin q. If O has B members, the client is
-absent. If O has B - 1, the client is present with the posterior probability q' of Bayes' rule: if
-drawn with N >= B others, it is among the B kept with chance B / (N + 1). So each round has one
+members, no member was cut, and the client is present by its coin q. If O has B members, the client
+is absent. If O has B - 1, the client is present with the posterior probability q' of Bayes' rule:
+if drawn with N >= B others, it is among the B kept with chance B / (N + 1). So each round has one
 of the coins q, q' and 0, and the attacker knows which. If no sample can be cut, this is Poisson
 sampling. (arXiv:2508.15089 bounds truncated sampling under another neighbouring relation.)
 """

@@ -89,8 +89,8 @@ class Ruler:
         Rounding up or down at random is independent between coordinates and right on average. The
         change's component along the client's own update is therefore the client's part, up to a
         normal error with a standard deviation below the step; the orthogonal component is at most
-        as long as such rounding makes it. If a client other than the last is left out, the others
-        may be rounded differently.
+        as long as such rounding makes it. If a client other than the last is left out, all other
+        clients may be rounded differently.
         """
         trial = change.trial
         own = trial.cohort[trial.left]
@@ -115,7 +115,7 @@ class Ruler:
         moved = [i for i in np.argsort(-np.abs(share)) if i != change.trial.left]
         moved = [i for i in moved if abs(share[i]) > 0.01][:_MOST_NAMED]
         return ", ".join(
-            [*words, *(f"that of client {i + 1} changes by {share[i]:+.3g}" for i in moved)]
+            [*words, *(f"the weight of client {i + 1} changes by {share[i]:+.3g}" for i in moved)]
         )
 
 
@@ -203,8 +203,8 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     """Whether each client of a round counts at most once, by decomposing the round's sum.
 
     If the whole is no sum of the clients' updates, each variable is fitted by itself, except those
-    with fewer than two values per client. `change` is the release of the round less that of a round
-    without these clients.
+    with fewer than two values per client. `change` is the release of the round less the release of
+    a round without these clients.
     """
     name, expected = "every_client", "every client counts at most once, within the clip norm"
     if len(change) < 2 * len(clients):
@@ -227,9 +227,9 @@ def every_client(change: FloatArray, clients: Sequence[FloatArray], ruler: Ruler
     ratio = np.abs(whole) / np.where(most > 0, most, ruler.promise.denominator**-1)
     wrong = np.flatnonzero(np.abs(whole) > allowed)
     if not len(wrong):
-        words = f"{len(clients)} clients, each at most {ratio.max():.3g} times{left_out}"
+        words = f"{len(clients)} clients, each at most {ratio.max():.3g} times its limit{left_out}"
         return compared(name, expected, words, ratio=float(ratio.max()))
-    deviations = [f"client {i + 1}: {ratio[i]:.3g} times" for i in wrong[:_MOST_NAMED]]
+    deviations = [f"client {i + 1}: {ratio[i]:.3g} times its limit" for i in wrong[:_MOST_NAMED]]
     more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
     words = f"{len(wrong)} of {len(clients)} clients count more than they may: "
     return failed(name, expected, words + ", ".join(deviations) + more, float(ratio[wrong].max()))
@@ -267,7 +267,7 @@ def grid_step(vector: FloatArray, error: float) -> float | None:
     return step if off.max() <= max(8 * error, 1e-6 * step) else None
 
 
-# A state that remembers clients: later rounds must not release more about them.
+# A state that remembers clients: later rounds must not release more about these clients.
 
 
 _ROUNDS = 2
@@ -287,7 +287,8 @@ def memory_finding(
     """
     name = "memory"
     expected = (
-        "later rounds release nothing more about a client, except with the noise of its round"
+        "later rounds release nothing more about a client, except together with the noise of the "
+        "client's round"
     )
     along_noise = 0.0
     for after in range(1, _ROUNDS + 1):
@@ -308,14 +309,20 @@ def memory_finding(
             along_noise = weight
         elif unexplained <= rounding + 1e-3 * float(np.linalg.norm(of_noise)):
             most = bare / ruler.promise.sensitivity
-            words = f"{_when(after)} another change, {most:.3g} times what one client may change"
+            words = (
+                f"{_when(after)} the release changes again, by {most:.3g} times what one client "
+                "may change"
+            )
             return failed(name, expected, words)
         else:
-            why = f"{_when(after)} the round's noise reappears, but not as a multiple of itself"
+            why = (
+                f"{_when(after)} the earlier round's noise reappears, but not as a multiple of "
+                "itself"
+            )
             return inconclusive(name, expected, why)
     words = f"nothing more in the next {_ROUNDS} rounds"
     if along_noise:
-        words += f", except {along_noise:.3g} times the round's sum with its noise"
+        words += f", except {along_noise:.3g} times the noised sum of the client's round"
     return compared(name, expected, words)
 
 
@@ -332,11 +339,11 @@ class _Later:
     def excess(
         self, quiet: "_Later", before: Answer, before_quiet: Answer
     ) -> tuple[FloatArray, FloatArray]:
-        """The excess of this release over that of `quiet`, and of `before` over `before_quiet`.
+        """The excess of this release over `quiet`'s, and of `before`'s over `before_quiet`'s.
 
         This round follows `before`; `quiet` follows `before_quiet`, a round without clients, under
-        the same seeds. If the clip norm follows the updates, the noise may be a multiple of that in
-        `quiet`: this growth, measured between two seeds, is subtracted from both.
+        the same seeds. If the clip norm follows the updates, the noise may be a multiple of the
+        noise in `quiet`: this growth, measured between two seeds, is subtracted from both excesses.
         """
         excess, last = self.release - quiet.release, before.release - before_quiet.release
         if not excess.any():

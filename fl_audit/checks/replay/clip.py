@@ -18,7 +18,13 @@ import numpy as np
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
 from fl_audit.checks.replay.changes import Ruler
-from fl_audit.checks.replay.noise import NoisyRounds, length_finding, num_seeds, shows_noise
+from fl_audit.checks.replay.noise import (
+    NoisyRounds,
+    detectable_mean,
+    length_finding,
+    num_seeds,
+    shows_noise,
+)
 from fl_audit.checks.replay.trial_rounds import FAR, SHORT, Answer, TrialRounds, Trials, most_of
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.kind import AdaptiveClip
@@ -42,7 +48,7 @@ _MOST_SENT = 1 << 25
 _MOST_CLIENTS = 512
 
 _FIRST_SEED = 3_000_017
-"""The first seed of these questions, far from the seeds of other questions."""
+"""The first seed of questions about the clip norm, far from the seeds of other questions."""
 
 COUNT, UPDATE = "clip_count", "clip_update"
 COUNT_NOISE, NOISE, NEXT = "count_noise", "clip_noise", "clip_next"
@@ -51,7 +57,7 @@ EXPECTED = {
     COUNT: "a client moves the count that sets the next clip norm by at most one half",
     UPDATE: "the clip norm moves by the promised quantile, learning rate and denominator",
     COUNT_NOISE: "under other seeds, now and in the next round, the count's noise is as promised",
-    NOISE: "the sum's noise is in proportion to the clip norm in use, before and after it moves",
+    NOISE: "before and after the clip norm moves, the sum's noise is in proportion to it",
     NEXT: "in the next round a client changes at most the new clip norm over the denominator",
 }
 
@@ -119,8 +125,10 @@ class ClipQuestions:
     def _fixed_clip_finding(self) -> Check:
         after = self._clip_norm(self.rounds.run(self._few()).state)
         if math.isclose(after, self._start, rel_tol=1e-5):
-            return compared(UPDATE, EXPECTED[UPDATE], "it stays fixed")
-        return failed(UPDATE, EXPECTED[UPDATE], f"it moves from {self._start:g} to {after:g}")
+            return compared(UPDATE, EXPECTED[UPDATE], "the clip norm stays fixed")
+        return failed(
+            UPDATE, EXPECTED[UPDATE], f"the clip norm moves from {self._start:g} to {after:g}"
+        )
 
     # The counts.
 
@@ -154,18 +162,14 @@ class ClipQuestions:
         most = min(_MOST_CLIENTS, _MOST_SENT // self.rounds.dim)
         return max(2, min(math.ceil(self.clip.denominator), most))
 
-    def _scaled(self, length: float) -> FloatArray:
-        update = self.trials.vectors[0]
-        return np.asarray(update * (length * self._start / float(np.linalg.norm(update))))
-
     def _cohorts(self) -> Iterator[tuple[str, list[FloatArray]]]:
         """The clients to add to the smallest cohort, with words: none, one, and many."""
         yield "the smallest cohort", []
         for trial in self.trials.alone():
             yield trial.words, [trial.cohort[trial.left]]
-        yield "one client 0.9 clip norms long", [self._scaled(0.9)]
+        yield "one client 0.9 clip norms long", [self.trials.scaled(0, 0.9)]
         some = max(2, self._crowd // 3)
-        short, long = self._scaled(SHORT), self._scaled(3.0)
+        short, long = self.trials.scaled(0, SHORT), self.trials.scaled(0, 3.0)
         yield f"{some} short clients", [short] * some
         yield f"{some} short clients and a long one", [short] * some + [long]
         yield f"{some} long clients", [long] * some
@@ -195,7 +199,7 @@ class ClipQuestions:
     def _update_finding(
         self, counted: Sequence[_Counted], noise: FloatArray, units: FloatArray
     ) -> Check:
-        """Whether cohorts move the clip norm as promised, and noise does not bias it.
+        """Whether cohorts move the clip norm as promised, and noise does not bias the clip norm.
 
         The mean of `units`, which are from `_normal`, is normal.
         """
@@ -222,7 +226,7 @@ class ClipQuestions:
         total = abs(float(units.sum())) / math.sqrt(units.size)
         log_p = min(0.0, float(stats.norm.logsf(total)) + math.log(2))
         words = f"true of {len(whole)} cohorts; the count is off by {mean:.3g} clients on average"
-        detectable = spread * float(stats.norm.isf(FALSE_ALARM / 2) + 1.645) / math.sqrt(units.size)
+        detectable = spread * detectable_mean(2, units.size)
         return compared(
             UPDATE,
             EXPECTED[UPDATE],
@@ -263,7 +267,7 @@ class ClipQuestions:
         words = f"{ratio[at]:.3g} times the promised size{where}"
         if ratio[2] * self.clip.count_stddev <= 2 * self.clip.rounding:
             words = "no noise under any seed"
-        words += f"; less than {math.sqrt(low):.2g} times it would have been detected"
+        words += f"; less than {math.sqrt(low):.2g} times this size would have been detected"
         if limited > 0.5:
             words = f"{100 * limited:.0f} % of the shares are at the limits of [0, 1]; {words}"
         log_p = min(0.0, float(tail.min()) + math.log(tests))
@@ -304,7 +308,7 @@ class ClipQuestions:
         """The findings on large cohorts of short or long updates, which move the clip norm most."""
         promise = self.trials.promise
         crowds = {
-            words: self._few([self._scaled(length)] * self._crowd)
+            words: self._few([self.trials.scaled(0, length)] * self._crowd)
             for words, length in (("short", SHORT), ("long", 3.0))
         }
         after = {words: self.rounds.run(crowd, _FIRST_SEED) for words, crowd in crowds.items()}
@@ -337,7 +341,7 @@ class ClipQuestions:
         """The effect of one long update after the clip norm moved down, and after it moved up."""
         ratios = {}
         for words, answer in after.items():
-            alone = self._few([self._scaled(FAR)])
+            alone = self._few([self.trials.scaled(0, FAR)])
             idle = self._few([np.zeros(self.rounds.dim)] if self.is_silenced else [])
             releases = [
                 self.rounds.go_on(answer.state, cohort, _FIRST_SEED + 1).release
@@ -347,7 +351,7 @@ class ClipQuestions:
             length -= self.ruler.rounding(max(float(np.linalg.norm(r)) for r in releases))
             ratios[words] = length * self.trials.promise.denominator / norms[words]
         worst = max(ratios, key=lambda words: ratios[words])
-        words = f"{max(0.0, ratios[worst]):.3g} times that, after {worst} updates"
+        words = f"{max(0.0, ratios[worst]):.3g} times that maximum, after {worst} updates"
         if ratios[worst] <= 1.001:
             return compared(NEXT, EXPECTED[NEXT], f"at most {words}", ratio=ratios[worst])
         return failed(NEXT, EXPECTED[NEXT], words, ratios[worst])
@@ -367,7 +371,7 @@ def _client_finding(counted: Sequence[_Counted], clip: AdaptiveClip, halves: int
     worst = int(np.argmax(moved))
     most, words = 0.5 * halves, pairs[worst][1].words
     ratio = moved[worst] / most
-    measured = f"{ratio:.3g} times that, by {words}"
+    measured = f"{ratio:.3g} times that maximum, by {words}"
     if moved[worst] <= most * 1.001 + 2 * clip.rounding:
         return compared(COUNT, EXPECTED[COUNT], f"at most {measured}", ratio=ratio)
     return failed(COUNT, EXPECTED[COUNT], measured, ratio)
@@ -418,7 +422,10 @@ def zeroing_finding(
             return failed(name, expected, f"{type(error).__name__}: {error}")
         promised = _moved(zeroing, estimate, cohort)
         if not math.isclose(after, promised, rel_tol=1e-4):
-            words = f"with {large} large updates of {len(cohort)} it moves from {before:.4g} to "
+            words = (
+                f"with {large} large updates of {len(cohort)} the zeroing norm moves from "
+                f"{before:.4g} to "
+            )
             return failed(name, expected, f"{words}{after:.4g}, not to {promised:.4g}")
     return compared(name, expected, f"true of {_CLIENTS + 1} cohorts")
 

@@ -23,7 +23,7 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
-from fl_audit.checks.noise_bounds import strongest_autocorrelation
+from fl_audit.checks.noise_bounds import QUANTILE, strongest_autocorrelation
 from fl_audit.checks.replay.changes import Ruler, grid_step, half_precision
 from fl_audit.checks.replay.trial_rounds import Answer, Trial, TrialRounds, Trials
 from fl_audit.checks.whitening import Whitening, fresh_share
@@ -35,10 +35,7 @@ _MOST_OF_STREAMS = 1 << 25
 """The largest number of values in all differences of rounds."""
 
 _SEEDS = (1_000_003, 2_000_003)
-"""The first seeds of the two computations, far from those of other questions."""
-
-_QUANTILE = 1.6449
-"""The standard normal quantile at 0.95."""
+"""The first seeds of the two computations, far from the seeds of other questions."""
 
 NAME = "noise_rounds"
 EXPECTED = "after whitening by the accounted matrix, noise is independent between rounds"
@@ -147,7 +144,7 @@ def _judged(white: FloatArray, sizes: Sequence[int]) -> Check:
     worst, pair = int(np.argmin(tails)), int(np.argmin(products))
     ratio = math.sqrt(squared[worst] / dof[worst])
     place = f"round {worst + 1}" if worst < number else f"variable {worst - number + 1}"
-    detectable = (stats.norm.isf(FALSE_ALARM / tests) + _QUANTILE) / math.sqrt(dim)
+    detectable = detectable_mean(tests, dim)
     words = (
         f"norm {ratio:.3g} × expected in {place}, correlation "
         f"{normal[pair] / math.sqrt(dim):.2g} between rounds {earlier[pair] + 1} and "
@@ -155,6 +152,16 @@ def _judged(white: FloatArray, sizes: Sequence[int]) -> Check:
     )
     variable = worst - number + 1 if worst >= number and tails.min() < products.min() else None
     return compared(NAME, EXPECTED, words, log_p=log_p, variable=variable, ratio=ratio)
+
+
+def detectable_mean(tests: int, count: int) -> float:
+    """The mean of `count` normal values, in standard deviations, that fails with probability 95 %.
+
+    `tests` is the number of tests, with one for each sign.
+    """
+    from scipy import stats  # imported here: it takes half a second
+
+    return float(stats.norm.isf(FALSE_ALARM / tests) + QUANTILE) / math.sqrt(count)
 
 
 _ENOUGH, _ENOUGH_OF_VARIABLE = 4096, 64
@@ -225,9 +232,9 @@ def length_finding(
     measured += "" if len(rounds) == 1 else f", in {rounds[group].words}"
     if not squared.any():
         measured = "the same noise, or none, under another seed"
-    measured += f"; less than {detectable[-1]:.2g} × would have been detected"
+    measured += f"; less than {detectable[-1]:.2g} × expected would have been detected"
     if len(sizes) > 1:
-        measured += f", or less than {detectable[:-1].min():.2g} × in a variable"
+        measured += f", or less than {detectable[:-1].min():.2g} × in one variable"
     return compared(
         name,
         expected,
@@ -267,8 +274,8 @@ def echo_finding(difference: FloatArray, stddev: float) -> Check:
 def resolution_finding(noise: FloatArray, release: FloatArray) -> Check:
     """Whether values of the noise repeat no more often than in float32, up to chance.
 
-    A new value equals one of n earlier ones with probability at most n times that of the likeliest
-    value, so the number of repetitions is stochastically at most binomial. If the release is
+    A new value equals one of n earlier values with probability at most n times the likeliest
+    value's, so the number of repetitions is stochastically at most binomial. If the release is
     rounded like the noise, the low digits show nothing.
     """
     from scipy import stats  # imported here: it takes half a second

@@ -1,8 +1,8 @@
 """The parts of a replay: the promise, the rounds that are computed, and the file of checks.
 
 A mechanism's promise bounds the effect of one client on a release. A trial is a cohort and the
-client to leave out. The cohort is that of the recorded round, or has scaled copies of the given
-updates: a short or a long one, alone, among a few different ones or among many.
+client to leave out. The cohort is the recorded round's, or has scaled copies of the given updates:
+a short or a long one, alone, among a few different ones or among many.
 """
 
 import copy
@@ -39,15 +39,15 @@ Update = Sequence[npt.NDArray[Any]]
 class Promise:
     """A round releases (the sum of its clients' parts + Gaussian noise) / denominator.
 
-    A client's part is at most as long as the clip norm; it may be a clipped update, a normalised
-    one, or one with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on
-    each coordinate, independent between rounds and of the updates. With a `correlation`, this is
-    the distribution of independent rows z, or of a tree's nodes, and the noise is C^-1 z, or the
+    A client's part has at most the clip norm; it may be a clipped update, a normalised one, or one
+    with a bound for each variable. The noise is N(0, (noise_multiplier clip_norm)^2) on each
+    coordinate, independent between rounds and of the updates. With a `correlation`, this is the
+    distribution of independent rows z, or of a tree's nodes, and the noise is C^-1 z, or the
     tree's.
 
     Attributes:
       clip_norm: The largest norm of a client's part of the sum, positive; infinite without
-        clipping: the part is then at most as long as the update.
+        clipping: the part then has at most the update's norm.
       denominator: The divisor of the sum, positive, the same for any participants.
       noise_multiplier: The standard deviation of the noise on a coordinate of the sum, over the
         clip norm; None if the noise has another distribution and is not checked.
@@ -58,8 +58,9 @@ class Promise:
         (`accounting.tree_nodes.Trees`) that correlate noise over rounds; None if noise is
         independent over rounds.
       rounds_before: The number of rounds before the one that is replayed.
-      adaptive_clip: The update rule of the clip norm; None if it is fixed.
-      adaptive_zeroing: The update rule of the zeroing norm; None if it is fixed or not promised.
+      adaptive_clip: The update rule of the clip norm; None if the clip norm is fixed.
+      adaptive_zeroing: The update rule of the zeroing norm; None if this norm is fixed or not
+        promised.
 
     Raises:
       InputError: A value is out of range.
@@ -240,7 +241,7 @@ class Trials:
         """A single client: short, about the clip norm, long, or long in one variable."""
         for length in (SHORT, 1.2, 3.0, FAR):
             words = f"one client {length:g} clip norms long"
-            yield from self._each(words, [self._scaled(0, length)], [0])
+            yield from self._each(words, [self.scaled(0, length)], [0])
         words, count = "one client with {} long", len(self.sizes)
         yield from self._each(words.format("every variable"), [self._lengthened(0, 1)], [0])
         step = min(count, _MOST_ALONE)
@@ -251,23 +252,23 @@ class Trials:
     def unlike(self) -> Iterator[Trial]:
         """Clients of graded norms, with every second left out in turn; and opposing groups."""
         for lengths in _GRADED:
-            graded = [self._scaled(i, length) for i, length in enumerate(lengths)]
+            graded = [self.scaled(i, length) for i, length in enumerate(lengths)]
             words = f"{len(lengths)} clients {lengths[0]:g} to {lengths[-1]:g} clip norms long"
             yield from self._each(words, graded, range(1, len(graded), 2))
-        update = self._scaled(0, 1.0)
+        update = self.scaled(0, 1.0)
         yield from self._each("two clients against two", [update, update, -update, -update], [3])
-        update = self._scaled(0, 3.0)
+        update = self.scaled(0, 3.0)
         for count in _AGAINST_ONE:
             yield from self._each(f"{count} against one", [update] * count + [-update], [0])
 
     def opposed(self) -> Iterator[Trial]:
-        """Equal clients against an opposite one: a few of them, and more than the denominator."""
+        """Equal clients against an opposite one: a few equal ones, or more than the denominator."""
         many = self.many
         for count in (3,) if many is None else (3, many):
-            update = self._scaled(0, 3.0)
+            update = self.scaled(0, 3.0)
             words = f"{count + 1} clients, the last against the others"
             yield from self._each(words, [update] * count + [-2 * count * update], [count])
-            update = self._scaled(0, SHORT)
+            update = self.scaled(0, SHORT)
             yield from self._each(f"{words}, all short", [update] * count + [-update], [count])
 
     @property
@@ -296,14 +297,14 @@ class Trials:
     def _of(self, index: int) -> FloatArray:
         return self.vectors[index % len(self.vectors)]
 
-    def _scaled(self, index: int, length: float) -> FloatArray:
+    def scaled(self, index: int, length: float) -> FloatArray:
         """An update's direction, `length` clip norms long."""
         update = self._of(index)
         return update * (length * self._unit(index) / float(np.linalg.norm(update)))
 
     def _lengthened(self, first: int, step: int) -> FloatArray:
         """A short update with every `step`-th variable, from `first` on, long."""
-        changed = self._scaled(0, 0.1)
+        changed = self.scaled(0, 0.1)
         ends = np.cumsum(self.sizes)
         for variable in range(first, len(self.sizes), step):
             part = changed[ends[variable] - self.sizes[variable] : ends[variable]]

@@ -1,9 +1,9 @@
 """Zeroing, clipping, the sum, Gaussian noise, and adaptive norms.
 
 The code follows TFF's `DifferentiallyPrivateFactory` with tensorflow-privacy's queries step by
-step, and tests compare the two: without noise, aggregates and norms are the same; with noise, their
-distributions are. It is a second implementation because TFF and tensorflow-privacy do not install
-on current Python, where this engine runs too.
+step, and tests compare the two: without noise, aggregates and norms are equal; with noise, their
+distributions are equal. This second implementation exists because TFF and tensorflow-privacy do not
+install on current Python, where this engine runs too.
 """
 
 from dataclasses import dataclass, field
@@ -27,9 +27,10 @@ if TYPE_CHECKING:  # `benchmarks/gpu.py` runs with only JAX and NumPy installed
 
 
 class Norms(NamedTuple):
-    """The norms by which a round clips and zeroes, float32 scalars; infinite if it does not.
+    """The norms by which a round clips and zeroes, float32 scalars; infinite for no such step.
 
-    `zeroing_estimate` is a fixed zeroing norm, or the estimate from which an adaptive one follows.
+    `zeroing_estimate` is a fixed zeroing norm, or the estimate from which an adaptive zeroing norm
+    follows.
     """
 
     clip: Array
@@ -70,7 +71,7 @@ class Aggregation:
         """The `Summed` of a block of n participants, some of which may be padding.
 
         `numbers`, (n,), has each participant's number in the round, or -1 for padding; `totals`,
-        (n, 2), each one's loss and tokens.
+        (n, 2), each participant's loss and tokens.
         """
         takes_part = numbers >= 0
         rows = [update.reshape(update.shape[0], -1) for update in updates]
@@ -165,7 +166,7 @@ class Aggregation:
         return norms.clip * jnp.exp(-self.clip_rate * (share - self.clip_quantile))
 
     def _next_zeroing(self, norms: Norms, total: Any) -> Array:
-        """The zeroing estimate after a round, without noise; an empty round does not change it."""
+        """The zeroing estimate after a round, without noise; an empty round leaves it unchanged."""
         if self.zeroing is None:
             return norms.zeroing_estimate
         share = total.below_zeroing / jnp.maximum(total.participants, 1.0)

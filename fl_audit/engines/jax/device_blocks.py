@@ -88,7 +88,7 @@ class Blocks:
         self._over_clients = (
             _one_by_one if (is_cpu if side_by_side is None else not side_by_side) else jax.vmap
         )
-        # Donated buffers are overwritten; older JAX cannot do so on several CPU devices.
+        # Donated buffers are overwritten; older JAX cannot overwrite on several CPU devices.
         trained = () if is_cpu else (1,)
         mesh = Mesh(np.array(self._devices), ("block",))
         each, same = PartitionSpec("block"), PartitionSpec()
@@ -158,12 +158,12 @@ class Blocks:
             yield members, np.concatenate(flat, axis=1)[: len(members)]
 
     def planned_bytes(self, weights: Sequence[Float32Array], client: Examples) -> int:
-        """The device memory that XLA plans for the steps of a block of clients like this one."""
+        """The device memory that XLA plans for the steps of a block of clients like `client`."""
         model = jax.device_put(list(weights), self._copied)
         count = self._size * len(self._devices)
         shape = BlockShape(count, _BATCHES_AT_ONCE, self._batch_size)
         few = client.take(np.arange(self._batch_size))
-        block = pad_block([few] * count, self._batch_size, self._padding_label, shape)
+        block = pad_block([few] * count, shape, self._padding_label)
         trained = self._begin(model, self._numbers(0, count, self._size))
         arrays = self._on_devices(block, slice(0, _BATCHES_AT_ONCE))
         plan = self._steps.lower(model, trained, *arrays).compile().memory_analysis()
@@ -176,7 +176,7 @@ class Blocks:
         needed = BlockShape.least(group, self._batch_size).batches
         batches = -(-needed // _BATCHES_AT_ONCE) * _BATCHES_AT_ONCE
         shape = BlockShape(count, batches, rows)
-        block = pad_block(group, self._batch_size, self._padding_label, shape)
+        block = pad_block(group, shape, self._padding_label)
         trained = self._begin(model, self._numbers(0, len(group), self._size))
         for start in range(0, batches, _BATCHES_AT_ONCE):
             part = slice(start, start + _BATCHES_AT_ONCE)

@@ -12,7 +12,7 @@ import numpy as np
 from jax import monitoring
 from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.uploads import ScoredCanaries
@@ -63,7 +63,7 @@ def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
     shape = BlockShape(1, 1, min(_AT_ONCE, len(examples)))
     for start in range(0, len(examples), _AT_ONCE):
         part = examples.take(np.arange(start, min(start + _AT_ONCE, len(examples))))
-        yield pad_block([part], shape.rows, padding_label, shape)
+        yield pad_block([part], shape, padding_label)
 
 
 class MeanLosses:
@@ -148,7 +148,7 @@ class State(NamedTuple):
 class JaxEngine(engine.Engine):
     """Clients, aggregation and the server's step as compiled functions of JAX."""
 
-    first_round = "in the first round JAX compiles its functions, some seconds"
+    first_round = "in the first round JAX compiles its functions, which takes some seconds"
     packages = ("jax", "jaxlib")
 
     def __init__(
@@ -312,13 +312,7 @@ class JaxEngine(engine.Engine):
 
     def client_updates(self, run: PreparedRun) -> engine.ClientUpdates:
         initial = run.task.classifier.initial_weights
-
-        def updates(
-            model: Float32Array, clients: Sequence[Examples]
-        ) -> Iterator[tuple[IndexArray, Float32Array]]:
-            return self._blocks.updates(unflatten(model, initial), clients)
-
-        return updates
+        return lambda model, clients: self._blocks.updates(unflatten(model, initial), clients)
 
     def evaluator(self, run: PreparedRun) -> Callable[[engine.Weights], float]:
         padding = run.task.classifier.padding_label

@@ -212,8 +212,8 @@ def _stretches_of(family: GaussianFamily) -> npt.NDArray[np.uint32]:
 def _gaussian_piece(stretches: Array, target: Array) -> Array:
     """Inner products of canaries' pieces with the target's, and the pieces' squares; (2, canaries).
 
-    The numbers are those of `HalfNormals.draw`: the first half of the 32-bit words gives radii, the
-    second half angles; all cosines come first, then all sines.
+    Canaries' numbers are drawn as by `HalfNormals.draw`: the first half of the 32-bit words gives
+    radii, the second half angles; all cosines come first, then all sines.
 
     Args:
       stretches: The states before the piece's stretches, of shape (stretches, 4, 2, canaries).

@@ -18,7 +18,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.config import RayCluster
 from fl_audit.config.file import config_to_toml
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.ray.cluster import check_ray, lost_part, ray_at, ray_on_this_machine
+from fl_audit.engines.ray.cluster import lost_part, quiet_ray, ray_at, ray_on_this_machine
 from fl_audit.engines.ray.tree_sum import (
     Piece,
     RemoteSum,
@@ -36,8 +36,8 @@ from fl_audit.resources import num_cores
 from fl_audit.version import __version__
 
 _SECONDS_BETWEEN_LOOKS = 1.0
-_LOSSES_IN_A_ROW = 3
-"""The run stops when a round loses this many actors at the same subtree, or as they load."""
+_MOST_LOSSES = 3
+"""The run stops when a round loses the same subtree, or actors as they load, this many times."""
 
 RESUME = "once that is fixed, --resume continues from the last checkpoint"
 
@@ -153,7 +153,7 @@ class Actors:
         return not all(call.is_loading for call in self._busy.values())
 
     def _workers(self) -> Counter[str]:
-        """The number of actors per node; those still loading count at a node with an empty name."""
+        """The number of actors per node; loading actors count at a node with an empty name."""
         busy = [call.actor for call in self._busy.values() if call.actor is not None]
         return Counter(actor.node for actor in (*self._idle, *busy))
 
@@ -201,7 +201,7 @@ class Actors:
         """The next call that ends, with its result, or the error if its actor or an input was lost.
 
         Raises:
-          InputError: No call is pending, or only loading for the config's `wait_seconds`.
+          InputError: No call is pending, or no actor was ready for the config's `wait_seconds`.
         """
         began = time.monotonic()
         while True:
@@ -245,11 +245,14 @@ class Actors:
             self._lost += 1
             self._ray.kill(call.actor.handle)
         losses[call.subtree] += 1
-        if losses[call.subtree] >= _LOSSES_IN_A_ROW:
-            at = "as they started" if call.subtree is None else "at the same work"
-            raise InputError(f"ray: {losses[call.subtree]} actors were lost {at}: {why}; {RESUME}")
+        if (times := losses[call.subtree]) >= _MOST_LOSSES:
+            what = f"the same work or its sum was lost {times} times"
+            if call.subtree is None:
+                what = f"{times} actors were lost as they started"
+            raise InputError(f"ray: {what}: {why}; {RESUME}")
         if self._cluster.lost_actors == "stop":
-            raise InputError(f"ray: an actor was lost: {why}; {RESUME}")
+            what = "an actor" if call.in_flight is None else "a sum on an actor's node"
+            raise InputError(f"ray: {what} was lost: {why}; {RESUME}")
         if self._cluster.lost_actors == "replace":
             self._grow()
         if call.in_flight is not None:
@@ -314,7 +317,7 @@ class RaySession:
     ) -> Any:
         """The sum over a round's participants; None without any.
 
-        The call that starts the actors gives them `parts`; those of later calls are ignored.
+        The call that starts the actors gives them `parts`; `parts` of later calls is ignored.
         """
         shards = shards_of(unread.cohort, self._shard_size)
         if not shards:
@@ -355,7 +358,7 @@ class RaySession:
 
 def check_for_ray(run: PreparedRun) -> None:
     """Raises unless a run can be trained on Ray's actors."""
-    check_ray()
+    quiet_ray()  # raises unless Ray is installed
     if isinstance(run.config.mechanism, ClientGaussian):
         raise InputError(
             "mechanism.kind: 'client_gaussian' is not for runtime 'ray'; must be another kind, or "
@@ -368,7 +371,7 @@ def _check_cluster(cluster: RayCluster, clients_per_block: int | None) -> None:
     if cluster.gpus_per_actor and clients_per_block is None:
         raise InputError(
             "clients_per_block: must be set where ray.gpus_per_actor is above 0, so that the "
-            "result does not depend on the GPUs that are found; 8 to 64 suit most"
+            "result does not depend on the GPUs that are found; 8 to 64 suit most models"
         )
     if cluster.address in (LOCAL, "auto"):
         return

@@ -2,12 +2,13 @@
 
 Anyone who can connect to Ray's ports runs code as this program's user. By default Ray listens on
 every interface, asks for no token and makes its folder readable by everybody. Here it listens on
-the loopback, which other users of the machine can reach too; so it asks for a token that only this
-user can read, and its folder lies inside one of mode 0700.
+the loopback, which other users of the machine can reach too; so Ray asks for a token that only this
+user can read, and Ray's folder lies inside a folder of mode 0700.
 
-Ray's processes ask the kernel to end with this program, except for two agents. They notice within
-two seconds that the others have gone, and then try for a minute to report to one that has gone too.
-A guard process, which reads a pipe from this program, kills the agents and deletes Ray's folder.
+Ray's processes ask the kernel to end with this program, except for two agents. Within two seconds
+the agents notice that all other processes have gone, and then try for a minute to report to one of
+these processes. A guard process, which reads a pipe from this program, kills the agents and deletes
+Ray's folder.
 
 All that uses Ray's private modules (`ray._private`, `ray._raylet`) is here.
 """
@@ -68,11 +69,6 @@ shutil.rmtree(folder, ignore_errors=True)
 """
 
 
-def check_ray() -> None:
-    """Raises a `ModuleNotFoundError` if Ray is not installed."""
-    quiet_ray()
-
-
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
     """Starts Ray for this program alone and yields its module; must be in the main thread."""
@@ -84,7 +80,7 @@ def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
     with _guarded(folder), token(Path(folder, "token")):
         try:
             # TMPDIR: temporary files of killed actors are deleted with the folder, and the guard
-            # recognises Ray's processes by it.
+            # recognises Ray's processes by this variable.
             with silent(), own_signals(), variables(TMPDIR=folder):
                 ray.init(
                     address="local",
@@ -200,7 +196,10 @@ _ENVIRONMENT = {
 
 
 def quiet_ray() -> Any:
-    """Imports Ray with `_ENVIRONMENT`; variables that are already set are kept."""
+    """Imports Ray with `_ENVIRONMENT`; variables that are already set are kept.
+
+    Raises ModuleNotFoundError unless Ray is installed.
+    """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import ray

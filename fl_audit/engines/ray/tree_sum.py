@@ -53,7 +53,7 @@ class TreeSum(Generic[T]):
     """A sum over shards in the order of the tree; subtrees may be added in any order."""
 
     def __init__(self, num_shards: int, merge: Callable[[T, T], T]) -> None:
-        """`merge` adds the sum of later shards to that of earlier ones."""
+        """`merge` adds the sum of later shards to the sum of earlier shards."""
         self._num_shards = num_shards
         self._merge = merge
         self.parts: dict[Subtree, T] = {}
@@ -94,7 +94,7 @@ class OpenWork:
     def take(self, num_workers: int, taking: int = 1) -> Subtree | None:
         """The next subtree for `taking` of `num_workers` workers; None if nothing is left.
 
-        It has about half the share of `taking` workers in the unclaimed shards, so that few sums
+        It has about half of the `taking` workers' share of the unclaimed shards, so that few sums
         are fetched and no worker waits long for others at the end of the round.
         """
         if self._returned:
@@ -115,9 +115,9 @@ class OpenWork:
 
 
 # Work of a round. A node is a machine of the cluster. A node with several actors gets a region, a
-# subtree whose shards its actors share; their sums are merged on the node, and only the region's
-# sum is fetched. The program's own node needs no region: the program reads the sums of its actors
-# from shared memory and adds them as they are finished.
+# subtree whose shards the actors share; the actors' sums are merged on the node, and only the
+# region's sum is fetched. The program's own node needs no region: the program reads the sums of its
+# actors from shared memory and adds them as they are finished.
 
 MergeThere = Callable[[Any, Any], Any]
 """A function from Ray's references to two sums on one node to a reference to their sum."""
@@ -125,7 +125,7 @@ MergeThere = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class RemoteSum:
-    """A sum on the node of the actor that computes it; `reference` is Ray's."""
+    """A sum on the node of the actor that computes it, with Ray's `reference` to the sum."""
 
     subtree: Subtree
     reference: Any
@@ -230,7 +230,7 @@ class RoundWork:
         return region.sums if region.is_done else []
 
     def lost_sum(self, lost: RemoteSum) -> list[RemoteSum]:
-        """The sums to fetch instead of a lost one; if there are none, its shards are put back."""
+        """The sums to fetch instead of a lost sum; if there are none, its shards are put back."""
         if not lost.merged_from:
             self._work.give_back(lost.subtree)
         return list(lost.merged_from)

@@ -75,7 +75,7 @@ class ClientWorker(abc.ABC):
         """Sums the shards of a subtree, in the order of the tree.
 
         Returns:
-          The subtree that these shards complete, `subtree` or a larger one, and the sum.
+          The subtree that these shards complete, `subtree` or a larger subtree, and the sum.
         """
         tree = TreeSum[Any](sent.num_shards, self._merged)
         shard_sum = self._shard_sum_of(sent)

@@ -162,7 +162,7 @@ def build_audited_fed_prox(
     It is `build_audited_fed_avg` with a `ProximalOptimizer` for clients; in TFF's own
     `build_weighted_fed_prox` the proximal term has the wrong sign.
 
-    Arguments, result and errors are those of `build_audited_fed_avg`; `proximal_strength` is the
+    Arguments, result and errors are as in `build_audited_fed_avg`; `proximal_strength` is the
     factor mu of the proximal term, positive (else an InputError).
     """
     if not proximal_strength > 0:
@@ -186,7 +186,7 @@ def build_audited_fed_sgd(
 ) -> tff.learning.templates.LearningProcess:
     """Federated SGD with canary clients, otherwise as TFF's `build_fed_sgd`.
 
-    Arguments, result and errors are those of `build_audited_fed_avg`; by default the aggregator is
+    Arguments, result and errors are as in `build_audited_fed_avg`; by default the aggregator is
     TFF's mean, weighted by examples.
     """
     is_functional = isinstance(model_fn, tff.learning.models.FunctionalModel)

@@ -9,25 +9,24 @@ the expected norm. The pool and the scorer, which need no TensorFlow, are in `fl
 import collections
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import Float32Array, IndexArray
 from fl_audit.canaries.families import CanaryFamily
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
 from fl_audit.engines.tff.native_worker import instead_of_tffs_worker
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, inner_product
-from fl_audit.mechanisms import ClientGaussian, Mechanism, canary_norm
-from fl_audit.mechanisms.client_gaussian import noise_keys
+from fl_audit.mechanisms.zeroing import clipped_and_kept
 from fl_audit.participation.placement import spread
 from fl_audit.tasks.learning_task import Examples
 
@@ -36,38 +35,40 @@ from fl_audit.tasks.learning_task import Examples
 
 @dataclass(frozen=True)
 class DataSets:
-    """Participants for a process of `build_process`, each a pair of data sets."""
+    """Participants that train one by one, as inputs of `build_process`: pairs of data sets."""
 
     batch_size: int
     family: CanaryFamily
     no_examples: Examples  # empty, in the task's shapes, for canaries that are vectors
+    clients_per_block: ClassVar[int] = 1
 
-    def client_data(self, data: RoundData, canary_norm: float) -> Iterator[Any]:
+    @classmethod
+    def from_run(cls, run: PreparedRun) -> Self:
+        none = run.task.held_out.take(np.zeros(0, np.int64))
+        return cls(run.config.client.batch_size, run.family, none)
+
+    def inputs(
+        self, weights: Sequence[Float32Array], data: RoundData, canary_norm: float
+    ) -> Iterator[Any]:
         """The data sets of participants that train, then of canaries that are vectors, lazily."""
+        del weights  # TFF sends them
         # Participants without examples, or without a vector, share one empty data set.
         no_vector = small_data_set(np.zeros((0, self.family.dim), np.float32))
         no_batches = batches_of(self.no_examples, self.batch_size)
         for examples in data.trained:
-            yield _participant(no_vector, batches_of(examples, self.batch_size))
+            yield _client_data(no_vector, batches_of(examples, self.batch_size))
         for canary in data.vectors:
             vector = self.family.vector(int(canary)) * np.float32(canary_norm)
-            yield _participant(small_data_set(vector[None, :]), no_batches)
+            yield _client_data(small_data_set(vector[None, :]), no_batches)
 
-    def participants(self, data: RoundData, mechanism: Mechanism, state: Any) -> Iterator[Any]:
-        """`client_data` with canaries of the round's norm, and noise keys if clients add noise."""
-        client_data = self.client_data(data, canary_norm(mechanism, state.aggregator))
-        return with_noise_keys(
-            client_data, mechanism, state, data, lambda key: small_data_set(key[None, :])
-        )
+    def noise_key(self, key: IndexArray) -> tf.data.Dataset:
+        """A participant's noise key as an input: a data set of one key."""
+        return small_data_set(key[None, :])
 
 
 def batches_of(examples: Examples, batch_size: int) -> tf.data.Dataset:
-    """A client's batches, in order; the last one may be smaller."""
+    """A client's batches, in order; the last batch may be smaller."""
     return small_data_set((examples.inputs, examples.labels)).batch(batch_size)
-
-
-def _participant(canary: tf.data.Dataset, examples: tf.data.Dataset) -> Any:
-    return collections.OrderedDict(canary=canary, examples=examples)
 
 
 def small_data_set(arrays: Any) -> tf.data.Dataset:
@@ -80,20 +81,8 @@ def small_data_set(arrays: Any) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(arrays).with_options(options)
 
 
-def with_noise_keys(
-    participants: Iterable[Any],
-    mechanism: Mechanism,
-    state: Any,
-    data: RoundData,
-    as_data: Callable[[IndexArray], Any],
-) -> Iterator[Any]:
-    """Participants, with noise keys if clients add noise; `as_data` converts a key, int64 (2,)."""
-    if not isinstance(mechanism, ClientGaussian):
-        yield from participants
-        return
-    keys = noise_keys(state.aggregator, len(data.trained) + len(data.vectors))
-    for participant, key in zip(participants, keys, strict=True):
-        yield collections.OrderedDict(participant, noise_key=as_data(key))
+def _client_data(canary: tf.data.Dataset, examples: Any) -> Any:
+    return collections.OrderedDict(canary=canary, examples=examples)
 
 
 class CanaryClients:
@@ -184,9 +173,7 @@ class CanaryClients:
         the audit should say so. None unless the aggregator's state has clip norm and denominator.
         """
         clip = read_clip(state)
-        if clip.norm is None or clip.denominator is None:
-            return None
-        return clip.norm / clip.denominator
+        return clip.over_denominator(clip.norm)
 
     def noise_stddev(self, state: Any) -> float | None:
         """The standard deviation of the noise on each coordinate of the round's aggregate.
@@ -196,9 +183,7 @@ class CanaryClients:
         unless the aggregator's state has noise and denominator.
         """
         clip = read_clip(state)
-        if clip.noise_stddev is None or clip.denominator is None:
-            return None
-        return clip.noise_stddev / clip.denominator
+        return clip.over_denominator(clip.noise_stddev)
 
     def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
         """The data for `process.next` in a round: real clients, then canaries.
@@ -222,22 +207,19 @@ class CanaryClients:
 def real_client_data(process: tff.learning.templates.LearningProcess, examples: Any) -> Any:
     """A real client's data for an audited process."""
     no_vector = np.zeros((0, canary_dim(process)), np.float32)
-    return _client_data(no_vector, examples)
+    return _client_data(small_data_set(no_vector), examples)
 
 
 def canary_client_data(
-    process: tff.learning.templates.LearningProcess, vector: npt.NDArray[np.float32]
+    process: tff.learning.templates.LearningProcess, vector: Float32Array
 ) -> Any:
     """A canary's data: no examples, and its update, a vector in the direction it moves the model.
 
     `vector` is float32 of shape (dim,).
     """
     examples_type = process.next.type_signature.parameter[1].member["examples"]
-    return _client_data(np.asarray(vector, np.float32)[None], _no_examples(examples_type))
-
-
-def _client_data(vectors: npt.NDArray[np.float32], examples: Any) -> Any:
-    return collections.OrderedDict(canary=small_data_set(vectors), examples=examples)
+    vectors = small_data_set(np.asarray(vector, np.float32)[None])
+    return _client_data(vectors, _no_examples(examples_type))
 
 
 def _no_examples(kind: tff.Type) -> Any:
@@ -257,10 +239,6 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
 # The clip, the zeroing and the denominator in the state of a TFF aggregator.
 
 
-JUST_CLIPPED, SURELY_CLIPPED = 1.001, 2.0
-"""The smallest and the largest norm of a canary, in clip norms."""
-
-
 @dataclass(frozen=True)
 class ClipState:
     """The clip norm of one round, and related values; None for values that the state lacks."""
@@ -269,6 +247,12 @@ class ClipState:
     denominator: float | None  # a fixed number by which the sum of updates is divided
     noise_stddev: float | None = None  # of the noise on a coordinate of the sum, or on a node
     unzeroed: float = math.inf  # the largest coordinate that is certainly not zeroed
+
+    def over_denominator(self, of_sum: float | None) -> float | None:
+        """A number of the sum as one of the aggregate; None if it or the denominator is unknown."""
+        if of_sum is None or self.denominator is None:
+            return None
+        return of_sum / self.denominator
 
 
 def read_clip(state: Any) -> ClipState:
@@ -320,9 +304,9 @@ def norm_to_clip(state: Any) -> float:
     if clip.norm is None:
         raise InputError(
             "norm: must be given, as the aggregator's state shows no clip norm; "
-            "fl_audit.training.probe(process) finds a norm that is clipped"
+            "fl_audit.training.probe(process) finds a norm above the clip norm"
         )
-    return min(max(clip.unzeroed, JUST_CLIPPED * clip.norm), SURELY_CLIPPED * clip.norm)
+    return clipped_and_kept(clip.norm, clip.unzeroed)
 
 
 # A round before training that measures canaries in the aggregate.
@@ -331,7 +315,7 @@ _COPIES = 32
 """The number of identical canaries in a probe, which reduce the noise by this factor."""
 
 _TOLERATED, _CLEAR = 0.05, 0.5
-"""Relative deviations from the expected norm: the tolerated one, and the largest for "arrived".
+"""Relative deviations from the expected norm: the tolerated, and the largest for "arrived".
 
 The second includes the error bar of `_ERRORS` standard errors.
 """
@@ -346,10 +330,10 @@ _SMALLEST, _DOUBLINGS = 1e-3, 40
 """The norms tried if the clip norm is unknown: the smallest, and the number of doublings."""
 
 _GROWN = 1.5
-"""If doubling the norm multiplies the measured norm by at least this, nothing clips it."""
+"""If doubling a norm multiplies the norm in the aggregate by at least this, it is not clipped."""
 
 _LONGER = 6
-"""How often twice a given norm is doubled, up to 128 times it, to find the longest client."""
+"""The number of doublings that look for the longest client, from 2 to 128 times a given norm."""
 
 
 @dataclass(frozen=True)
@@ -359,11 +343,11 @@ class ProbedCanary:
     Attributes:
       norm: The norm of the canary's update before zeroing, clipping, compression and weighting.
       arrived: The canary's norm in the aggregate, along its own direction.
-      promised: The expected norm: clip norm over denominator. Without a denominator it is the clip
-        norm, as the mean of identical canaries equals each of them. If the state has no clip norm,
-        it is the largest norm measured; if nothing clips, `norm` replaces the clip norm.
+      promised: The expected norm: clip norm over denominator. Without a denominator: the clip norm,
+        as the mean of identical canaries equals each canary. If the state has no clip norm: the
+        largest norm measured; if nothing clips, `norm` replaces the clip norm.
       error: The standard error of `arrived`, from the noise on the aggregate.
-      zeroed: The number of canaries that TFF counted as zeroed; None if it does not count.
+      zeroed: The number of canaries that TFF counted as zeroed; None if TFF does not count them.
     """
 
     norm: float
@@ -402,18 +386,19 @@ def probe(
 
     The round has 32 identical canaries and no other client; its state is discarded. If the
     aggregator's state has no clip norm, more such rounds measure the largest norm of a client: for
-    a given `norm`, seven rounds with longer canaries; without one, the norm is doubled in each
-    round until the measured norm no longer grows. Outside a runtime's block, TFF's runtime starts
-    and ends with the probe.
+    a given `norm`, seven rounds with longer canaries; without a given norm, the norm is doubled in
+    each round until the measured norm no longer grows. Outside a runtime's block, TFF's runtime
+    starts and ends with the probe.
 
     Args:
       process: A process of `compose_audited_process`.
       norm: The norm of a canary's update; by default the default norm of `CanaryClients`, or
         without a clip norm the first of the doubled norms that is clipped.
-      state: The state before the round; by default the initial one.
+      state: The state before the round; by default the initial state.
 
     Raises:
-      InputError: The norm is not positive and finite, or none is given and nothing clips or zeroes.
+      InputError: The norm is not positive and finite, or no norm is given and nothing clips or
+        zeroes.
     """
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
@@ -446,7 +431,7 @@ def _longest(
 
 
 def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> ProbedCanary:
-    """The canary of the first doubled norm that is clipped, or of the last that is not zeroed."""
+    """The canary of the first doubled norm that is clipped, or of the last norm not zeroed."""
     last: ProbedCanary | None = None
     for probed in _doubled(process, start, _SMALLEST, _DOUBLINGS):
         if last is not None and probed.arrived < _GROWN * last.arrived and last.state == "arrived":
@@ -454,7 +439,7 @@ def _saturating(process: tff.learning.templates.LearningProcess, start: Any) -> 
             return last if is_zeroed else dataclasses.replace(probed, promised=last.arrived)
         last = probed
     raise InputError(
-        "norm: must be given, the norm of a typical update: nothing clips or zeroes updates up "
+        "norm: must be given, as the norm of a typical update: nothing clips or zeroes updates up "
         f"to norm {_SMALLEST * 2.0**_DOUBLINGS:.0e}"
     )
 
@@ -477,7 +462,7 @@ def _probed(
     across = euclidean_norm(aggregate - along * vector) / math.sqrt(len(vector))
     clip = read_clip(start)
     promised = norm if clip.norm is None else clip.norm
-    # All canaries are equal, so their mean is as long as each of them.
+    # All canaries are equal, so their mean is as long as each canary.
     counted = 1.0 if clip.denominator is None else _COPIES / clip.denominator
     copies = 1.0 if clip.denominator is None else float(_COPIES)
     metric = metrics.get("aggregator") if hasattr(metrics, "get") else None

@@ -12,8 +12,6 @@ multiplied by -1: vectors and measured aggregates point in the direction in whic
 
 import collections
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,9 +19,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.engines.engine import as_vector
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import Mechanism, clip_and_noise
 from fl_audit.mechanisms.tff_aggregators import MeanOfNoisedUploads
 
 
@@ -51,7 +47,7 @@ def compose_audited_process(
       model_finalizer: The process that applies the aggregate to the model.
       canary_weight: The weight of a canary's update. If clients are weighted by their examples, a
         canary counts as a client with this many examples. Aggregators without weights, such as all
-        those with differential privacy, ignore it.
+        aggregators with differential privacy, ignore the weight.
       uploads: Adds noise to each client's update before the sum; None if clients add none.
 
     Returns:
@@ -231,7 +227,7 @@ def process_over_results(
 ) -> tff.templates.IterativeProcess:
     """Rounds over results of training: `OrderedDict(update, metrics)`, and a `noise_key` if needed.
 
-    With `uploads` clients add noise, by their keys.
+    With `uploads` clients add noise, generated from their noise keys.
     """
     state_type = process.initialize.type_signature.result
     update_type = state_type.member.global_model_weights.trainable
@@ -275,43 +271,6 @@ def process_over_results(
     return tff.templates.IterativeProcess(process.initialize, next_fn)
 
 
-# One round of a process, and its result.
-
-
-@dataclass(frozen=True)
-class RoundResult:
-    """The result of one round."""
-
-    state: Any  # the state of the learning process for the next round
-    aggregate: npt.NDArray[np.float32]  # noised, (dim,), in the direction the model moves
-    clip_norm: float  # of this round; infinite without clipping
-    noise_stddev: float  # as `ClipAndNoise.stddev`
-    train_loss: float  # mean over the cohort's tokens (or examples), in nats; 0 without any
-
-
-def flatten_weights(weights: Any) -> npt.NDArray[np.float32]:
-    """A structure of arrays as one float32 vector of shape (dim,), in the structure's order."""
-    return as_vector(tf.nest.flatten(weights))
-
-
 def model_weights(state: Any) -> list[npt.NDArray[np.float32]]:
     """The trainable weights in a learning process's state, a list of float32 arrays."""
     return list(tf.nest.flatten(state.global_model_weights.trainable))
-
-
-def run_round(
-    process: tff.templates.IterativeProcess,
-    mechanism: Mechanism,
-    state: Any,
-    client_data: Iterable[Any],
-) -> RoundResult:
-    """Runs a round in TFF's default context; TFF's own runtime requires `client_data` as a list."""
-    noise = clip_and_noise(mechanism, state.aggregator)
-    output = process.next(state, client_data)
-    return RoundResult(
-        state=output.state,
-        aggregate=flatten_weights(output.metrics["finalizer"]["aggregate"]),
-        clip_norm=noise.clip_norm,
-        noise_stddev=noise.stddev,
-        train_loss=float(output.metrics["client_work"]["train"]["loss"]),
-    )

@@ -71,13 +71,13 @@ class ImportedComputation:
         """Whether a call uses variables, which all calls share."""
         return self._initialize is not None
 
-    def __call__(self, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Runs the graph on tensors in TFF's order; a Keras model's variables start anew."""
+    def __call__(self, arguments: Sequence[Any]) -> list[tf.Tensor]:
+        """Runs the graph on values in TFF's order; a Keras model's variables start anew."""
         if self._initialize:
             self._initialize()
         if self._tape:
             self._tape.move_on()
-        return list(self._call(*arguments))
+        return list(self._call(*map(tf.convert_to_tensor, arguments)))
 
 
 def _names(binding: Any) -> Iterator[str]:
@@ -370,7 +370,7 @@ class SeededRounds:
         return self.begun(seed)(state, client_data)
 
     def _part(self, name: str, seed: int) -> ImportedComputation:
-        """A part; a random one is imported anew, as only this resets its randomness."""
+        """A part; a random part is imported anew, as only a new import resets its randomness."""
         if name in self._without_randomness:
             return self._without_randomness[name]
         part = ImportedComputation(getattr(self._form, name), seed)

@@ -15,34 +15,36 @@ from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import build_process, build_process_over_results
-from fl_audit.engines.tff.canary_clients import DataSets, with_noise_keys
+from fl_audit.engines.tff.canary_clients import DataSets
 from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of
+from fl_audit.engines.tff.tff_engine import TffEngine, participants_of
 from fl_audit.engines.tff.trained_blocks import (
     NotVectorizedError,
     TrainedBlocks,
-    block_trainer,
-    default_clients_per_block,
+    clients_per_block_of,
 )
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import canary_norm
 from fl_audit.resources import num_cores
 from fl_audit.tasks.tf.networks import as_classifier
 
 
 @dataclass(frozen=True)
-class InThisProcess(TffEngine):
-    """A runtime that runs the process as plain TensorFlow in this Python process."""
+class Local(TffEngine):
+    """The runtime `local`: the process as plain TensorFlow in this Python process."""
 
     description: str
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
     context: LocalContext
     shows_uploads: bool  # whether rounds record what canaries upload
+    client_inputs: DataSets | TrainedBlocks
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         return local_runtime(self.context)
+
+    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
+        return participants_of(self.client_inputs, self.mechanism, state, data)
 
     @contextlib.contextmanager
     def seen_uploads(self, state: Any, data: RoundData) -> Iterator[dict[int, Float32Array]]:
@@ -72,76 +74,55 @@ def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> lis
     raise ValueError(f"no update of shapes {shapes} among parts of shapes {part_shapes}")
 
 
-@dataclass(frozen=True)
-class Local(InThisProcess):
-    """The runtime `local` with clients trained one by one."""
-
-    data_sets: DataSets
-
-    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        return self.data_sets.participants(data, self.mechanism, state)
-
-
-@dataclass(frozen=True)
-class LocalBlocks(InThisProcess):
-    """The runtime `local` with clients trained in blocks."""
-
-    trained_blocks: TrainedBlocks
-
-    def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
-        norm = canary_norm(self.mechanism, state.aggregator)
-        client_data = self.trained_blocks.results(model_weights(state), data, norm)
-        return with_noise_keys(client_data, self.mechanism, state, data, lambda key: key)
-
-
-def trained_blocks_of(run: PreparedRun) -> TrainedBlocks | None:
-    """The trainer of a run's blocks; None if clients train one by one."""
-    asked_for = run.config.clients_per_block
-    classifier = run.task.classifier
-    size = asked_for or default_clients_per_block(classifier.dim)
-    if size == 1:
-        return None
-    try:
-        trainer = block_trainer(run)
-    except NotVectorizedError as error:
-        if asked_for:
-            raise InputError(f"clients_per_block: must be 1 for this model: {error}") from error
-        return None
-    batch_size = run.config.client.batch_size
-    return TrainedBlocks(trainer, size, batch_size, classifier.padding_label, run.family)
+def client_inputs_of(run: PreparedRun) -> DataSets | TrainedBlocks:
+    """The inputs of a run's process: of blocks of clients, or of clients one by one."""
+    size = clients_per_block_of(run)
+    if size > 1:
+        try:
+            return TrainedBlocks.from_run(run, size)
+        except NotVectorizedError as error:
+            if run.config.clients_per_block:
+                raise InputError(f"clients_per_block: must be 1 for this model: {error}") from error
+    return DataSets.from_run(run)
 
 
 def process_of(
-    run: PreparedRun, trained_blocks: TrainedBlocks | None
+    run: PreparedRun, inputs: DataSets | TrainedBlocks
 ) -> tff.templates.IterativeProcess:
-    """The process of a run; if clients train in blocks, a process over their results."""
-    build = build_process if trained_blocks is None else build_process_over_results
+    """The process of a run, over these inputs."""
+    build = build_process if isinstance(inputs, DataSets) else build_process_over_results
     classifier, cohort = as_classifier(run.task.classifier), run.schedule.expected_cohort
     return build(classifier, run.config, cohort, run.num_rounds)
 
 
-def make(run: PreparedRun, worker_log: Path, why: str) -> Local | LocalBlocks:
+def at_once(inputs: DataSets | TrainedBlocks) -> str:
+    """The number of clients in a block, for a runtime's description; empty without blocks."""
+    size = inputs.clients_per_block
+    return f", {size} clients at once" if size > 1 else ""
+
+
+def make(run: PreparedRun, worker_log: Path, why: str) -> Local:
     """The local runtime of a run, with its process compiled."""
     runtime = local_of(run)
     runtime.context.compile(runtime.process.next)
     return runtime
 
 
-def local_of(run: PreparedRun) -> Local | LocalBlocks:
+def local_of(run: PreparedRun) -> Local:
     """The local runtime of a run; its process is compiled when it is first used."""
-    blocks = trained_blocks_of(run)
-    process, mechanism = process_of(run, blocks), run.config.mechanism
-    context = LocalContext(num_threads=clients_in_parallel(num_cores()))
-    description = f"local, on the {_device()}"
-    shows = shows_uploads(run)
-    if blocks is None:
-        return Local(description, process, mechanism, context, shows, data_sets_of(run))
-    description += f", {blocks.clients_per_block} clients at once"
-    return LocalBlocks(description, process, mechanism, context, shows, blocks)
+    inputs = client_inputs_of(run)
+    return Local(
+        description=f"local, on the {_device()}{at_once(inputs)}",
+        process=process_of(run, inputs),
+        mechanism=run.config.mechanism,
+        context=LocalContext(num_threads=clients_in_parallel(num_cores())),
+        shows_uploads=shows_uploads(run),
+        client_inputs=inputs,
+    )
 
 
 def clients_in_parallel(cores: int) -> int:
-    """The number of client threads: one per core; on a GPU one, and TF32 is turned off."""
+    """The number of client threads: one per core; a single one on a GPU, with TF32 turned off."""
     if _device() == "CPU":
         return cores
     # TF32 products keep only ten bits of each factor: results of blocks and of single clients, and

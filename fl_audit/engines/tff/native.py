@@ -10,13 +10,14 @@ import tensorflow_federated as tff
 
 from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.engine import shows_uploads
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.algorithms import build_process
 from fl_audit.engines.tff.canary_clients import DataSets
+from fl_audit.engines.tff.local import process_of
 from fl_audit.engines.tff.native_worker import native_runtime
-from fl_audit.engines.tff.tff_engine import TffEngine, data_sets_of, refuse_uploads
+from fl_audit.engines.tff.tff_engine import TffEngine, participants_of
+from fl_audit.errors import InputError
 from fl_audit.resources import num_cores
-from fl_audit.tasks.tf.networks import as_classifier
 
 # TFF's worker never frees a client's data set: its memory grew by about 70 KB per client and round,
 # which would be 24 GB over 2,048 rounds of 167 clients. A new worker starts in a second or two.
@@ -40,14 +41,16 @@ class Native(TffEngine):
 
     def participants(self, state: Any, data: RoundData) -> Iterable[Any]:
         """The participants as a list, because TFF counts clients before it reads them."""
-        return list(self.data_sets.participants(data, self.mechanism, state))
+        return list(participants_of(self.data_sets, self.mechanism, state, data))
 
 
 def make(run: PreparedRun, worker_log: Path, why: str) -> Native:
     """The native runtime, which runs any process; `why` is for its description."""
-    refuse_uploads(run, "native")
-    process = build_process(
-        as_classifier(run.task.classifier), run.config, run.schedule.expected_cohort, run.num_rounds
-    )
-    description = f"native, on CPUs ({why})"
-    return Native(description, process, run.config.mechanism, data_sets_of(run), worker_log)
+    if shows_uploads(run):
+        raise InputError(
+            "runtime: 'native' shows no single uploads, which threat model 'one_upload' sees; must "
+            "be 'local' or 'jax'"
+        )
+    data_sets, description = DataSets.from_run(run), f"native, on CPUs ({why})"
+    process = process_of(run, data_sets)
+    return Native(description, process, run.config.mechanism, data_sets, worker_log)

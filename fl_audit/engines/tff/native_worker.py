@@ -2,8 +2,8 @@
 
 TFF starts its worker lazily and leaves it running when Python ends by SIGKILL, SIGTERM or
 `os._exit`; a program that reads Python's output then waits for ever. Here the worker, before it
-becomes TFF's binary, asks the kernel to be killed with its parent (prctl, PR_SET_PDEATHSIG). It
-reads no terminal, and writes to its own log file.
+becomes TFF's binary, asks the kernel to be killed with its parent (prctl, PR_SET_PDEATHSIG). The
+worker reads no terminal, and writes to its own log file.
 """
 
 import atexit
@@ -110,7 +110,7 @@ def native_runtime(
     to everyone who can connect to this machine, as in TFF (docs/runtimes.md).
 
     Args:
-      log_path: The file to which the worker's output is appended; None discards it.
+      log_path: The file to which the worker's output is appended; None discards the output.
       max_concurrent_clients: The number of clients that train at the same time, at least 1; None
         uses the number of cores.
 

@@ -5,7 +5,6 @@ Its clients are canaries, whose vectors serve as updates, so nothing is trained.
 first round this way before it trains.
 """
 
-import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.canary_clients import canary_client_data
 from fl_audit.engines.tff.canary_process import model_weights, released_aggregate
 from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
-from fl_audit.engines.tff.trained_blocks import as_leaves
+from fl_audit.engines.tff.trained_blocks import canary_result
 from fl_audit.mechanisms import MECHANISMS, clip_and_noise
 from fl_audit.mechanisms.zeroing import zeroing_norm
 
@@ -46,7 +45,7 @@ def replay_process(
       process: A process of `compose_audited_process` or of a `build_audited_…` function; the local
         runtime has to be able to run it.
       promise: The expected behaviour of the process's aggregator in a round.
-      state: The state before the round; by default the initial one.
+      state: The state before the round; by default the initial state.
       seed: The seed of the updates and of the rounds.
       clip_norm_of: Reads a state's clip norm, for a promise with an `adaptive_clip`.
       zeroing_norm_of: Reads a state's zeroing norm, for a promise with `adaptive_zeroing`.
@@ -153,7 +152,4 @@ def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Fl
     data_type = process.next.type_signature.parameter[1].member
     if "canary" in dir(data_type):
         return canary_client_data(process, vector)
-    shapes = [weights.shape for weights in model_weights(state)]
-    update = tuple(as_leaves(-vector, shapes))
-    metrics = collections.OrderedDict(loss=(np.float32(0), np.float32(0)))
-    return collections.OrderedDict(update=update, metrics=metrics)
+    return canary_result(vector, model_weights(state))

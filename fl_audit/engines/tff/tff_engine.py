@@ -1,11 +1,12 @@
 """The engine on TensorFlow Federated: a learning process, and a runtime that runs it."""
 
 import abc
+import collections
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import Check
 from fl_audit.config import Mechanism
-from fl_audit.engines.client_blocks import pad_block
+from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import (
     ClientUpdates,
     CohortReader,
@@ -26,25 +27,23 @@ from fl_audit.engines.engine import (
     TrainedRound,
     Weights,
     as_vector,
-    shows_uploads,
 )
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.canary_clients import DataSets
-from fl_audit.engines.tff.canary_process import model_weights, run_round
+from fl_audit.engines.tff.canary_process import model_weights, released_aggregate
 from fl_audit.engines.tff.replayed_process import replay_of
 from fl_audit.engines.tff.trained_blocks import (
-    BlockTrainer,
     NotVectorizedError,
-    block_trainer,
-    default_clients_per_block,
+    TrainedBlocks,
+    clients_per_block_of,
 )
 from fl_audit.errors import InputError
-from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms import MECHANISMS, ClientGaussian, canary_norm, clip_and_noise
+from fl_audit.mechanisms.client_gaussian import noise_keys
 from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.classifier import Classifier
 from fl_audit.tasks.tf.networks import as_classifier
 
-# Measures of a model: accuracy, losses, and the updates of clients that train from it.
+# Measures of a model: accuracy and losses.
 
 
 _EVALUATED_AT_ONCE = 64
@@ -115,48 +114,32 @@ class MeanLosses:
         return OwnersLosses(np.asarray(attacked / tokens), np.asarray(of_labels / tokens))
 
 
-@dataclass(frozen=True, eq=False)
-class BlockUpdates:
-    """The updates of a run's clients, trained in blocks but not sent."""
-
-    run: PreparedRun
-    trainer: BlockTrainer
-    clients_per_block: int
-
-    @classmethod
-    def from_run(cls, run: PreparedRun) -> Self:
-        """Raises an `InputError` if the model does not train in blocks of clients."""
-        size = run.config.clients_per_block or default_clients_per_block(run.task.classifier.dim)
-        try:
-            return cls(run, block_trainer(run), size)
-        except NotVectorizedError as error:
-            raise InputError(
-                "audit.threat_models: 'all_iterates' for canaries.kind 'examples' needs a model "
-                f"that trains in blocks of clients, and must be left out for this one: {error}"
-            ) from error
-
-    def updates(
-        self, model: Float32Array, clients: Sequence[Examples]
-    ) -> Iterator[tuple[IndexArray, Float32Array]]:
-        """The updates, for `fl_audit.engines.engine.ClientUpdates`."""
-        classifier = self.run.task.classifier
-        weights = [tf.constant(array) for array in unflatten(model, classifier.initial_weights)]
-        # Clients with similar numbers of examples share a block, so that little of it is padding.
-        order = np.argsort([len(client) for client in clients], kind="stable")
-        for start in range(0, len(order), self.clients_per_block):
-            members = order[start : start + self.clients_per_block]
-            block = pad_block(
-                [clients[int(index)] for index in members],
-                self.run.config.client.batch_size,
-                classifier.padding_label,
-            )
-            # TFF's updates are initial minus trained weights; those yielded have the other sign.
-            leaves = self.trainer.train(weights, block).update
-            rows = [leaf.numpy().reshape(len(members), -1) for leaf in leaves]
-            yield members, -np.concatenate(rows, axis=1)
-
-
 # The engine.
+
+
+class ClientInputs(Protocol):
+    """Makes the inputs of a TFF process from a round's participants: data sets, or results."""
+
+    def inputs(self, weights: Weights, data: RoundData, canary_norm: float) -> Iterator[Any]:
+        """Inputs of participants that train, then of canaries that are vectors, lazily."""
+
+    def noise_key(self, key: IndexArray) -> Any:
+        """A participant's noise key, int64 (2,), as a part of its input."""
+
+
+def participants_of(
+    inputs: ClientInputs, mechanism: Mechanism, state: Any, data: RoundData
+) -> Iterator[Any]:
+    """A round's participants, with canaries of its norm, and noise keys if clients add noise."""
+    norm = canary_norm(mechanism, state.aggregator)
+    participants = inputs.inputs(model_weights(state), data, norm)
+    if not isinstance(mechanism, ClientGaussian):
+        return participants
+    keys = noise_keys(state.aggregator, len(data.trained) + len(data.vectors))
+    return (
+        collections.OrderedDict(participant, noise_key=inputs.noise_key(key))
+        for participant, key in zip(participants, keys, strict=True)
+    )
 
 
 class TffEngine(Engine):
@@ -165,7 +148,9 @@ class TffEngine(Engine):
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
 
-    first_round = "in the first round TensorFlow first traces its graphs, up to a minute"
+    first_round = (
+        "in the first round TensorFlow first traces its graphs, which takes up to a minute"
+    )
     packages = ("tensorflow", "tensorflow-federated", "tensorflow-privacy")
 
     @abc.abstractmethod
@@ -179,21 +164,22 @@ class TffEngine(Engine):
         return run.cohort_data.round_data
 
     def run_round(self, state: Any, data: Any, index: int) -> TrainedRound:
-        participants = self.participants(state, data)
+        noise = clip_and_noise(self.mechanism, state.aggregator)
         with self.seen_uploads(state, data) as uploads:
-            result = run_round(self.process, self.mechanism, state, participants)
+            output = self.process.next(state, self.participants(state, data))
         seen = SeenRound(
             index=index,
             before=as_vector(model_weights(state)),
-            aggregate=result.aggregate,
-            after=as_vector(model_weights(result.state)),
-            clip_norm=result.clip_norm,
+            aggregate=as_vector(released_aggregate(output.metrics)),
+            after=as_vector(model_weights(output.state)),
+            clip_norm=noise.clip_norm,
             uploads=uploads,
         )
-        stddev = result.noise_stddev
+        stddev = noise.stddev
         if MECHANISMS.kind_of(self.mechanism).noise_distribution.is_per_upload:
             stddev *= math.sqrt(len(data.clients) + len(data.canaries))
-        return TrainedRound(result.state, seen, stddev, result.train_loss)
+        train_loss = float(output.metrics["client_work"]["train"]["loss"])
+        return TrainedRound(output.state, seen, stddev, train_loss)
 
     def seen_uploads(
         self, state: Any, data: Any
@@ -228,19 +214,12 @@ class TffEngine(Engine):
         return lambda weights: losses.evaluate(weights).attacked
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
-        return BlockUpdates.from_run(run).updates
-
-
-def refuse_uploads(run: PreparedRun, runtime: str) -> None:
-    """Raises an `InputError` if a threat model sees single uploads, as the runtime shows none."""
-    if shows_uploads(run):
-        raise InputError(
-            f"runtime: {runtime!r} shows no single uploads, which threat model 'one_upload' sees; "
-            "must be 'local' or 'jax'"
-        )
-
-
-def data_sets_of(run: PreparedRun) -> DataSets:
-    """The data sets of a run's participants, for clients that train one by one."""
-    none = run.task.held_out.take(np.zeros(0, np.int64))
-    return DataSets(run.config.client.batch_size, run.family, none)
+        try:
+            blocks = TrainedBlocks.from_run(run, clients_per_block_of(run))
+        except NotVectorizedError as error:
+            raise InputError(
+                "audit.threat_models: 'all_iterates' for canaries.kind 'examples' needs a model "
+                f"that trains in blocks of clients, so leave it out for this model: {error}"
+            ) from error
+        initial = run.task.classifier.initial_weights
+        return lambda model, clients: blocks.updates(unflatten(model, initial), clients)

@@ -22,9 +22,10 @@ from fl_audit.engines.tff.compiled import (
     LocalContext,
     local_runtime,
 )
-from fl_audit.engines.tff.local import process_of, trained_blocks_of
+from fl_audit.engines.tff.local import at_once, client_inputs_of, process_of
 from fl_audit.engines.tff.tff_engine import TffEngine
 from fl_audit.engines.tff.tff_worker import CLIENT_PARTS, TffWorker
+from fl_audit.engines.tff.trained_blocks import TrainedBlocks
 from fl_audit.mechanisms import canary_norm
 
 
@@ -53,22 +54,16 @@ class RayContext(LocalContext):
         }
         merge, zero = ImportedComputation(form.merge), ImportedComputation(form.zero)
 
-        def add(earlier: Sequence[Any], later: Sequence[Any]) -> list[Any]:
-            tensors = map(tf.convert_to_tensor, [*earlier, *later])
-            return merge(list(tensors))
-
         def client_sum(prepared: Sequence[tf.Tensor], on_actors: Any) -> list[tf.Tensor]:
             total = self.on_ray.total(
                 on_actors.unread,
                 prepared=[np.asarray(leaf) for leaf in prepared],
                 weights=on_actors.weights,
                 canary_norm=on_actors.canary_norm,
-                merge=add,
+                merge=lambda earlier, later: merge([*earlier, *later]),
                 parts=parts,
             )
-            if total is None:
-                return zero([])
-            return [tf.convert_to_tensor(leaf) for leaf in total]
+            return zero([]) if total is None else list(total)
 
         return client_sum
 
@@ -103,10 +98,10 @@ class OnRay(TffEngine):
 def make(run: PreparedRun, worker_log: Path, why: str) -> OnRay:
     """The runtime of a run on Ray, with its process compiled; Ray starts with the first round."""
     check_for_ray(run)
-    blocks = trained_blocks_of(run)
-    process = process_of(run, blocks)
-    size = 1 if blocks is None else blocks.clients_per_block
-    context = RayContext(RaySession(run, size, TffWorker))
+    inputs = client_inputs_of(run)
+    process = process_of(run, inputs)
+    context = RayContext(RaySession(run, inputs.clients_per_block, TffWorker))
     context.compile(process.next)
-    description = context.on_ray.words + (f", {size} clients at once" if size > 1 else "")
-    return OnRay(description, process, run.config.mechanism, blocks is not None, context)
+    description = context.on_ray.words + at_once(inputs)
+    in_blocks = isinstance(inputs, TrainedBlocks)
+    return OnRay(description, process, run.config.mechanism, in_blocks, context)

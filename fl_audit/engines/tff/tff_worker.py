@@ -1,6 +1,6 @@
 """Actors that train their clients in TensorFlow, with the parts of a TFF process."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,9 @@ class TffWorker(ClientWorker):
         from tensorflow_federated.proto.v0 import computation_pb2
 
         from fl_audit.engines.tff.compiled import ImportedComputation, LocalSum
-        from fl_audit.engines.tff.local import clients_in_parallel, trained_blocks_of
-        from fl_audit.engines.tff.tff_engine import data_sets_of
+        from fl_audit.engines.tff.local import client_inputs_of, clients_in_parallel
 
-        self._blocks = trained_blocks_of(run)
-        self._data_sets = data_sets_of(run)
+        self._inputs = client_inputs_of(run)
         parts = {
             name: ImportedComputation(
                 framework.deserialize_computation(computation_pb2.Computation.FromString(text))
@@ -46,17 +44,12 @@ class TffWorker(ClientWorker):
         import tensorflow as tf
 
         prepared = [tf.constant(array) for array in sent.prepared]
-        return lambda data: self._client_sum(prepared, self._participants(sent, data))
+        return lambda data: self._client_sum(
+            prepared, self._inputs.inputs(sent.weights, data, sent.canary_norm)
+        )
 
     def _merged(self, earlier: Sequence[Any], later: Sequence[Any]) -> Sequence[Any]:
-        import tensorflow as tf
-
-        return self._merge([*map(tf.convert_to_tensor, [*earlier, *later])])
+        return self._merge([*earlier, *later])
 
     def _arrays(self, total: Sequence[Any]) -> Arrays:
         return [np.asarray(leaf) for leaf in total]
-
-    def _participants(self, sent: Sent, data: RoundData) -> Iterable[Any]:
-        if self._blocks is None:
-            return self._data_sets.client_data(data, sent.canary_norm)
-        return self._blocks.results(sent.weights, data, sent.canary_norm)

@@ -1,31 +1,32 @@
 """Clients that train in blocks, for the speed of an accelerator.
 
 From the first step on each client has its own weights. So every weight gets one more leading axis
-for the clients of a block, by `tf.vectorized_map`: matrix products become batched ones. Clients
+for the clients of a block, by `tf.vectorized_map`: matrix products become batched products. Clients
 differ in their numbers of batches, and batches in their numbers of examples; a block is padded to
-the largest of both, and padding changes no result.
+the largest numbers, and padding changes no result.
 """
 
 import abc
 import collections
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.python.client import device_lib
 
-from fl_audit.engines.client_blocks import PaddedBlock, clients_in_memory, pad_block
+from fl_audit.array_types import Float32Array, IndexArray
+from fl_audit.attacks.arrays import unflatten
+from fl_audit.canaries.families import CanaryFamily
+from fl_audit.config import FedSgd
+from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, clients_in_memory, pad_block
+from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.algorithms import client_optimizer
+from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.classifier import Classifier
 from fl_audit.tasks.tf.networks import as_classifier
-
-if TYPE_CHECKING:  # `benchmarks/gpu.py` trains blocks with only TensorFlow and NumPy installed
-    from fl_audit.canaries.families import CanaryFamily
-    from fl_audit.engines.cohort import RoundData
-    from fl_audit.engines.prepare import PreparedRun
 
 Weights = Sequence[tf.Tensor]
 
@@ -157,7 +158,7 @@ class BlockTrainer:
         try:
             self._train.get_concrete_function()
         except (ValueError, NotImplementedError) as error:
-            # Only the last line of the message is the error; the others are a stack trace.
+            # Only the last line of the message is the error; all other lines are a stack trace.
             raise NotVectorizedError(str(error).strip().splitlines()[-1].strip()) from error
 
     def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:
@@ -215,65 +216,80 @@ def _repeat(leaf: Any, clients: tf.Tensor) -> tf.Tensor:
     return tf.broadcast_to(tensor, tf.concat([[clients], tf.shape(tensor)], 0))
 
 
-def block_trainer(run: "PreparedRun") -> BlockTrainer:
-    """The trainer of blocks of a run's clients."""
-    from fl_audit.config import FedSgd
-    from fl_audit.engines.tff.algorithms import client_optimizer
-
-    client = run.config.client
+def block_trainer(run: PreparedRun) -> BlockTrainer:
+    """The trainer of blocks of a run's clients; raises NotVectorizedError if there is none."""
+    classifier, client = as_classifier(run.task.classifier), run.config.client
     if isinstance(client, FedSgd):
-        return BlockTrainer(as_classifier(run.task.classifier), MeanGradient())
-    return BlockTrainer(
-        as_classifier(run.task.classifier), OptimizerSteps(client_optimizer(client))
-    )
+        return BlockTrainer(classifier, MeanGradient())
+    return BlockTrainer(classifier, OptimizerSteps(client_optimizer(client)))
 
 
-# The results of blocks as the participants of a round.
+# The clients of a run in blocks.
 
 
 @dataclass(frozen=True)
 class TrainedBlocks:
-    """Makes participants for a process of `build_process_over_results`."""
+    """Trains clients in blocks: as inputs of `build_process_over_results`, or for their updates."""
 
     trainer: BlockTrainer
     clients_per_block: int
     batch_size: int
     padding_label: int
-    family: "CanaryFamily"
+    family: CanaryFamily
 
-    def results(
-        self, weights: Sequence[npt.NDArray[np.float32]], data: "RoundData", canary_norm: float
+    @classmethod
+    def from_run(cls, run: PreparedRun, clients_per_block: int) -> Self:
+        """Raises a NotVectorizedError if the run's model does not train in blocks."""
+        batch_size, padding = run.config.client.batch_size, run.task.classifier.padding_label
+        return cls(block_trainer(run), clients_per_block, batch_size, padding, run.family)
+
+    def inputs(
+        self, weights: Sequence[Float32Array], data: RoundData, canary_norm: float
     ) -> Iterator[Any]:
         """Results of participants that train, then of canaries that are vectors, lazily."""
-        tensors = [tf.constant(array) for array in weights]
-        # Clients with similar numbers of batches share a block, so that little of it is padding.
-        clients = sorted(data.trained, key=len)
-        for start in range(0, len(clients), self.clients_per_block):
-            members = clients[start : start + self.clients_per_block]
-            block = pad_block(members, self.batch_size, self.padding_label)
-            trained = self.trainer.train(tensors, block)
+        for members, trained in self._trained(weights, data.trained):
             leaves = (*trained.update, trained.loss, trained.num_tokens)
             for parts in zip(*(tf.unstack(leaf, len(members)) for leaf in leaves), strict=True):
                 *update, loss, num_tokens = parts
                 yield _result(update, (loss, num_tokens))
-        shapes = [array.shape for array in weights]
         for canary in data.vectors:
-            vector = self.family.vector(int(canary)) * np.float32(-canary_norm)
-            yield _result(as_leaves(vector, shapes), (0.0, 0.0))
+            yield canary_result(self.family.vector(int(canary)) * np.float32(canary_norm), weights)
+
+    def noise_key(self, key: IndexArray) -> IndexArray:
+        """A participant's noise key as an input: itself."""
+        return key
+
+    def updates(
+        self, weights: Sequence[Float32Array], clients: Sequence[Examples]
+    ) -> Iterator[tuple[IndexArray, Float32Array]]:
+        """Yields clients' positions and updates, as `engines.engine.ClientUpdates` does."""
+        for members, trained in self._trained(weights, clients):
+            # TFF's updates are initial minus trained weights; those yielded have the other sign.
+            rows = [leaf.numpy().reshape(len(members), -1) for leaf in trained.update]
+            yield members, -np.concatenate(rows, axis=1)
+
+    def _trained(
+        self, weights: Sequence[Float32Array], clients: Sequence[Examples]
+    ) -> Iterator[tuple[IndexArray, TrainedBlock]]:
+        """The positions of each block's clients, and the block trained from a model."""
+        tensors = [tf.constant(array) for array in weights]
+        # Clients with similar numbers of batches share a block, so that little of it is padding.
+        order = np.argsort([len(client) for client in clients], kind="stable")
+        for start in range(0, len(order), self.clients_per_block):
+            members = order[start : start + self.clients_per_block]
+            block = [clients[int(index)] for index in members]
+            shape = BlockShape.least(block, self.batch_size)
+            yield members, self.trainer.train(tensors, pad_block(block, shape, self.padding_label))
+
+
+def canary_result(vector: Float32Array, weights: Sequence[Float32Array]) -> Any:
+    """The result of a canary, minus its vector in the shapes of `weights`, without a loss."""
+    return _result(unflatten(-vector, weights), (np.float32(0), np.float32(0)))
 
 
 def _result(update: Sequence[Any], loss: tuple[Any, Any]) -> Any:
     metrics = collections.OrderedDict(loss=loss)
     return collections.OrderedDict(update=tuple(update), metrics=metrics)
-
-
-def as_leaves(
-    vector: npt.NDArray[np.float32], shapes: Sequence[tuple[int, ...]]
-) -> list[npt.NDArray[np.float32]]:
-    """A flat vector split into arrays of these shapes, in their order."""
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    pieces = np.split(vector, ends[:-1])
-    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 # The number of clients, or of shadow models, that train at once unless the config sets it.
@@ -283,6 +299,11 @@ def as_leaves(
 _LARGEST_BLOCK_MODEL_ON_CPU = 500_000
 _CLIENTS_PER_BLOCK_ON_CPU = 8
 _MODELS_PER_BLOCK_ON_CPU = 32
+
+
+def clients_per_block_of(run: PreparedRun) -> int:
+    """The number of a run's clients that train at once, if its model trains in blocks."""
+    return run.config.clients_per_block or default_clients_per_block(run.task.classifier.dim)
 
 
 def default_clients_per_block(dim: int) -> int:

@@ -245,8 +245,8 @@ def alpha_prior(name: str) -> BetaStrength | FixedStrength:
 
 
 _SPREADS = np.array([0.0, 0.3, 1.0, 3.0])
-"""Multiples of tau's prior standard deviation, one for each component of the auxiliary
-distribution. A component's width is that of the likelihood under such a tau.
+"""Multiples of tau's prior standard deviation. For each such tau, a component of the auxiliary
+distribution has about the width of the likelihood.
 """
 _NARROW = 6.0
 """One more component, for negative tau, is as narrow as if counts were this many times larger."""
@@ -272,7 +272,7 @@ class CountModel(Protocol):
     """A distribution of the counts given the error rates."""
 
     def draw(self, rng: np.random.Generator, chains: int, points: int) -> ErrorRates:
-        """Auxiliary error rates, `points` of them for each chain and base."""
+        """Auxiliary error rates: `points` pairs for each chain and base."""
 
     def log_weights(self, rates: ErrorRates, correlations: Correlations) -> FloatArray:
         """Log of likelihood / draws' density, plus a constant per base: (c, n, k) or (1, 1, 1)."""

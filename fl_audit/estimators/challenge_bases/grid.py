@@ -23,6 +23,7 @@ from fl_audit.estimators.challenge_bases.error_counts import (
 )
 from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, PosteriorSummary
 from fl_audit.estimators.challenge_bases.region_mass import RegionMass
+from fl_audit.estimators.distributions import narrowed
 
 _MOST_PARTS = 8
 
@@ -45,7 +46,7 @@ def trapezoid_errors(points: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def refined(points: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
-    """The points, with more of them in cells whose error exceeds the tolerance.
+    """The points, and new points in the cells whose error exceeds the tolerance.
 
     Errors are assumed to fall with the third power of a cell's width.
 
@@ -165,14 +166,13 @@ class StrengthRows:
 
     def quantile(self, p: float, weights: FloatArray) -> float:
         """The strength below which there is a share p of the posterior."""
-        low, high = 0.0, 1.0
-        for _ in range(30):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.below(middle, weights) < p else (low, middle)
-        return (low + high) / 2
+        low, high = narrowed(
+            lambda s: np.asarray(self.below(float(s), weights) < p), np.zeros(()), np.ones(()), 30
+        )
+        return float(low + high) / 2
 
     def _integrals(self, zeroth: FloatArray, first: FloatArray) -> FloatArray:
-        """The integrals of the likelihood over cells, from those of 1 and s in the same measure."""
+        """Integrals of the likelihood over cells, from integrals of 1 and s in the same measure."""
         widths = np.diff(self.strength, axis=1)
         slopes = np.diff(self.likelihood, axis=1) / np.where(widths > 0, widths, np.inf)
         rises = slopes * (first - self.strength[:, :-1] * zeroth)

@@ -18,9 +18,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases import error_counts
 from fl_audit.estimators.challenge_bases.posterior_summary import (
@@ -113,7 +112,7 @@ class LearnedStep:
         self._accepted: list[float] = []
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Random steps, 0 in the other coordinates."""
+        """Random steps in the coordinates of `columns`, 0 in all others."""
         steps = np.zeros(shape)
         noise = rng.standard_normal((shape[0], len(self._columns)))
         steps[:, self._columns] = self._length * noise @ self._root.T
@@ -187,9 +186,7 @@ def _start_fixed(
     chains = len(rates.alpha)
     epsilon, chosen = np.zeros(chains), np.zeros(rates.alpha.shape[:2], dtype=np.int64)
     for candidate in rng.permutation(_EPSILONS):
-        reached = folded.inside(candidate, delta) & ~folded.inside(
-            strength * candidate, strength * delta
-        )
+        reached = folded.reached(candidate, strength, delta)
         new = np.all(np.any(reached, axis=2), axis=1) & (epsilon == 0)
         epsilon[new] = candidate
         chosen[new] = np.argmax(reached, axis=2)[new]
@@ -222,7 +219,7 @@ class ChainSettings:
 
     Attributes:
       draws: Draws kept from all chains together; rounded up to a multiple of the chains.
-      burn_in: Iterations of each chain that are discarded; the steps are learned in them.
+      burn_in: First iterations of each chain, from which the steps are learned; they are discarded.
       chains: Number of chains, at least 4.
       auxiliary: Number K of pairs of error rates per base, over which a move is averaged; at least
         2.
@@ -387,13 +384,11 @@ class _Chain:
 
     def _propose(self, step: LearnedStep) -> FloatArray:
         proposed = self.position + step.draw(self._rng, self.position.shape)
-        # A forbidden proposal has no likelihood: proposing the current state rejects it.
+        # A forbidden proposal has no likelihood: the chain proposes its current state instead.
         allowed = np.isfinite(self._coordinates.log_prior(proposed))
         return np.where(allowed[:, None], proposed, self.position)
 
-    def _move(
-        self, step: LearnedStep, proposed: FloatArray, log_ratio: FloatArray
-    ) -> npt.NDArray[np.bool_]:
+    def _move(self, step: LearnedStep, proposed: FloatArray, log_ratio: FloatArray) -> BoolArray:
         """Accept or reject proposals by their likelihood ratio; return which were accepted."""
         log_prior = self._coordinates.log_prior(proposed)
         level = np.log(self._rng.random(len(proposed)))
@@ -404,12 +399,11 @@ class _Chain:
         step.count(float(np.mean(accept)))
         return np.asarray(accept)
 
-    def _reached(self, folded: FoldedRates, position: FloatArray) -> npt.NDArray[np.bool_]:
+    def _reached(self, folded: FoldedRates, position: FloatArray) -> BoolArray:
         """Whether pairs are in R_s(epsilon, delta), of shape (c, n, k)."""
         at = self._coordinates.parameters(position)
         epsilon, strength = at.epsilon[:, None, None], at.strength[:, None, None]
-        inner = folded.inside(strength * epsilon, strength * self._delta)
-        return folded.inside(epsilon, self._delta) & ~inner
+        return folded.reached(epsilon, strength, self._delta)
 
     def _log_average(self, weights: FloatArray, position: FloatArray) -> FloatArray:
         """Log of the product of the bases' averaged likelihoods, (c,), up to a constant."""

@@ -1,12 +1,11 @@
 """The summary of a posterior of epsilon and strength, with diagnostics of Markov chains."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.result import Detail
-from fl_audit.json_records import to_json
+from fl_audit.json_records import WRITTEN_IF_SET, fields_to_json
 
 
 @dataclass(frozen=True)
@@ -16,9 +15,6 @@ class Marginal:
     mean: float
     lower: float
     upper: float
-
-    def details(self) -> dict[str, Detail]:
-        return {"mean": self.mean, "lower": self.lower, "upper": self.upper}
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,8 @@ class PosteriorSummary:
     acceptance: float | None = None
     ess: float | None = None
     r_hat: float | None = None
-    tau: Marginal | None = None
-    rho: Marginal | None = None
+    tau: Marginal | None = field(default=None, metadata=WRITTEN_IF_SET)
+    rho: Marginal | None = field(default=None, metadata=WRITTEN_IF_SET)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that `fl-audit mcmc --json` prints.
@@ -52,17 +48,7 @@ class PosteriorSummary:
         >>> list(PosteriorSummary(half, half).to_json())
         ['epsilon', 'strength', 'acceptance', 'ess', 'r_hat']
         """
-        values: dict[str, Detail] = {
-            "epsilon": self.epsilon.details(),
-            "strength": self.strength.details(),
-            "acceptance": self.acceptance,
-            "ess": self.ess,
-            "r_hat": self.r_hat,
-        }
-        for name, marginal in (("tau", self.tau), ("rho", self.rho)):
-            if marginal is not None:
-                values[name] = marginal.details()
-        return {name: to_json(value) for name, value in values.items()}
+        return fields_to_json(self)
 
 
 # Diagnostics of the mixing of Markov chains.
@@ -72,7 +58,7 @@ class PosteriorSummary:
 
 
 def split_r_hat(chains: FloatArray) -> float:
-    """The potential scale reduction of chains split in halves: near 1 if all of them agree.
+    """The potential scale reduction of chains split in halves: near 1 if all halves agree.
 
     It is sqrt(((m - 1) / m W + B / m) / W) for halves of length m >= 2, with W the mean of their
     variances and B / m the variance of their means.

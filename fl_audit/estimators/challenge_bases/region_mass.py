@@ -37,19 +37,9 @@ import numpy.typing as npt
 from scipy import special
 from scipy.interpolate import CubicSpline
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
-
-
-def inside(
-    alpha: FloatArray, beta: FloatArray, epsilon: npt.ArrayLike, delta: npt.ArrayLike
-) -> npt.NDArray[np.bool_]:
-    """Whether error rates are in R(epsilon, delta), elementwise.
-
-    >>> inside(np.array([0.2, 0.5]), np.array([0.2, 0.5]), np.log(3), 0.0).tolist()
-    [False, True]
-    """
-    return below_diagonal(alpha, beta).inside(epsilon, delta)
+from fl_audit.estimators.distributions import narrowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +49,16 @@ class FoldedRates:
     low: FloatArray  # the smaller one, below the line alpha + beta = 1
     high: FloatArray  # the larger one
 
-    def inside(self, epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    def inside(self, epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> BoolArray:
         """Whether the rates are in R(epsilon, delta), that is high + e^epsilon low >= 1 - delta."""
         # Divided by e^epsilon, nothing overflows.
         shrink = np.exp(-np.asarray(epsilon, dtype=np.float64))
         return np.asarray(self.low >= shrink * (1 - np.asarray(delta) - self.high))
+
+    def reached(self, epsilon: npt.ArrayLike, strength: npt.ArrayLike, delta: float) -> BoolArray:
+        """Whether the rates are in R_s(epsilon, delta), with s = strength."""
+        s = np.asarray(strength)
+        return self.inside(epsilon, delta) & ~self.inside(s * epsilon, s * delta)
 
 
 def below_diagonal(alpha: FloatArray, beta: FloatArray) -> FoldedRates:
@@ -218,7 +213,7 @@ class _Piece:
             + special.xlogy(b1, self.delta + slope * t)
         )
 
-    def rising(self, t: FloatArray) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+    def rising(self, t: FloatArray) -> BoolArray:
         """Whether the log density rises at t, in (0, 1)."""
         up = self.a0 / t + self.b1 * self.slope / (self.delta + self.slope * t)
         ratio = self.slope / (1 - self.delta)
@@ -241,21 +236,13 @@ class _Piece:
         )
 
     def _mode(self) -> FloatArray:
-        low, high = np.zeros_like(self.steep), np.ones_like(self.steep)
-        for _ in range(40):
-            middle = (low + high) / 2
-            rising = self.rising(middle)
-            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+        low, high = narrowed(self.rising, np.zeros_like(self.steep), np.ones_like(self.steep), 40)
         # A mode at an end of the piece is that end.
         return np.where(high == 1, 1.0, np.where(low == 0, 0.0, (low + high) / 2))
 
     def _where_low(self, outer: FloatArray, inner: FloatArray, height: FloatArray) -> FloatArray:
         """A point between `outer` and the mode `inner`, beyond which the density is negligible."""
-        for _ in range(24):
-            middle = (outer + inner) / 2
-            low = self.log_density(middle) < height - _DROP
-            outer, inner = np.where(low, middle, outer), np.where(low, inner, middle)
-        return outer
+        return narrowed(lambda t: self.log_density(t) < height - _DROP, outer, inner, 24)[0]
 
 
 _NUM_POINTS = 128
@@ -279,7 +266,7 @@ class Spline:
 class TableGrid:
     """Points centre_j + width_j sinh(z) of base j, for equally spaced z: dense near centre_j."""
 
-    centre: FloatArray  # (n, 1), as the other fields
+    centre: FloatArray  # of shape (n, 1), like all fields
     width: FloatArray
     start: FloatArray  # the first z
     step: FloatArray  # from one z to the next

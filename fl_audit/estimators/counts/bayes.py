@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.counts.intervals import (
     ConfusionCounts,
     EpsilonPosterior,
@@ -15,8 +14,6 @@ from fl_audit.estimators.counts.intervals import (
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-
-Indices = npt.NDArray[np.int64]
 
 _SPLIT = 8
 """The number of parts of a divided block of thresholds."""
@@ -36,8 +33,8 @@ class RocCounts:
     """Errors at each threshold, with "score >= threshold" as the guess of a member."""
 
     thresholds: FloatArray  # every distinct score, ascending, and infinity
-    false_negatives: Indices  # ascending from 0 to `members`
-    false_positives: Indices  # descending from `non_members` to 0
+    false_negatives: IntArray  # ascending from 0 to `members`
+    false_positives: IntArray  # descending from `non_members` to 0
     members: int
     non_members: int
 
@@ -71,12 +68,12 @@ class RocCounts:
             true_negatives=self.non_members - false_positives,
         )
 
-    def fnr(self, indices: Indices) -> RateDistributions:
+    def fnr(self, indices: IntArray) -> RateDistributions:
         """The posteriors of the false negative rates at some thresholds."""
         errors = self.false_negatives[indices]
         return RateDistributions.jeffreys(errors, self.members - errors)
 
-    def fpr(self, indices: Indices) -> RateDistributions:
+    def fpr(self, indices: IntArray) -> RateDistributions:
         """The posteriors of the false positive rates at some thresholds."""
         errors = self.false_positives[indices]
         return RateDistributions.jeffreys(errors, self.non_members - errors)
@@ -123,7 +120,7 @@ def best_threshold(roc: RocCounts, delta: float, confidence: float) -> int:
 
 
 def _improved(
-    best: _Best, roc: RocCounts, indices: Indices, delta: float, confidence: float
+    best: _Best, roc: RocCounts, indices: IntArray, delta: float, confidence: float
 ) -> _Best:
     """The best of a set of thresholds and of the best so far."""
     target = 1 - (1 - confidence) / 2
@@ -142,7 +139,7 @@ def _improved(
 
 
 def _mass_outside(
-    roc: RocCounts, first: Indices, last: Indices, delta: float, epsilon: float
+    roc: RocCounts, first: IntArray, last: IntArray, delta: float, epsilon: float
 ) -> FloatArray:
     """An upper bound on the mass beyond `epsilon` in each block; exact for one threshold."""
     mass = np.empty(len(first))

@@ -36,10 +36,10 @@ from scipy import optimize, special
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import beta_cdf, beta_quantile
-from fl_audit.estimators.privacy_region import beyond_chance
+from fl_audit.estimators.privacy_region import LogRates, beyond_chance
 from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.estimators.threshold.error_rates import (
-    LogRates,
+    RateUpperBounds,
     clopper_pearson_upper,
     jeffreys_upper,
 )
@@ -171,7 +171,7 @@ class RateDistributions:
         """The distributions of one minus the rates."""
         return RateDistributions(self.rows[[1, 0, 3, 2]])
 
-    def __getitem__(self, indices: npt.NDArray[np.intp]) -> "RateDistributions":
+    def __getitem__(self, indices: IntArray) -> "RateDistributions":
         return RateDistributions(self.rows[:, indices])
 
     def followed_by(self, other: "RateDistributions") -> "RateDistributions":
@@ -220,8 +220,8 @@ def corner_density(
 class _Wings:
     """Both wings of m corners: first those along y, then those along x; arrays of shape (2 m,)."""
 
-    outer: RateDistributions  # of the rate along the axis
-    inner: RateDistributions  # of the other rate, below (1 - delta - outer) e^-epsilon
+    outer: RateDistributions  # of the rate along the wing's axis
+    inner: RateDistributions  # of the rate across it, below (1 - delta - outer) e^-epsilon
     delta: float
     epsilon: FloatArray
     crossing: FloatArray  # points c where the wings start
@@ -241,7 +241,7 @@ class _Wings:
         end = np.minimum(1 - delta - growth * inner.lower_cutoff, 1 - outer.upper_cutoff_complement)
         return cls(outer, inner, delta, epsilon, crossing, full_until, end)
 
-    def points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
+    def points(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Quadrature: rows (k,), points t (k, n), and the density of theta times weight (k, n)."""
         begin = np.maximum(self.full_until, self.outer.lower_cutoff)
         rows = np.flatnonzero(begin < self.end)
@@ -378,10 +378,6 @@ class EpsilonPosterior:
         return float(optimize.brentq(excess, below, above, xtol=_PRECISION))
 
 
-RateUpperBound = Callable[[IntArray, int, float], LogRates]
-"""A function from errors, trials and confidence to one-sided upper bounds on error rates."""
-
-
 @dataclass(frozen=True)
 class CountsIntervals:
     """Intervals on epsilon at one confidence.
@@ -429,7 +425,7 @@ def intervals(counts: ConfusionCounts, delta: float, confidence: float) -> Count
 
 
 def interval_of_rates(
-    counts: ConfusionCounts, delta: float, confidence: float, upper_bound: RateUpperBound
+    counts: ConfusionCounts, delta: float, confidence: float, upper_bound: RateUpperBounds
 ) -> Interval:
     """The smallest and the largest epsilon over a rectangle of error rates (section 2.5).
 
@@ -463,20 +459,6 @@ def interval_of_rates(
     fpr = upper(counts.false_positives, counts.non_members)
     tpr = upper(counts.true_positives, counts.members)
     tnr = upper(counts.true_negatives, counts.non_members)
-    return Interval(
-        lower=max(0.0, _beyond_chance(fnr, fpr, delta), _beyond_chance(tpr, tnr, delta)),
-        upper=max(
-            0.0,
-            _beyond_chance(_opposite(tpr), _opposite(tnr), delta),
-            _beyond_chance(_opposite(fnr), _opposite(fpr), delta),
-        ),
-    )
-
-
-def _beyond_chance(x: LogRates, y: LogRates, delta: float) -> float:
-    return float(beyond_chance(x.error, x.success, y.error, y.success, delta)[0])
-
-
-def _opposite(rates: LogRates) -> LogRates:
-    """An upper bound on a rate, as a lower bound on its complement."""
-    return LogRates(error=rates.success, success=rates.error)
+    corners = (fnr, fpr), (tpr, tnr), (tpr.opposite, tnr.opposite), (fnr.opposite, fpr.opposite)
+    beyond = [float(beyond_chance(x, y, delta)[0]) for x, y in corners]
+    return Interval(lower=max(0.0, *beyond[:2]), upper=max(0.0, *beyond[2:]))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.distributions import (
     Distribution,
     ExactCosine,
@@ -51,9 +51,9 @@ def epsilon_over_all_regions(first: Gaussian, second: Gaussian, delta: float) ->
 
     It solves max over both orders of P(L > epsilon) - e^epsilon Q(L > epsilon) = delta, where L =
     log(p / q) (Steinke 2022, "Composition of differential privacy", arXiv:2210.00597, Prop. 7).
-    With equal standard deviations it is that of the analytic Gaussian mechanism (Balle & Wang
-    2018). It is infinite if delta is 0 or a standard deviation is 0, unless the distributions are
-    equal.
+    With equal standard deviations it is the epsilon of the analytic Gaussian mechanism (Balle &
+    Wang 2018). It is infinite if delta is 0 or a standard deviation is 0, unless the distributions
+    are equal.
 
     Args:
       first: Distribution of the scores on one side; the order of the two does not matter.
@@ -113,8 +113,8 @@ class _LikelihoodRatio:
         """Log P(L > epsilon) and log Q(L > epsilon)."""
         roots = self._crossings(epsilon)
         if roots is None:
-            # L never reaches epsilon (square < 0), or always exceeds it, which contradicts no
-            # epsilon >= 0 because the whole line has mass 1 under both.
+            # L never reaches epsilon (square < 0), or always exceeds it. In the second case both
+            # masses are 1, and `exceeds` is false, as it is with masses of 0.
             return -math.inf, -math.inf
         p_roots = roots
         q_roots = (roots[0] - self.mean) / self.std, (roots[1] - self.mean) / self.std
@@ -166,7 +166,7 @@ class BestThreshold:
       threshold: Scores of at least this are guessed to be included; None if no threshold gives a
         positive epsilon, or if epsilon is only approached as the threshold goes to infinity.
       guess: The guess that attains epsilon: "included" for (TPR - delta) / FPR, "excluded" for
-        (TNR - delta) / FNR; None if there is no threshold.
+        (TNR - delta) / FNR; None if `threshold` is None.
     """
 
     epsilon: float
@@ -242,7 +242,8 @@ def _best_above(null: Distribution, alternative: Distribution, delta: float) -> 
     values = lower_bound(refined)
     largest = float(max(values.max(), on_grid.max()))
     # Rounding must not choose among thresholds that are equally good, as between distributions far
-    # apart: of those, the middle one on the grid is taken, else the first of the refined ones.
+    # apart: of the equally good thresholds on the grid the middle one is taken; if none is on the
+    # grid, the first refined one.
     level = largest - _ALIKE * abs(largest) if math.isfinite(largest) else largest
     alike = grid[on_grid >= level]
     best = alike[len(alike) // 2] if len(alike) else refined[np.argmax(values >= level)]
@@ -265,7 +266,7 @@ def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
     return hit[rare], miss[~rare]
 
 
-def _highest_peaks(values: FloatArray, count: int = 4) -> npt.NDArray[np.intp]:
+def _highest_peaks(values: FloatArray, count: int = 4) -> IntArray:
     """Indices of the highest local maxima."""
     padded = np.concatenate([[-np.inf], values, [-np.inf]])
     peaks = np.flatnonzero((values >= padded[:-2]) & (values >= padded[2:]))
@@ -352,7 +353,7 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
     Andrew et al. (2023), Alg. 1 (closed-form null) and Alg. 2 (Gaussian fitted to the excluded
     scores). Standard deviations are population ones (ddof=0). If all included scores are equal, the
     fitted distribution is a point mass, and epsilon is infinite if more than delta of the null's
-    mass is below it.
+    mass is below that point.
     """
     scores, unit = in_units(setting)
     null, fitted = _null_and_fit(setting, scores)
@@ -396,7 +397,7 @@ def gaussian_fit_epsilon(setting: AuditSetting) -> float:
 def _null_and_fit(
     setting: AuditSetting, scores: CanaryScores
 ) -> tuple[Gaussian | ExactCosine, Gaussian]:
-    """The distributions of excluded and of included scores, in units of these scores."""
+    """The null and the Gaussian fitted to the included scores, in the unit of `scores`."""
     setting.require(included=2)
     setting.require_null_scores()
     fitted = Gaussian.fitted_to(scores.included)

@@ -100,9 +100,7 @@ class _FittedMu:
     mu: float  # mu, of either sign; infinite if the standard deviation is 0 and the means differ
     standard_error: float | None  # of mu; None if std is 0
     std: float  # of both distributions
-    std_ratio: (
-        float | None
-    )  # the standard deviation of included scores over that of the null; None if the latter is 0
+    std_ratio: float | None  # included scores' standard deviation / the null's; None if that is 0
 
 
 def gdp_fit(setting: AuditSetting) -> Estimate:
@@ -111,8 +109,8 @@ def gdp_fit(setting: AuditSetting) -> Estimate:
     mu = (mean included score - mean under the null) / std, and epsilon is that of the Gaussian
     mechanism with noise multiplier 1 / mu (Dong, Roth & Su 2022, corollary 2.13), 0 if mu is not
     positive. Both distributions are assumed to have the same standard deviation: under the
-    closed-form null the null's, else the pooled one. `gaussian_fit` allows two; if they differ, no
-    mu-GDP curve fits, and `std_ratio` in the details is far from 1.
+    closed-form null the null's, else the pooled one. `gaussian_fit` allows two standard deviations;
+    if they differ, no mu-GDP curve fits, and `std_ratio` in the details is far from 1.
 
     The standard error of mu is by the delta method for Gaussian scores: its square is 1 / n1 under
     the closed-form null, else 1 / n1 + 1 / n0 + mu^2 / (2 (n1 + n0 - 2)).

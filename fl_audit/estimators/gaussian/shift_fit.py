@@ -13,6 +13,7 @@ from fl_audit.estimators.distributions import ExactCosine
 from fl_audit.estimators.gaussian.fit import in_units
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import (
+    LARGEST_COSINE,
     GaussianCanaryNull,
     LargestOfRoundsNull,
     NullTail,
@@ -24,9 +25,6 @@ from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
 
-_LARGEST_COSINE = 1 - 1e-6
-"""A cosine beyond this may have been rounded to 1, an impossible value under the null."""
-
 
 @dataclass(frozen=True, eq=False)
 class StandardScores:
@@ -37,13 +35,15 @@ class StandardScores:
     rounds: int  # a score is the largest of this number of values
 
 
-def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | None:
+def standard_scores(scores: CanaryScores, null: NullTail | None) -> StandardScores | None:
     """Maps every score to the normal quantile of its probability under the null.
 
     A cosine x becomes z with P(N(0, 1) >= z) = P(X >= x), X being the cosine of a random direction.
     For `rademacher` and `hadamard` canaries this is the limit for a compared vector that is not
-    concentrated on few coordinates. None for a null of another kind.
+    concentrated on few coordinates. None for a null of another kind, or an unknown one.
     """
+    if null is None:
+        return None
     scaled = null if isinstance(null, ScaledNull) else ScaledNull(null, 1.0)
     tail = scaled.unscaled
     rounds = tail.rounds if isinstance(tail, LargestOfRoundsNull) else (tail,)
@@ -58,11 +58,11 @@ def standard_scores(scores: CanaryScores, null: NullTail) -> StandardScores | No
 
 
 def _normal_scores(cosines: FloatArray, cosine: ExactCosine) -> FloatArray:
-    size = np.minimum(np.abs(cosines), _LARGEST_COSINE)
+    size = np.minimum(np.abs(cosines), LARGEST_COSINE)
     return np.asarray(np.copysign(special.ndtri_exp(cosine.logsf(size)), cosines))
 
 
-# The largest of several Gaussian scores, one of which may be shifted: its epsilon.
+# Epsilon of the largest of several Gaussian scores, one of which may be shifted.
 #
 # A canary that participates in one unknown round of K has K scores, all N(0, 1) except one N(m, 1).
 # An attacker who looks at the largest distinguishes two distributions: Phi(x)^K and Phi(x)^(K - 1)
@@ -85,7 +85,8 @@ def epsilon_of_largest(rounds: float, shift: float, delta: float) -> float:
     The likelihood ratio ((K - 1) Phi(x - m) / Phi(x) + exp(m x - m^2 / 2)) / K rises with x, so
     thresholds are the most powerful tests (Neyman-Pearson), and delta(epsilon) = P1(X >= x) -
     e^epsilon P0(X >= x) at the x where the ratio is e^epsilon. The root of delta(x) = delta gives
-    epsilon in one direction; the same below a threshold gives it in the other.
+    epsilon in one direction; in the other, the root for P0(X <= x) - e^epsilon P1(X <= x) does, at
+    the x where the ratio is e^-epsilon.
 
     K = `rounds` need not be an integer; m = `shift` is in standard deviations. m <= 0 gives 0; else
     delta = 0 gives infinity.
@@ -215,8 +216,8 @@ class KnownNull:
 class LargestOfRounds:
     """The largest of K scores N(0, 1), one of which is N(m, s^2) if the canary is included.
 
-    K is between 1 and the number of rounds, as rounds with similar scores count as fewer. It is
-    fitted if there are excluded scores; without these, K is the number of rounds.
+    K is between 1 and the number of rounds, as rounds with similar scores count as fewer. If there
+    are excluded scores, K is fitted; else it is the number of rounds.
     """
 
     least = 0.0
@@ -425,7 +426,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
     (`UnknownNull`).
     """
     null = chosen_null(setting)
-    known = None if null.tail is None else standard_scores(setting.scores, null.tail)
+    known = standard_scores(setting.scores, null.tail)
     likelihood = _likelihood(setting, known)
     best = likelihood.best()
     ends = _interval(likelihood, best, _critical(setting))
@@ -456,8 +457,7 @@ def shift_fit(setting: AuditSetting) -> Estimate:
 
 def shift_fit_epsilon(setting: AuditSetting) -> float:
     """The epsilon of `shift_fit` without its interval, which takes ten times as long."""
-    null = chosen_null(setting)
-    known = None if null.tail is None else standard_scores(setting.scores, null.tail)
+    known = standard_scores(setting.scores, chosen_null(setting).tail)
     return _epsilon(_likelihood(setting, known).best(), setting.delta)
 
 

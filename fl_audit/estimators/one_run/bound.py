@@ -62,7 +62,7 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 
     Args:
       m: Number of canaries, each included with probability 1/2.
-      r: Number of guesses, at most m; the auditor abstains on the rest.
+      r: Number of guesses, at most m; the auditor abstains on the other m - r canaries.
       v: Number of correct guesses, at most r.
       epsilon: The epsilon of the null hypothesis, finite and at least 0.
       delta: The delta of the null hypothesis, in [0, 1).
@@ -100,11 +100,7 @@ def epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: float)
 
 
 def p_values(
-    m: int,
-    r: npt.NDArray[np.int64],
-    v: npt.NDArray[np.int64],
-    epsilon: float | FloatArray,
-    delta: float,
+    m: int, r: IntArray, v: IntArray, epsilon: float | FloatArray, delta: float
 ) -> FloatArray:
     """`p_value` for many counts and epsilons, which are broadcast and not checked."""
     chance = binomial_tail(r, v, epsilon)
@@ -113,23 +109,18 @@ def p_values(
     return np.asarray(np.minimum(chance + 2 * m * delta * _steepest(r, v, epsilon), 1.0))
 
 
-def binomial_tail(
-    r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
-) -> FloatArray:
+def binomial_tail(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> FloatArray:
     """f(v), P(Binomial(r, expit(epsilon)) >= v), broadcast: 1 for v <= 0, 0 for v > r."""
     safe = np.clip(v, 1, r)
     tail = beta_cdf(safe, r - safe + 1, special.expit(epsilon))
-    # expit(epsilon) rounds to 1 for a large epsilon; one minus the other side loses digits for a
-    # small one.
+    # For a large epsilon expit(epsilon) rounds to 1; for a small one 1 - beta_cdf loses digits.
     large = tail > 0.5
     if np.any(large):
         tail = np.where(large, 1 - beta_cdf(r - safe + 1, safe, special.expit(-epsilon)), tail)
     return np.where(v <= 0, 1.0, np.where(v > r, 0.0, tail))
 
 
-def _steepest(
-    r: npt.NDArray[np.int64], v: npt.NDArray[np.int64], epsilon: float | FloatArray
-) -> FloatArray:
+def _steepest(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> FloatArray:
     """Max over i in 1..v of (f(v - i) - f(v)) / i: the mean of the i probabilities below v.
 
     The binomial is unimodal, so this mean grows with i while the next probability is at least the
@@ -137,7 +128,7 @@ def _steepest(
     """
     at_v = binomial_tail(r, v, epsilon)
 
-    def mean_below(i: npt.NDArray[np.int64]) -> FloatArray:
+    def mean_below(i: IntArray) -> FloatArray:
         return np.asarray((binomial_tail(r, v - i, epsilon) - at_v) / i)
 
     low, high = np.ones_like(v), np.maximum(v, 1)
@@ -150,9 +141,7 @@ def _steepest(
     return mean_below(low)
 
 
-def binomial_probability(
-    r: npt.NDArray[np.int64], k: npt.NDArray[np.int64], epsilon: float | FloatArray
-) -> FloatArray:
+def binomial_probability(r: IntArray, k: IntArray, epsilon: float | FloatArray) -> FloatArray:
     """The probability that Binomial(r, e^epsilon / (1 + e^epsilon)) is k in [0, r]; broadcasts."""
     # By betaln: differences of gammaln lose digits for a million guesses.
     log_choices = -np.log1p(r) - special.betaln(r - k + 1.0, k + 1.0)
@@ -264,7 +253,7 @@ def sharp_epsilon_lower_bound(m: int, r: int, v: int, delta: float, confidence: 
     """The largest epsilon that v correct guesses out of r reject by `sharp_p_values`, or 0.
 
     It is a valid lower bound on epsilon at the given confidence if r was fixed before the scores
-    were seen. With delta 0 it is that of Steinke et al. (2023), Corollary 5.4.
+    were seen. With delta 0 the bound is Corollary 5.4 of Steinke et al. (2023).
 
     Arguments and errors are those of `p_value`; `confidence` is in (0, 1).
 
@@ -308,9 +297,6 @@ def delta_factors(r: IntArray, v: IntArray, epsilon: float | FloatArray) -> Floa
 # than for independent guesses: each guess is private, but the guesses are dependent.
 
 
-Signs = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class PathologicalMechanism:
     """Algorithm 4, which is (epsilon, delta)-DP in each canary's inclusion.
@@ -350,7 +336,7 @@ class PathologicalMechanism:
         """The probability m delta / (r beta) with which the bad case reveals a guessed canary."""
         return min(self.num_canaries * self.delta / (self.num_guesses * self.beta), 1.0)
 
-    def guesses(self, inclusion: Signs, rng: np.random.Generator) -> Signs:
+    def guesses(self, inclusion: IntArray, rng: np.random.Generator) -> IntArray:
         """One run: the guesses T in {-1, 0, 1} of shape (m,), of which r are not 0.
 
         Args:

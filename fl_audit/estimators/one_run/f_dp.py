@@ -4,22 +4,22 @@ Mahloujifar, Melis & Chaudhuri (2024), "Auditing f-Differential Privacy in One R
 arXiv:2410.22235, Theorems 3.1 and 3.2 and Algorithm 3, for k = 2.
 
 Setting. Each of m canaries is included by an independent fair coin. From the output alone the
-auditor chooses r of them, r fixed in advance, and guesses their coins; on the others it abstains. W
-guesses are correct. Neighbours differ in one coin: one canary is added or removed. The mechanism is
-f-DP in both directions: an event of probability q on one input has probability at most 1 - f(q) on
-its neighbour, with f convex and symmetric (f is its own inverse). So an event of probability x has
-probability at least L(x) = f(1 - x) there; L is increasing and convex.
+auditor chooses r canaries, r fixed in advance, guesses their coins and abstains on all other
+canaries. W guesses are correct. Neighbours differ in one coin: one canary is added or removed. The
+mechanism is f-DP in both directions: an event of probability q on one input has probability at most
+1 - f(q) on its neighbour, with f convex and symmetric (f is its own inverse). So an event of
+probability x has probability at least L(x) = f(1 - x) there; L is increasing and convex.
 
 Theorem 3.1. Let p_w = P(W = w). For any set A of counts,
 
     L(sum over w in A of w p_w / m) <= sum over w in A of (r - w + 1) p_(w-1) / m.           (1)
 
-Proof. Fix a canary i, a value b and the other coins; then the output determines which of the other
-guesses are right. Let E be the event that b is guessed for i and that w - 1 of the others are
-right, for some w in A. If coin i is b, the guess is right and W is in A. If it is not, the guess is
-wrong and W + 1 is in A. The probability of E in the second case is at least L of that in the first.
-Averaging over i, b and the other coins gives (1) by Jensen's inequality: w of the m canaries are
-guessed right if W = w, and r - w + 1 wrong if W = w - 1.
+Proof. Fix a canary i, a value b and the other coins; then the output determines which guesses about
+other canaries are right. Let E be the event that b is guessed for i and that w - 1 other guesses
+are right, for some w in A. If coin i is b, the guess is right and W is in A. If it is not, the
+guess is wrong and W + 1 is in A. The probability of E in the second case is at least L of its
+probability in the first. Averaging over i, b and the other coins gives (1) by Jensen's inequality:
+w of the m canaries are guessed right if W = w, and r - w + 1 wrong if W = w - 1.
 
 Theorem 3.2. Let alpha_i and beta_i be the sums over w >= i of w p_w / m and (r - w) p_w / m. With
 A = {i + 1, ..., r}, (1) reads beta_i >= L(alpha_(i+1)). And alpha_i - alpha_(i+1) = i p_i / m is
@@ -94,11 +94,11 @@ def rejects(trade_off: TradeOff, m: int, r: int, v: int, alpha: float) -> bool:
 def f_dp_p_value(trade_off: TradeOff, m: int, r: int, v: int) -> float:
     """An upper bound on the chance of v or more correct guesses out of r under f-DP.
 
-    It is the smallest level at which so many reject; 1 if they reject at none (Mahloujifar et al.
-    2024, section 3.1).
+    It is the smallest level at which v correct guesses reject the curve, or 1 if they reject it at
+    no level (Mahloujifar et al. 2024, section 3.1).
 
-    The curve's `least` is L(x) = f(1 - x); the counts m, r (fixed in advance) and v are those of
-    `one_run.p_value`, InputError if out of range.
+    The curve's `least` is L(x) = f(1 - x); the counts m, r (fixed in advance) and v are as in
+    `one_run.p_value`; InputError if out of range.
 
     >>> round(f_dp_p_value(GaussianTradeOff(0.5), 1000, 100, 88), 4)
     0.0251
@@ -115,7 +115,7 @@ def mu_lower_bound(m: int, r: int, v: int, alpha: float) -> float:
     A mu-GDP mechanism has mu at least this with confidence 1 - alpha, if r was fixed in advance:
     mu-GDP implies mu'-GDP for every larger mu', so all smaller mu are rejected too.
 
-    The counts are those of `one_run.p_value`, alpha is in (0, 1); InputError if out of range.
+    The counts are as in `one_run.p_value`, with InputError if out of range; alpha is in (0, 1).
 
     >>> round(mu_lower_bound(1000, 100, 88, alpha=0.05), 3)
     0.546
@@ -132,8 +132,8 @@ or 3 costs less than the stricter level of more tests.
 """
 
 _FROM_TOP = (8, 16)
-"""Divisors of m for numbers of guesses from the top, which are best if a few included canaries
-score far above the rest.
+"""m divided by each of these is a number of guesses from the top. Such guesses are best if a few
+included canaries score far above all other canaries.
 """
 
 
@@ -196,7 +196,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 
 
 def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
-    """The numbers of guesses m / 2, and m / 16, m / 128 ... as long as they are not too few.
+    """The numbers of guesses m / 2, m / 16, m / 128 ..., stopping before they are too few.
 
     All m are rarely the best number, because the middle half of the scores is the least
     informative. Fewer than 4 log2(1 / alpha) guesses show little even if all are right.
@@ -240,7 +240,7 @@ def guesses_p_value(scores: CanaryScores, trade_off: TradeOff) -> float:
 
 
 def _candidates(scores: CanaryScores, m: int, alpha: float) -> list[_Test]:
-    """The tests, those of guesses from both ends first."""
+    """All tests, first the tests of guesses from both ends."""
     tests = []
     for order in GUESS_ORDERS:
         from_top = tuple(max(m // divisor, 1) for divisor in _FROM_TOP)

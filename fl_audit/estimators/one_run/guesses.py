@@ -18,7 +18,7 @@ from fl_audit.estimators.setting import AuditSetting
 
 @dataclass(frozen=True)
 class Guesses:
-    """Numbers of guesses and how many of them were right.
+    """Numbers of guesses, and of correct guesses.
 
     Attributes:
       k_plus: Number of canaries with the largest scores, guessed to be included.
@@ -126,8 +126,9 @@ def one_run(setting: AuditSetting) -> Estimate:
     """The largest one-run bound over k+ and k-, as Steinke et al. report it in section 6.
 
     The k+ canaries with the largest scores are guessed to be included, the k- with the smallest
-    excluded; on the rest the auditor abstains. For up to EXHAUSTIVE_UP_TO canaries all combinations
-    are tried; for more, k+ and k- take all values up to 200 and then grow by 5 % a step.
+    excluded; on all others the auditor abstains. For up to EXHAUSTIVE_UP_TO canaries all
+    combinations are tried; for more, k+ and k- take all values up to 200 and then grow by 5 % a
+    step.
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded

@@ -6,7 +6,7 @@ distributions. Order and number can be chosen by the scores without the coins, a
 tested event may depend on the output of the mechanism in any way.**
 
 Theorem. Let the output T determine the canaries that are guessed, the guesses, their order, an
-increasing event f_T about which of them are right, and an epsilon_T at or above the true epsilon.
+increasing event f_T about which guesses are right, and an epsilon_T at or above the true epsilon.
 Under (epsilon, delta)-DP with fair coins for m canaries
 
     P(event) <= sup over T of E f_T + m delta sup over T of max g_T,
@@ -125,7 +125,7 @@ class GuessOrder:
         return np.asarray(np.maximum(right - np.ceil(excess * totals).astype(np.int64), 0))
 
     def most_guesses(self, m: int) -> int:
-        """The largest number of guesses about m coins: m, or half of them if from one end only."""
+        """The largest number of guesses about m coins: m, or half as many from one end only."""
         return m // 2 if self.where in ("top", "bottom") else m
 
     def guesses(self, total: int, correct: int) -> Guesses:
@@ -133,7 +133,7 @@ class GuessOrder:
         return Guesses(top, total - top, correct)
 
     def at_top(self, totals: IntArray) -> IntArray:
-        """The number of guesses "included" for each number of guesses; for pairs, all of them."""
+        """How many guesses of each total are "included"; for pairs, every guess is."""
         if self.where == "bottom":
             return np.zeros_like(totals)
         return np.asarray(totals - totals // 2) if self.where == "both_ends" else totals
@@ -178,7 +178,7 @@ _CLEAR = 3.0
 """The least gain in log likelihood for assuming two distributions."""
 
 _LARGEST_DEVIATION = 1e6
-"""Scores beyond this number of median deviations are moved to it."""
+"""The farthest, in median deviations from the median, that a score counts as being."""
 
 
 @dataclass(frozen=True)
@@ -328,10 +328,11 @@ class GuessPlan:
     """The order and the tested numbers of guesses, with the level of each number."""
 
     order: GuessOrder
-    total: int | None  # the number with the largest expected bound; None if all have one level
+    alpha: float  # the failure probability
+    total: int | None  # the number of largest expected bound; None if all numbers have one level
     fewest: int  # the fewest tested guesses
     most: int  # the most tested guesses, at least 2
-    # the part of the failure probability for delta; None if it differs by boundary
+    # the part of the failure probability for delta; None if each boundary reserves its own
     spare: float | None = None
 
     def totals(self) -> IntArray:
@@ -339,12 +340,17 @@ class GuessPlan:
         numbers = numbers_of_guesses(self.most)
         return np.asarray(numbers[numbers >= min(self.fewest, numbers[-1])])
 
+    @property
+    def without_delta(self) -> float:
+        """The failure probability without the part for delta."""
+        return self.alpha - (self.spare or 0.0)
+
     def levels(self, totals: IntArray) -> FloatArray:
-        """The level of each number of guesses, as a share of alpha without the part for delta."""
+        """The level of each number of guesses."""
         if self.total is None:
-            return np.full(len(totals), _EQUAL_LEVEL)
+            return self.without_delta * np.full(len(totals), _EQUAL_LEVEL)
         ratio = np.maximum(totals / self.total, self.total / totals)
-        return np.asarray(_LEVEL * np.minimum(1.0, (_NEAR / ratio) ** _FALL))
+        return self.without_delta * (_LEVEL * np.minimum(1.0, (_NEAR / ratio) ** _FALL))
 
 
 def numbers_of_guesses(most: int) -> IntArray:
@@ -383,7 +389,7 @@ _FOR_DELTA = 0.9
 
 
 def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
-    """The plans to test at shares of `level`: one with fair coins, else a fixed one per order."""
+    """The plans to test at shares of `level`: one plan with fair coins, else one per order."""
     return plans_of_samples([scores], delta, level)[0]
 
 
@@ -422,7 +428,7 @@ def _plan(included: FloatArray | None, m: int, m_delta: float, alpha: float) -> 
     order = dataclasses.replace(order, share=1.0)
     if spare is None:
         return _fixed(order, m, m, m_delta, alpha)
-    return _around(order, totals, bounds, m_delta, spare)
+    return _around(order, totals, bounds, m_delta, alpha=alpha, spare=spare)
 
 
 def _fixed(
@@ -441,12 +447,9 @@ def _fixed(
     larger log odds. With a part `spare` for delta they are (0.9 m delta / spare)^2 instead, and
     lose no more than that.
     """
-    if spare is None:
-        for_delta = 0.6 / (order.share * level)
-    else:
-        for_delta = _FOR_DELTA / max(spare, _NEXT_TO_NONE)
-    enough = m_delta * for_delta
-    return GuessPlan(order, None, int(np.ceil(min(enough**2, m / 2))), max(most, 2), spare)
+    alpha = order.share * level
+    enough = m_delta * (0.6 / alpha if spare is None else _FOR_DELTA / max(spare, _NEXT_TO_NONE))
+    return GuessPlan(order, alpha, None, int(np.ceil(min(enough**2, m / 2))), max(most, 2), spare)
 
 
 @functools.cache
@@ -456,7 +459,13 @@ def _coarse(most: int) -> IntArray:
 
 
 def _around(
-    order: GuessOrder, totals: IntArray, bounds: FloatArray, m_delta: float, spare: float
+    order: GuessOrder,
+    totals: IntArray,
+    bounds: FloatArray,
+    m_delta: float,
+    *,
+    alpha: float,
+    spare: float,
 ) -> GuessPlan:
     """The plan around the number of guesses with the largest bound that respects delta's part."""
     bounds = np.where(m_delta * _delta_factors(totals, bounds) > spare, 0, bounds)
@@ -465,7 +474,7 @@ def _around(
     is_affordable = m_delta * _delta_factors(totals, bounds[at]) <= spare
     first = int(totals[np.argmax(is_affordable)]) if np.any(is_affordable) else total
     fewest = min(max(first, total // _FARTHEST), total)
-    return GuessPlan(order, total, fewest, min(int(totals[-1]), total * _FARTHEST), spare)
+    return GuessPlan(order, alpha, total, fewest, min(int(totals[-1]), total * _FARTHEST), spare)
 
 
 def _delta_factors(totals: IntArray, epsilon: float | FloatArray) -> FloatArray:

@@ -33,10 +33,10 @@ _TRIED = 5
 """The number of log odds, without the largest, where the chance with delta is computed first."""
 
 _FINER = 20
-"""The number of log odds around the least of these chances, if all are too large."""
+"""The number of further log odds near the one of least chance, if all these chances reach alpha."""
 
 _LARGER = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""Steps from log odds to larger ones, whose rejection implies that of the smaller."""
+"""Steps from tested to larger log odds: if the larger ones are rejected, so are the tested ones."""
 
 _TOLERANCE = 1e-7
 """Subtracted from the bound, to err on the valid side."""
@@ -49,12 +49,11 @@ class WalkEvent:
     m_delta: float  # number of coins times delta
     boundary: Boundary  # in `one_run_valid`, through the observed correct guesses
     plan: GuessPlan
-    alpha: float  # the failure probability
     start: float  # the start of the search for the largest rejected log odds
 
     def crossing(self, log_odds: float) -> float:
         """An upper bound on the probability of the event if delta is 0."""
-        return self.boundary.crossing(log_odds, _NEGLIGIBLE * self.alpha)
+        return self.boundary.crossing(log_odds, _NEGLIGIBLE * self.plan.alpha)
 
     def delta_terms(self, log_odds: npt.ArrayLike) -> FloatArray:
         """Upper bounds on what delta adds to the probability."""
@@ -66,28 +65,28 @@ class WalkEvent:
         return self.crossing(log_odds) + float(self.delta_terms(log_odds))
 
     def rejects(self, epsilon: float) -> bool:
-        """Whether the event rejects epsilon; with no part for delta, larger ones are tried too."""
+        """Whether the event rejects epsilon or, with no part for delta, some larger epsilon."""
         log_odds = self.plan.order.log_odds(epsilon)
-        if self.crossing(log_odds) >= self._left:
+        if self.crossing(log_odds) >= self.plan.without_delta:
             return False
         if self.plan.spare is not None:
             return self.largest_rejected > log_odds
         return any(
-            self.crossing(log_odds + more) < self.alpha
-            and self.chance(log_odds + more) < self.alpha
+            self.crossing(log_odds + more) < self.plan.alpha
+            and self.chance(log_odds + more) < self.plan.alpha
             for more in _LARGER
         )
 
     @functools.cached_property
     def largest_rejected(self) -> float:
-        """The largest log odds found that are rejected; those of epsilon 0 if there are none.
+        """The largest log odds found that are rejected; the log odds of epsilon 0 if none are.
 
         Without a part of alpha spared for delta, these are the largest with an event probability
         below alpha. At delta = 0 the probability grows with epsilon. With a larger delta it may
         fall first, and the search goes down from where the probability at delta = 0 reaches alpha.
 
-        With a spared part, the probability without delta has to be below the rest, and delta must
-        add no more than is spared (the theorem in guessing_plan.py).
+        With a spared part, the probability at delta = 0 must be below alpha less this part, and
+        delta must add at most the part (the theorem in guessing_plan.py).
         """
         if self._limit is None:
             return self._lowest
@@ -96,17 +95,17 @@ class WalkEvent:
         if self.plan.spare is not None:
             return max(self._affordable, default=self._lowest)
         tried, chances = self._tried
-        if min(chances[:-1]) >= self.alpha:
+        if min(chances[:-1]) >= self.plan.alpha:
             tried, chances = self._finer
-        below = np.flatnonzero(chances[:-1] < self.alpha)
+        below = np.flatnonzero(chances[:-1] < self.plan.alpha)
         if len(below) == 0:
             return self._lowest
         i = int(below[-1])
-        return _reaches(self.alpha, self.chance, float(tried[i]), float(tried[i + 1]))
+        return _reaches(self.plan.alpha, self.chance, float(tried[i]), float(tried[i + 1]))
 
     @property
     def p_value_at_0(self) -> float:
-        """The p-value of epsilon 0: the smallest alpha found at which this event rejects it."""
+        """The smallest alpha found at which this event rejects epsilon 0: its p-value."""
         if self._limit is None:
             return min(1.0, self.chance(self._lowest))
         if self.m_delta == 0:
@@ -115,7 +114,7 @@ class WalkEvent:
             spare = self.plan.spare
             return min((self.crossing(x) + spare for x in self._affordable), default=1.0)
         chances = self._tried[1]
-        if min(chances[:-1]) >= self.alpha:
+        if min(chances[:-1]) >= self.plan.alpha:
             chances = self._finer[1]
         return min(1.0, float(min(chances)))
 
@@ -123,15 +122,10 @@ class WalkEvent:
     def _lowest(self) -> float:
         return self.plan.order.log_odds(0.0)
 
-    @property
-    def _left(self) -> float:
-        """The part of alpha for the event at delta = 0."""
-        return self.alpha - (self.plan.spare or 0.0)
-
     @functools.cached_property
     def _limit(self) -> float | None:
-        """Log odds where the chance without delta reaches `_left`; None if it does at epsilon 0."""
-        crossing, lowest, left = self.crossing, self._lowest, self._left
+        """Log odds where the chance at delta 0 reaches its part; None if epsilon 0 reaches it."""
+        crossing, lowest, left = self.crossing, self._lowest, self.plan.without_delta
         if crossing(lowest) >= left:
             return None
         low, high, step = lowest, max(self.start, lowest), 0.1
@@ -178,7 +172,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     The following is for fair coins; with coins of another probability (Steinke et al. 2023,
     Proposition 5.7) and with pairs (appendix A) only the orders and the probability of a correct
     guess differ. For pairs, too, the bound is on the epsilon for adding or removing one client; the
-    details have the one for replacing a client, twice as large.
+    details also have the bound for replacing a client, twice as large.
 
     With fair coins the scores without their coins determine a plan (guessing_plan.py): the order of
     guesses, either at both ends, so that the k+ = r / 2 largest scores are guessed to be included
@@ -192,15 +186,15 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
 
     The bound is valid by the theorem in guessing_plan.py. Given the output, the events {Q >= q}
     shrink with q. Let q be the least for which the bound exceeds the true epsilon. Whenever the
-    bound exceeds it, Q is at least q; and {Q >= q} has probability at most alpha, as it rejects an
-    epsilon above the true one. Without a part for delta, the numbers and levels, and so these
-    events, are the same for all outputs, which determine only the order (Steinke et al. 2023, Lemma
-    4.7).
+    bound exceeds the true epsilon, Q is at least q; and {Q >= q} has probability at most alpha, as
+    it rejects an epsilon above the true one. Without a part for delta, the numbers and levels, and
+    so these events, are the same for all outputs, which determine only the order (Steinke et al.
+    2023, Lemma 4.7).
     """
     setting.require(included=_fewest(setting.scores.inclusion), excluded=1)
-    scores, level = setting.scores, 1 - setting.confidence
-    plans = plans_of(scores, setting.delta, level)
-    bounds = [_tested_plan(scores, plan, setting.delta, level) for plan in plans]
+    scores = setting.scores
+    plans = plans_of(scores, setting.delta, 1 - setting.confidence)
+    bounds = [_tested_plan(scores, plan, setting.delta) for plan in plans]
     best = max(bounds, key=lambda bound: bound.epsilon)
     guesses = best.guesses if best.epsilon > 0 else Guesses(0, 0, 0)
     return Estimate(
@@ -266,18 +260,17 @@ class _TestedPlan:
         return min(1.0, self.event.p_value_at_0 / self.order.share) if self.event else 1.0
 
 
-def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float, level: float) -> _TestedPlan:
-    """The event of a plan, given its guesses; `level` is the failure probability of all plans."""
+def _tested_plan(scores: CanaryScores, plan: GuessPlan, delta: float) -> _TestedPlan:
+    """The event of a plan, given its guesses."""
     order, totals = plan.order, plan.totals()
-    alpha = order.share * level
-    levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
+    levels = plan.levels(totals)
     correct = order.correct(scores, totals)
     bounds = single_bounds(totals, correct, levels)
     i = int(np.argmax(bounds))
     event = None
     if correct[i] > 0:
         boundary = boundary_at(totals, bounds[i], levels)
-        event = WalkEvent(scores.num_coins * delta, boundary, plan, alpha, start=bounds[i])
+        event = WalkEvent(scores.num_coins * delta, boundary, plan, start=bounds[i])
     return _TestedPlan(order.guesses(int(totals[i]), int(correct[i])), len(totals), order, event)
 
 
@@ -288,14 +281,11 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
     """
     epsilons: list[float | None] = [None] * len(settings)
     for members in _by_size(settings):
-        first = settings[members[0]]
-        delta, level = first.delta, 1 - first.confidence
         samples = [settings[index].scores for index in members]
-        plans = plans_of_samples(samples, delta, level)
+        first = settings[members[0]]
+        plans = plans_of_samples(samples, first.delta, 1 - first.confidence)
         for index, scores, tried in zip(members, samples, plans, strict=True):
-            epsilons[index] = max(
-                _tested_plan(scores, plan, delta, level).epsilon for plan in tried
-            )
+            epsilons[index] = max(_tested_plan(scores, plan, first.delta).epsilon for plan in tried)
     return epsilons
 
 
@@ -304,7 +294,7 @@ def one_run_epsilons(settings: Sequence[AuditSetting]) -> list[float | None]:
 
 
 _PLANNED = 8
-"""The number of samples for which plans are made; further samples share these."""
+"""The number of samples for which plans are made; further samples reuse these plans."""
 
 _STEP = 0.01
 _FARTHEST = 8.0
@@ -326,19 +316,18 @@ class OneRunRegion:
         return bool(np.any(correct >= self.boundary.heights))
 
 
-def one_run_region(epsilon: float, m_delta: float, level: float, plan: GuessPlan) -> OneRunRegion:
-    """The largest region that rejects epsilon at the plan's share of `level`, to 0.01 log odds."""
-    alpha, totals = plan.order.share * level, plan.totals()
-    levels = (alpha - (plan.spare or 0.0)) * plan.levels(totals)
+def one_run_region(epsilon: float, m_delta: float, plan: GuessPlan) -> OneRunRegion:
+    """The largest region that rejects epsilon, to 0.01 log odds."""
+    totals = plan.totals()
+    levels = plan.levels(totals)
     log_odds = plan.order.log_odds(epsilon)
 
     def boundary(steps: int) -> Boundary:
         return boundary_at(totals, log_odds + _STEP * steps, levels)
 
     def rejects(event: Boundary) -> bool:
-        return len(event.totals) == 0 or WalkEvent(
-            m_delta, event, plan, alpha, start=log_odds
-        ).rejects(epsilon)
+        walk = WalkEvent(m_delta, event, plan, start=log_odds)
+        return len(event.totals) == 0 or walk.rejects(epsilon)
 
     low, high = -1, round(_FARTHEST / _STEP)
     if not rejects(boundary(high)):
@@ -353,9 +342,7 @@ def one_run_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
     """Whether bounds of samples exceed epsilon; samples of one size and inclusion share 8 plans."""
-    cached_region = functools.cache(
-        lambda m_delta, plan: one_run_region(epsilon, m_delta, level, plan)
-    )
+    cached_region = functools.cache(functools.partial(one_run_region, epsilon))
 
     def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
         rejected = np.zeros(len(settings), bool)

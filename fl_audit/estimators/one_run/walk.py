@@ -23,7 +23,7 @@ _LARGEST_R0 = 10_000
 """The largest r0 tried in `Boundary.delta_factor`; larger ones gain almost nothing."""
 
 _SLACK = 1e-6
-"""Relative margin for rounding, so that a count reaches the boundary drawn through it."""
+"""Relative margin for rounding, so that a count reaches the boundary drawn through this count."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,11 @@ class Boundary:
         Two bounds are combined. First, a flip that decides whether any of several events is true
         decides at least one of them, so the bounds of single events W_r >= b_r add up. Second,
         consider all r >= r0 together: each contains the first r0 guesses. Take r0 - 1 of these
-        other than guess j: the number N of resampled ones is uniform on 0, ..., r0 - 1, as s is
-        uniform on [0, 1]. Given all else, guess j decides only at one value of their sum, so with
-        at most the probability of the mode of Binomial(N, p). The events below r0 are added one by
-        one, the others taken together, for the best r0.
+        guesses other than guess j: the number N of resampled guesses among them is uniform on 0,
+        ..., r0 - 1, as s is uniform on [0, 1]. Given everything else, guess j decides the event
+        only at one value of the resampled guesses' sum, so with at most the probability of the mode
+        of Binomial(N, p). The bounds of the events below r0 are added, the events from r0 on taken
+        together, for the best r0.
         """
         epsilons = np.asarray(epsilon, dtype=np.float64)[..., None]
         single = np.cumsum(delta_factors(self.totals, self.heights, epsilons), axis=-1)
@@ -139,7 +140,8 @@ class _Walk:
         self._lowest = 0
         self._chances = np.ones(1)  # the probabilities of _lowest, _lowest + 1, ... right guesses
         self._chances_of_steps: dict[int, tuple[int, FloatArray]] = {}
-        self._stopped: list[tuple[int, int, FloatArray]] = []
+        # One empty part, as all paths may be dropped before the boundary.
+        self._stopped = [(0, 0, np.zeros(0))]
 
     @property
     def has_ended(self) -> bool:

@@ -210,7 +210,7 @@ def auc_interval(scores: CanaryScores, confidence: float) -> ApproximateInterval
 
 
 def _shares_below(points: FloatArray, others: FloatArray) -> FloatArray:
-    """Shares of the others below each point, ties as a half, by ascending point."""
+    """For each point, ascending, the share of `others` below it; equal ones count half."""
     points, others = np.sort(points), np.sort(others)
     below = np.searchsorted(others, points, "left") + np.searchsorted(others, points, "right")
     return np.asarray(below / (2 * len(others)))

@@ -11,6 +11,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.counts.intervals import ConfusionCounts
+from fl_audit.estimators.distributions import rank_quantile
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.roc.curve import (
@@ -88,9 +89,10 @@ def bias_corrected_interval(
     """The interval from an estimate and its bootstrap replicates; ValueError for NaN.
 
     With z0 the normal quantile of the share of replicates below the estimate (equal ones count
-    half) and z that of (1 + confidence) / 2, the ends are the replicates' quantiles at
-    Phi(2 z0 -+ z): the BC interval of Efron (1987), "Better bootstrap confidence intervals", JASA
-    82, 171-185. The acceleration of BCa is omitted, because it needs leave-one-out statistics.
+    half) and z the normal quantile of (1 + confidence) / 2, the limits are the replicates'
+    quantiles at Phi(2 z0 -+ z): the BC interval of Efron (1987), "Better bootstrap confidence
+    intervals", JASA 82, 171-185. The acceleration of BCa is omitted, because it needs leave-one-out
+    statistics.
     """
     values = np.sort(np.asarray(replicates, dtype=np.float64))
     count = len(values)
@@ -126,10 +128,10 @@ def tpr_at_fpr_interval(
 ) -> ApproximateInterval:
     """The bias-corrected bootstrap interval of `tpr_at_fpr`, in O(n log n) for any n.
 
-    Its replicates have exactly the distribution of those in `bootstrap_interval`, whose caveats
-    apply. For Gaussian scores with a shift of 2, intervals at 95 % cover 92 to 96 % if 10 or more
-    false positives are allowed, 74 to 82 % if 1 is, and 31 % if none is (100 to 10,000 scores a
-    class, 400 trials). So with fewer than 10 there is no interval.
+    The replicates are distributed exactly as in `bootstrap_interval`, whose caveats apply. For
+    Gaussian scores with a shift of 2, intervals at 95 % cover 92 to 96 % if 10 or more false
+    positives are allowed, 74 to 82 % if 1 is, and 31 % if none is (100 to 10,000 scores a class,
+    400 trials). So with fewer than 10 there is no interval.
 
     Args:
       scores: Scores of included and excluded canaries.
@@ -405,12 +407,6 @@ def detection_rates(
 
 def _detected_at(rate: float, detected: int, num_included: int, confidence: float) -> DetectionRate:
     miss = (1 - confidence) / 2
-    lower = (
-        float(special.betaincinv(detected, num_included - detected + 1, miss)) if detected else 0.0
-    )
-    upper = (
-        float(special.betaincinv(detected + 1, num_included - detected, 1 - miss))
-        if detected < num_included
-        else 1.0
-    )
+    lower = float(rank_quantile(detected, num_included, miss))
+    upper = float(rank_quantile(detected + 1, num_included, 1 - miss))
     return DetectionRate(rate, detected / num_included, lower, upper)

@@ -19,7 +19,7 @@ used, each a fifth farther from the nearer end than the previous one, and the ba
 between them: more ranks cost level, and the loss between two ranks is small.
 
 If the expected shift of included scores is known beforehand, as for uploads with stated noise, one
-rank is expected to be the best (`favoured_rank`): its level and those of its neighbours are
+rank is expected to be the best (`favoured_rank`): the levels of this rank and its neighbours are
 multiplied by up to 31. The rank depends on no score, so the band stays valid. For 150 included
 scores N(2, 1), whose epsilon is 7.58, the bound of `threshold_valid` is then 0.71 times epsilon
 instead of 0.67 times; for N(1, 1), whose epsilon is 3.14, it is 0.60 times epsilon instead of 0.55
@@ -52,6 +52,7 @@ N(0, 1), 400 samples, but 100 with 10,000 scores):
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -60,15 +61,16 @@ from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.distributions import Distribution, beta_cdf, beta_quantile
+from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.null import NullTail, spaced_ranks
+from fl_audit.estimators.privacy_region import LogRates, beyond_chance, log_ratio
+from fl_audit.estimators.result import Detail
+from fl_audit.estimators.scores import CanaryScores
 
-
-@dataclass(frozen=True)
-class LogRates:
-    """Logs of bounds on error rates, for each threshold."""
-
-    error: FloatArray  # upper bounds on the error rates
-    success: FloatArray  # lower bounds on one minus the error rates
+RateUpperBounds = Callable[[IntArray, int, float], LogRates]
+"""A function from numbers of errors of shape (t,), the trials and the confidence to one-sided upper
+bounds on the error rates.
+"""
 
 
 def jeffreys_upper(errors: IntArray, trials: int, confidence: float) -> LogRates:
@@ -250,7 +252,7 @@ def true_positive_band(n: int, confidence: float, favoured: int | None = None) -
         return math.log(_failure(n, ranks, math.exp(log_factor) * weights) / failing)
 
     # With the lower factor the levels add up to half of the failure probability; with the upper one
-    # the largest level, whose weight is 1, alone exceeds it.
+    # the largest level, whose weight is 1, alone exceeds that probability.
     lower, upper = math.log(failing / (2 * weights.sum())), math.log(failing) + 1e-9
     factor = math.exp(optimize.brentq(excess, lower, upper, xtol=1e-8) - 3e-8)
     levels = factor * weights
@@ -289,4 +291,62 @@ def _failure(n: int, ranks: IntArray, levels: FloatArray) -> float:
         chance_too_small(n, ranks[first], points[first])
         + chance_too_large(n, from_last[last][::-1], 1 - points[last][::-1])
         + float(levels[~first & ~last].sum())
+    )
+
+
+# The best of many thresholds, chosen on the data.
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedThresholds:
+    """Thresholds with bounds on their error rates; "score >= threshold" means included."""
+
+    thresholds: FloatArray
+    false_negatives: IntArray  # numbers of included scores below
+    negatives: LogRates  # bounds on the false negative rates
+    positives: LogRates  # bounds on the false positive rates, or these rates themselves
+    levels: FloatArray | None = None  # failure probabilities of bounds that hold all at once
+
+    def strongest(self, delta: float) -> tuple[float, int, Guess]:
+        """The largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)), at least 0.
+
+        Also the index of its threshold, and the guess of the larger ratio.
+
+        >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
+        >>> BoundedThresholds(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates).strongest(0)[1:]
+        (0, 'included')
+        """
+        bounds = beyond_chance(self.negatives, self.positives, delta)
+        best = int(np.argmax(bounds))
+        by_included = log_ratio(self.negatives.success, self.positives.error, delta)[best]
+        guess: Guess = "included" if by_included >= bounds[best] else "excluded"
+        return max(float(bounds[best]), 0.0), best, guess
+
+    def details(self, index: int, guess: Guess | None = None) -> dict[str, Detail]:
+        """An estimate's details about one threshold, and about the choice among all."""
+        details: dict[str, Detail] = {"threshold": float(self.thresholds[index])}
+        if guess is not None:
+            details["direction"] = guess
+        details["false_negatives"] = int(self.false_negatives[index])
+        details["fnr_upper"] = math.exp(self.negatives.error[index])
+        details["log_fpr_upper"] = float(self.positives.error[index])
+        if self.levels is not None:
+            details["local_level"] = float(self.levels[index])
+            details["num_thresholds"] = len(self.thresholds)
+        return details
+
+
+def bounded_thresholds(
+    scores: CanaryScores, confidence: float, null: NullTail, favoured: int | None = None
+) -> BoundedThresholds:
+    """The thresholds of the true positive band, with bounds under a known tail of the null."""
+    included = np.sort(scores.included)
+    band = true_positive_band(len(included), confidence, favoured)
+    thresholds = included[len(included) - band.ranks]
+    return BoundedThresholds(
+        thresholds,
+        np.searchsorted(included, thresholds),
+        band.negatives,
+        bounded_false_positives(null, thresholds),
+        band.levels,
     )

@@ -1,92 +1,28 @@
-"""Threshold bounds as papers publish them: the best threshold, with one of two bounds on its rates.
+"""Threshold bounds as papers publish them: the best threshold, by one of two bounds on error rates.
 
 Andrew et al. (2023), section 5, after Jagielski et al. (2020). The bounds are for one threshold
 each; nothing corrects for the choice among thresholds.
 """
 
 import functools
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.gaussian.fit import Guess
-from fl_audit.estimators.privacy_region import log_ratio
-from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.array_types import FloatArray
+from fl_audit.estimators.privacy_region import LogRates
+from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.error_rates import (
-    LogRates,
+    BoundedThresholds,
+    RateUpperBounds,
     clopper_pearson_upper,
     false_positive_rates,
     jeffreys_upper,
 )
 
 
-@dataclass(frozen=True)
-class ThresholdBound:
-    """A threshold, and the epsilon from bounds on its error rates."""
-
-    epsilon: float  # the lower bound, in nats, at least 0, possibly infinite
-    threshold: float  # scores above it are guessed included; the method decides about equal ones
-    guess: Guess  # "included" for (TPR - delta) / FPR, "excluded" for (TNR - delta) / FNR
-    false_negatives: int  # included canaries guessed to be excluded
-    fnr_upper: float
-    log_fpr_upper: float  # log of a bound on the false positive rate, or of the rate if known
-    index: int  # the index among the compared thresholds
-
-    def details(self) -> dict[str, Detail]:
-        """An estimate's details about this threshold."""
-        return {
-            "threshold": self.threshold,
-            "direction": self.guess,
-            "false_negatives": self.false_negatives,
-            "fnr_upper": self.fnr_upper,
-            "log_fpr_upper": self.log_fpr_upper,
-        }
-
-
-def strongest_threshold(
-    thresholds: FloatArray,
-    false_negatives: IntArray,
-    negatives: LogRates,
-    positives: LogRates,
-    delta: float,
-) -> ThresholdBound:
-    """The threshold with the largest max(log((TPR - delta) / FPR), log((TNR - delta) / FNR)).
-
-    `negatives` are bounds on the false negative rates, `positives` bounds on the false positive
-    rates, or these rates themselves. All arrays have one entry per threshold, and at least one
-    entry.
-
-    >>> rates = LogRates(error=np.log([0.1, 0.2]), success=np.log([0.9, 0.8]))
-    >>> strongest_threshold(np.array([1.0, 2.0]), np.array([0, 0]), rates, rates, 0).threshold
-    1.0
-    """
-    by_included = log_ratio(negatives.success, positives.error, delta)
-    by_excluded = log_ratio(positives.success, negatives.error, delta)
-    lower_bound = np.maximum(by_included, by_excluded)
-    best = int(np.argmax(lower_bound))
-    return ThresholdBound(
-        epsilon=max(float(lower_bound[best]), 0.0),
-        threshold=float(thresholds[best]),
-        guess="included" if by_included[best] >= by_excluded[best] else "excluded",
-        false_negatives=int(false_negatives[best]),
-        fnr_upper=math.exp(negatives.error[best]),
-        log_fpr_upper=float(positives.error[best]),
-        index=best,
-    )
-
-
-UpperBounds = Callable[[IntArray, int, float], LogRates]
-"""A function from numbers of errors of shape (t,), the trials and the confidence to bounds on the
-error rates.
-"""
-
-
 def threshold_as_published(
-    setting: AuditSetting, *, method: str, upper: UpperBounds, intervals: str
+    setting: AuditSetting, *, method: str, upper: RateUpperBounds, intervals: str
 ) -> Estimate:
     """The largest epsilon of any threshold on the scores, as published.
 
@@ -94,22 +30,23 @@ def threshold_as_published(
     FNR)), where "score >= threshold" means included. FNR is an upper bound on the false negative
     rate; FPR is exact under the closed-form null, and an upper bound under the empirical one.
 
-    Each bound has failure probability alpha (roughly, for Jeffreys'), one minus the confidence.
-    Under the empirical null there are two, so one of them fails with probability up to 2 alpha.
+    Each bound has failure probability alpha = 1 - confidence (roughly, for Jeffreys'). Under the
+    empirical null there are two bounds, so at least one fails with probability up to 2 alpha.
     """
-    best = _best_threshold(setting, upper)
+    bounded = _bounded_thresholds(setting, upper)
+    epsilon, best, guess = bounded.strongest(setting.delta)
     return Estimate(
         method=method,
         kind="lower_bound",
-        epsilon=best.epsilon,
-        lower=best.epsilon,
+        epsilon=epsilon,
+        lower=epsilon,
         assumes="Canaries' scores are independent given inclusion.",
         guarantee=_guarantee(setting),
         source=(
             "Andrew et al. (2023), arXiv:2302.03098, section 5; Jagielski et al. (2020) with "
             f"{intervals}"
         ),
-        details={"null": setting.null.kind, **best.details()},
+        details={"null": setting.null.kind, **bounded.details(best, guess)},
     )
 
 
@@ -130,15 +67,15 @@ threshold_clopper_pearson = functools.partial(
 """The same bound with the exact intervals of Jagielski et al. (2020)."""
 
 
-def _best_threshold(setting: AuditSetting, upper: UpperBounds) -> ThresholdBound:
-    """The threshold with the largest epsilon by bounds that hold for one threshold each."""
+def _bounded_thresholds(setting: AuditSetting, upper: RateUpperBounds) -> BoundedThresholds:
+    """The candidate thresholds, with bounds that hold for one threshold each."""
     setting.require(included=1)
     setting.require_null_scores()
     thresholds = _candidate_thresholds(setting)
     false_negatives = np.searchsorted(np.sort(setting.scores.included), thresholds)
     negatives = upper(false_negatives, setting.scores.num_included, setting.confidence)
     positives = _false_positive_rates(setting, thresholds, upper)
-    return strongest_threshold(thresholds, false_negatives, negatives, positives, setting.delta)
+    return BoundedThresholds(thresholds, false_negatives, negatives, positives)
 
 
 def _guarantee(setting: AuditSetting) -> str:
@@ -172,7 +109,7 @@ def _candidate_thresholds(setting: AuditSetting) -> FloatArray:
 
 
 def _false_positive_rates(
-    setting: AuditSetting, thresholds: FloatArray, upper: UpperBounds
+    setting: AuditSetting, thresholds: FloatArray, upper: RateUpperBounds
 ) -> LogRates:
     if setting.null.kind == "closed_form":
         return false_positive_rates(setting.null.closed_form(), thresholds)

@@ -1,4 +1,4 @@
-"""The null of a valid threshold bound: the known one, unless the excluded scores reject it.
+"""The null of a valid threshold bound: the known null, unless the excluded scores reject it.
 
 With a known null, excluded scores are not needed for the bound, so they can test that null. If they
 reject it, the empirical null is used.
@@ -9,13 +9,13 @@ the program. It is rejected at p-values below REFUTED_BELOW, at almost no cost i
 A null that the caller states (--dim) may well be wrong: for another model, or for scores that are
 not cosines with one vector. So the failure probability alpha of a bound is divided. The null is
 rejected at level alpha SHARE_OF_REFUTATION, and a bound under it uses the rest of alpha. If the
-null is true, the bound fails with at most that rest, and the empirical null is used with
-probability at most alpha SHARE_OF_REFUTATION. If the null is false but not rejected, a bound under
-it is positive only if a test at ranks of the excluded scores (rejection_tests.py) rejects at level
-alpha that included and excluded scores have one distribution; that test is exact for any
-distribution. So without any leak the share of audits with a positive bound is at most alpha, even
-if the argument was wrong. With fewer than 2 excluded scores there is no such test, and the bound
-states its assumption.
+null is true, a bound under it fails with probability at most this rest, and the empirical null is
+used with probability at most alpha SHARE_OF_REFUTATION. If the null is false but not rejected, a
+bound under it is positive only if a test at ranks of the excluded scores (rejection_tests.py)
+rejects at level alpha that included and excluded scores have one distribution; that test is exact
+for any distribution. So without any leak the share of audits with a positive bound is at most
+alpha, even if the argument was wrong. With fewer than 2 excluded scores there is no such test, and
+the bound states its assumption.
 """
 
 import functools
@@ -91,7 +91,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
 
 
 def _by_argument(setting: AuditSetting, tail: NullTail, confidence: float) -> ChosenNull:
-    """The null from an argument, if the scores do not reject it."""
+    """The null from an argument that the excluded scores do not reject."""
     num_excluded = setting.scores.num_excluded
     assumption = _assumption(tail, num_excluded)
     if num_excluded < 2:
@@ -114,7 +114,7 @@ def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
 
 
 def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | None:
-    """Why the scores reject the null; None if they do not."""
+    """Why the scores reject the null; None if they do not reject it."""
     everything = np.concatenate([scores.included, scores.excluded])
     if len(everything) > 1 and np.ptp(everything) == 0:
         return f"all {len(everything)} scores are equal, so the closed-form null cannot be tested"

@@ -12,7 +12,8 @@ If the mechanism allows at most a rate G(v) at a false positive rate of v, with 
 which is the exact p-value of the mechanism's claim: it averages over the errors of both rates,
 whereas two separate confidence bounds would add the worst cases. The tests at several ranks share
 the failure probability in fixed parts (a union bound), so at the given confidence none of them
-rejects the true claim, and the largest claim that any rejects is a lower bound on it.
+rejects the true claim, and the largest claim that any test rejects is a lower bound on the true
+one.
 
 The table has the median epsilon of `threshold_valid` by these tests, by separate Clopper-Pearson
 bounds on both rates with a Bonferroni correction over 18 ranks, and, as an ideal, by such bounds at
@@ -33,20 +34,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.distributions import beta_cdf, beta_quantile
-from fl_audit.estimators.null import NullTail
+from fl_audit.estimators.null import growing_ranks, spaced_ranks
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
-from fl_audit.estimators.threshold.error_rates import (
-    LogRates,
-    bounded_false_positives,
-    true_positive_band,
-)
 
 LargestRate = Callable[[FloatArray, float], FloatArray]
 """G: the largest true positive rates that a claim allows at false positive rates, both in [0, 1].
@@ -54,29 +49,24 @@ LargestRate = Callable[[FloatArray, float], FloatArray]
 The claim is a number at least 0, such as epsilon; G increases with the rate and with the claim.
 """
 
-_SPACING = 1.2
-"""Ratio of adjacent ranks. Ranks are dense because for clustered scores only a cluster's edge
-matters.
-"""
-
 _LOWEST_SCORES = 0.25
 """The factor of levels of thresholds among the lowest scores, compared with the highest."""
 
 _LEFT_END, _STEP = -5.0, 0.05
-"""Left end and width of the cells of V, in normal scores of its distribution."""
+"""Lower limit of the cells of V, and their width, in normal scores of V's distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankTests:
     """Tests at fixed ranks of the excluded scores.
 
-    The range of V is divided into cells, and V is replaced by the upper end of its cell: p-values
+    The range of V is divided into cells, and V is replaced by the upper limit of its cell: p-values
     are too large by about a tenth, which costs almost nothing, and never too small.
     """
 
-    ranks: npt.NDArray[np.int64]  # j in [1, n0], ascending: the threshold is the j-th largest
+    ranks: IntArray  # j in [1, n0], ascending: the threshold is the j-th largest
     levels: FloatArray  # failure probability of each test
-    cells: FloatArray  # upper ends, (r, c)
+    cells: FloatArray  # upper limits of the cells, (r, c)
     masses: FloatArray  # of the cells, (c,)
 
 
@@ -92,12 +82,12 @@ class RejectedClaim:
 def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
 
-    With probability `confidence` or more, none of them rejects a true claim.
+    With probability `confidence` or more, none of the tests rejects a true claim.
 
     >>> rank_tests(100, 0.95).ranks.tolist()[:12]
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]
     """
-    ranks, weights = _weighted_ranks(n0)
+    ranks, weights = spaced_ranks(n0), _weights(n0)
     levels = (1 - confidence) * weights / weights.sum()
     # The cell beyond the last point has a thousandth of the smallest level, a negligible cost.
     last = -special.ndtri(levels.min() / 1000)
@@ -111,19 +101,15 @@ def rank_tests(n0: int, confidence: float) -> RankTests:
     return RankTests(ranks, levels, cells, masses)
 
 
-def _weighted_ranks(n0: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Ranks that grow by a fifth at each step, from both ends, and their shares of the level.
+def _weights(n0: int) -> FloatArray:
+    """The shares of the level of `spaced_ranks`, up to a factor.
 
     A share is the step in log j to the next rank, over sqrt(j): the loss of epsilon at rank j is
     about z / sqrt(j), as in error_rates.py.
     """
-    nearest = [1]
-    while nearest[-1] <= n0 // 2:
-        nearest.append(max(nearest[-1] + 1, round(_SPACING * nearest[-1])))
-    from_end = np.array(nearest[:-1])
-    shares = np.diff(nearest) / from_end**1.5
-    ranks = np.concatenate([from_end, (n0 + 1 - from_end)[::-1]])
-    return ranks, np.concatenate([shares, _LOWEST_SCORES * shares[::-1]])
+    nearest = growing_ranks(n0)
+    shares = np.diff(nearest) / nearest[:-1] ** 1.5
+    return np.concatenate([shares, _LOWEST_SCORES * shares[::-1]])
 
 
 def largest_rejected_claim(
@@ -134,7 +120,7 @@ def largest_rejected_claim(
     log_upper_half = math.log(tests.masses[middle:].sum())
     log_levels = np.log(tests.levels)
 
-    def least_excess(index: npt.NDArray[np.int64], claim: float) -> FloatArray:
+    def least_excess(index: IntArray, claim: float) -> FloatArray:
         """A lower bound on the log of p-value over level, from the upper half of V's mass only."""
         k = above[index]
         rates = largest_rate(tests.cells[index, middle], claim)
@@ -188,32 +174,11 @@ def _root(excess: Callable[[float], float], low: float) -> float:
     return float(optimize.brentq(excess, low, low + step, xtol=1e-10))
 
 
-def _upper_quantiles(ranks: npt.NDArray[np.int64], n0: int, points: FloatArray) -> FloatArray:
+def _upper_quantiles(ranks: IntArray, n0: int, points: FloatArray) -> FloatArray:
     """Quantiles of Beta(j, n0 - j + 1) at normal scores, from the accurate tail."""
     lower = beta_quantile(ranks, n0 - ranks + 1, special.ndtr(np.minimum(points, 0)))
     upper = 1 - beta_quantile(n0 - ranks + 1, ranks, special.ndtr(-np.maximum(points, 0)))
     return np.where(points < 0, lower, upper)
-
-
-# The best of many thresholds, chosen on the data: all are bounded at once.
-
-
-@dataclass(frozen=True, eq=False)
-class BoundedThresholds:
-    """Included scores as thresholds under a known null, with simultaneous bounds."""
-
-    thresholds: FloatArray  # scores at least this are guessed to be included
-    false_negatives: IntArray  # numbers of included scores below
-    negatives: LogRates  # bounds on the false negative rates
-    positives: LogRates  # bounds on the false positive rates, which hold with certainty
-    levels: FloatArray  # failure probability of each bound
-
-    def details(self, index: int) -> dict[str, Detail]:
-        """An estimate's details about the choice of the threshold at an index."""
-        return {
-            "local_level": float(self.levels[index]),
-            "num_thresholds": len(self.thresholds),
-        }
 
 
 @dataclass(frozen=True)
@@ -241,39 +206,27 @@ class RejectedThreshold:
         }
 
 
-def bounded_thresholds(
-    scores: CanaryScores, confidence: float, null: NullTail, favoured: int | None = None
-) -> BoundedThresholds:
-    """The thresholds of the true positive band (error_rates.py), with their error rates."""
-    included = np.sort(scores.included)
-    band = true_positive_band(len(included), confidence, favoured)
-    thresholds = included[len(included) - band.ranks]
-    return BoundedThresholds(
-        thresholds=thresholds,
-        false_negatives=np.searchsorted(included, thresholds),
-        negatives=band.negatives,
-        positives=bounded_false_positives(null, thresholds),
-        levels=band.levels,
-    )
+def thresholds_at(ranks: IntArray, scores: CanaryScores) -> tuple[FloatArray, IntArray]:
+    """The excluded score of each rank, and the number of included scores above it."""
+    thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
+    not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
+    return thresholds, np.asarray(scores.num_included - not_above)
 
 
 def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> RejectedThreshold:
     """The largest claim that a test at some excluded score rejects (proof: module docstring)."""
-    included, excluded = np.sort(setting.scores.included), np.sort(setting.scores.excluded)
-    tests = rank_tests(len(excluded), setting.confidence)
-    thresholds = excluded[len(excluded) - tests.ranks]
-    not_above = np.searchsorted(included, thresholds, side="right")
-    above = len(included) - not_above
-    rejected = largest_rejected_claim(tests, above, len(included), largest_rate)
+    scores = setting.scores
+    tests = rank_tests(scores.num_excluded, setting.confidence)
+    thresholds, above = thresholds_at(tests.ranks, scores)
+    rejected = largest_rejected_claim(tests, above, scores.num_included, largest_rate)
     best = rejected.index
-    threshold = thresholds[best]
     return RejectedThreshold(
         claim=rejected.claim,
-        threshold=float(threshold),
+        threshold=float(thresholds[best]),
         rank=int(tests.ranks[best]),
-        num_excluded=len(excluded),
-        false_negatives=int(not_above[best]),
-        false_positives=int(np.sum(excluded > threshold)),
+        num_excluded=scores.num_excluded,
+        false_negatives=scores.num_included - int(above[best]),
+        false_positives=int(np.sum(scores.excluded > thresholds[best])),
         level=float(tests.levels[best]),
         num_tests=len(tests.ranks),
     )

@@ -26,24 +26,24 @@ from fl_audit.estimators.distributions import beta_cdf, first_integers
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import Null, NullTail
-from fl_audit.estimators.privacy_region import log_ratio
+from fl_audit.estimators.privacy_region import LogRates, beyond_chance
 from fl_audit.estimators.result import Detail, Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.error_rates import (
+    BoundedThresholds,
     bounded_false_positives,
+    bounded_thresholds,
     favoured_rank,
     true_positive_band,
 )
-from fl_audit.estimators.threshold.jeffreys_clopper_pearson import strongest_threshold
-from fl_audit.estimators.threshold.null_choice import ChosenNull, chosen_null
+from fl_audit.estimators.threshold.null_choice import chosen_null
 from fl_audit.estimators.threshold.rejection_tests import (
-    BoundedThresholds,
     RejectedThreshold,
-    bounded_thresholds,
     largest_rate,
     rank_tests,
     strongest_rejection,
+    thresholds_at,
 )
 
 _SHARED = (
@@ -88,16 +88,12 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
             "Bonferroni correction"
         )
     else:
-        bounded = _bounded(setting, null, null.tail)
-        best = strongest_threshold(
-            bounded.thresholds,
-            bounded.false_negatives,
-            bounded.negatives,
-            bounded.positives,
-            setting.delta,
-        )
-        epsilon = 0.0 if null.allows_no_bound else best.epsilon
-        details = {**best.details(), **bounded.details(best.index)}
+        included = setting.scores.num_included
+        favoured = _favoured(setting.null, included, setting.delta, null.confidence)
+        bounded = bounded_thresholds(setting.scores, null.confidence, null.tail, favoured)
+        epsilon, best, guess = bounded.strongest(setting.delta)
+        epsilon = 0.0 if null.allows_no_bound else epsilon
+        details = bounded.details(best, guess)
         reason = "the bounds on the error rates hold for all thresholds at once"
         source = (
             "with a one-sided confidence band after Berk & Jones (1979) and its exact level "
@@ -119,11 +115,6 @@ def threshold_valid(setting: AuditSetting) -> Estimate:
     )
 
 
-def _bounded(setting: AuditSetting, null: ChosenNull, tail: NullTail) -> BoundedThresholds:
-    favoured = _favoured(setting.null, setting.scores.num_included, setting.delta, null.confidence)
-    return bounded_thresholds(setting.scores, null.confidence, tail, favoured)
-
-
 def _favoured(null: Null, num_included: int, delta: float, confidence: float) -> int | None:
     """The rank favoured by the audit's planned shift; None if the shift is unknown."""
     if null.planned_shift is None:
@@ -142,7 +133,8 @@ def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
 # `threshold_gdp`: a lower bound for Gaussian differentially private mechanisms, by the best
 # threshold. Nasr et al. (2023), "Tight Auditing of Differentially Private Machine Learning",
 # arXiv:2302.07956, section 4: if the shape of the trade-off between the error rates is known, one
-# point determines all of it, and epsilon at a small delta follows from measurable error rates.
+# point determines the whole curve, and epsilon at a small delta follows from measurable error
+# rates.
 
 
 def threshold_gdp(setting: AuditSetting) -> Estimate:
@@ -151,9 +143,9 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
     A mu-GDP mechanism allows at most TPR = Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su 2022), so every
     threshold shows that mu >= Phi^-1(1 - FPR) - Phi^-1(FNR). Error rates are bounded as in
     `threshold_valid`, but without a planned shift, for all thresholds at once: by a band under a
-    known null, and by tests at ranks of the excluded scores if the null is unknown or they reject
-    it. Epsilon is that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang 2018);
-    with delta 0 it is infinite if mu is above 0.
+    known null, and by tests at ranks of the excluded scores if the null is unknown or these scores
+    reject it. Epsilon is that of the Gaussian mechanism with noise multiplier 1 / mu (Balle & Wang
+    2018); with delta 0 it is infinite if mu is above 0.
     """
     setting.require(included=1)
     null = chosen_null(setting)
@@ -198,25 +190,15 @@ def largest_gaussian_rate(false_positive_rate: FloatArray, mu: float) -> FloatAr
 
 def _mu_by_band(bounded: BoundedThresholds) -> tuple[float, dict[str, Detail]]:
     """The largest lower bound on mu of any threshold, at least 0, and that threshold's details."""
-    negatives, positives = bounded.negatives, bounded.positives
-    lower_bound = _normal_score(negatives.success, negatives.error) - _normal_score(
-        positives.error, positives.success
-    )
+    lower_bound = _normal_score(bounded.negatives.opposite) - _normal_score(bounded.positives)
     best = int(np.argmax(lower_bound))
-    return max(float(lower_bound[best]), 0.0), {
-        "threshold": float(bounded.thresholds[best]),
-        "false_negatives": int(bounded.false_negatives[best]),
-        "fnr_upper": float(np.exp(negatives.error[best])),
-        "log_fpr_upper": float(positives.error[best]),
-        **bounded.details(best),
-    }
+    return max(float(lower_bound[best]), 0.0), bounded.details(best)
 
 
-def _normal_score(log_p: FloatArray, log_rest: FloatArray) -> FloatArray:
-    """Phi^-1(p) from the smaller, more accurate one of log p and log(1 - p)."""
-    return np.where(
-        log_p < log_rest, special.ndtri_exp(log_p), -np.asarray(special.ndtri_exp(log_rest))
-    )
+def _normal_score(rates: LogRates) -> FloatArray:
+    """Phi^-1 of the error rates, from the smaller of error and success: it is more accurate."""
+    by_error, by_success = special.ndtri_exp(rates.error), -special.ndtri_exp(rates.success)
+    return np.where(rates.error < rates.success, by_error, by_success)
 
 
 # For simulations: whether `threshold_valid` exceeds one epsilon in many samples, without a search.
@@ -234,9 +216,7 @@ def threshold_rejection(
         favoured = _favoured(null, included.shape[1], delta, 1 - level)
         band = true_positive_band(included.shape[1], 1 - level, favoured)
         positives = bounded_false_positives(tail, included[:, included.shape[1] - band.ranks])
-        by_included = log_ratio(band.negatives.success, positives.error, delta)
-        by_excluded = log_ratio(positives.success, band.negatives.error, delta)
-        return np.asarray((np.maximum(by_included, by_excluded) > epsilon).any(axis=1))
+        return np.asarray((beyond_chance(band.negatives, positives, delta) > epsilon).any(axis=1))
 
     @functools.cache
     def enough_above(num_included: int, num_excluded: int) -> IntArray:
@@ -245,7 +225,8 @@ def threshold_rejection(
     def by_ranks(samples: Sequence[CanaryScores]) -> BoolArray:
         ranks = rank_tests(samples[0].num_excluded, 1 - level).ranks
         enough = enough_above(samples[0].num_included, samples[0].num_excluded)
-        return np.array([np.any(_above(scores, ranks) >= enough) for scores in samples], bool)
+        above = np.stack([thresholds_at(ranks, scores)[1] for scores in samples])
+        return np.asarray((above >= enough).any(axis=1))
 
     def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
         groups: dict[tuple[Null, int, int], list[int]] = {}
@@ -263,13 +244,6 @@ def threshold_rejection(
         return rejected
 
     return rejects
-
-
-def _above(scores: CanaryScores, ranks: IntArray) -> IntArray:
-    """The number of included scores above the excluded ones of these ranks."""
-    thresholds = np.sort(scores.excluded)[scores.num_excluded - ranks]
-    not_above = np.searchsorted(np.sort(scores.included), thresholds, side="right")
-    return np.asarray(scores.num_included - not_above)
 
 
 def _enough_above(n1: int, n0: int, epsilon: float, delta: float, level: float) -> IntArray:

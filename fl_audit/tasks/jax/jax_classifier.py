@@ -30,7 +30,7 @@ class JaxModel:
 
     outputs: Logits  # of a batch, such as logits
     losses: PerLabel  # of each label, in nats
-    attacked_losses: PerLabel  # minus log-odds, or the loss of a model without them
+    attacked_losses: PerLabel  # minus log-odds; the loss if a model has no log-odds
     scores: PerLabel  # each label's part of the accuracy, in [0, 1]
     is_token: Callable[[Array], Array]  # which labels count for the loss
     is_counted: Callable[[Array], Array]  # which labels count for accuracy

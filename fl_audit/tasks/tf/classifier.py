@@ -54,7 +54,7 @@ class Classifier(Model):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Each example's negated log-odds, summed, in nats, and its token count; float (examples,).
 
-        For a model without log-odds, the sum is that of the loss.
+        For a model without log-odds, the loss is summed.
         """
         return self._by_example(self._attacked(logits, labels), labels)
 
@@ -64,7 +64,7 @@ class Classifier(Model):
         """Each example's -log(p), summed, in nats, and its token count; float64 (examples,).
 
         It is computed from the log-odds, in float64, so that the smallest losses are accurate. For
-        a model without log-odds, the sum is that of the loss.
+        a model without log-odds, the loss is summed.
         """
         losses = tf.cast(self._attacked(logits, labels), tf.float64)
         return self._by_example(tf.nn.softplus(losses) if self.has_log_odds else losses, labels)
@@ -81,7 +81,7 @@ class Classifier(Model):
         """The sum of scores over counted positions, as a float scalar."""
         return tf.reduce_sum(self._scores(logits, labels) * self._is_counted(labels))
 
-    # Values of each position, in the labels' shape; those at padding do not count.
+    # Values of each position, in the labels' shape; values at padding do not count.
 
     def _losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return cross_entropy(logits, _as_classes(labels))
@@ -90,7 +90,7 @@ class Classifier(Model):
         return cross_entropy_in_blocks(logits, _as_classes(labels))
 
     def _attacked(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Minus the log-odds of labels, or the loss of a model without them."""
+        """Minus the log-odds of labels; for a model without log-odds, the loss."""
         return log_odds_loss(logits, _as_classes(labels))
 
     def _scores(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -200,7 +200,7 @@ def _losses_at_any_probability(
 ) -> tf.Tensor:
     """The losses, also where a label's probability underflows float32."""
     # The largest probability is 1 / sum(exp(logits - largest)): at least 1 / classes, so its
-    # logarithm is finite where that of the label's own probability may not be.
+    # logarithm is finite even where the logarithm of the label's own probability is not.
     log_sum = -tf.math.log(tf.reduce_max(probabilities, axis=1))
     # In this order, because float32 rounds large logits, but not their difference.
     return (tf.reduce_max(logits, axis=1) - tf.gather_nd(logits, at_labels)) + log_sum

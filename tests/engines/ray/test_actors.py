@@ -195,8 +195,16 @@ def test_when_all_are_lost_and_none_is_replaced_the_run_stops():
 
 def test_work_that_kills_every_actor_stops_the_run():
     ray = StandIn(lambda kind, subtree: LostError("memory") if subtree == Subtree(0, 10) else None)
-    with pytest.raises(InputError, match=r"^ray: 3 actors were lost at the same work: memory;"):
+    with pytest.raises(InputError, match=r"^ray: the same work or its sum was lost 3 times: memo"):
         _total(ray, actors=8)
+
+
+def test_a_sum_that_is_lost_stops_the_run_as_a_sum_and_not_as_an_actor():
+    ray = StandIn(lambda kind, subtree: LostError("gone") if kind == "made" else None)
+    with pytest.raises(InputError, match=r"^ray: a sum on an actor's node was lost: gone; once"):
+        _total(ray, actors=2, lost_actors="stop")
+    with pytest.raises(InputError, match=r"^ray: the same work or its sum was lost 3 times: gone;"):
+        _total(ray, actors=2)
 
 
 def test_actors_that_never_start_stop_the_run():

@@ -147,7 +147,7 @@ def test_a_probe_finds_a_length_where_the_state_shows_no_clip_norm():
     found = probe(process_with(tff.aggregators.clipping_factory(1.0, mean)))
     assert found.state == "arrived"
     assert 1 <= found.norm <= 4.1
-    with pytest.raises(InputError, match="norm: must be given, the norm of a typical update"):
+    with pytest.raises(InputError, match="norm: must be given, as the norm of a typical update"):
         probe(process_with(mean))
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.learning.algorithms import fed_avg_with_optimizer_schedule
 
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.tff.algorithms import (
     build_audited_fed_avg,
     build_audited_fed_prox,
@@ -17,7 +18,6 @@ from fl_audit.engines.tff.canary_clients import canary_client_data, real_client_
 from fl_audit.engines.tff.canary_process import (
     canary_dim,
     compose_audited_process,
-    flatten_weights,
     model_weights,
     released_aggregate,
 )
@@ -106,9 +106,7 @@ def _flat(aggregate):
 
 
 def _moved(process, output):
-    return flatten_weights(model_weights(output.state)) - flatten_weights(
-        model_weights(process.initialize())
-    )
+    return as_vector(model_weights(output.state)) - as_vector(model_weights(process.initialize()))
 
 
 BY_EXAMPLES = tff.learning.ClientWeighting.NUM_EXAMPLES
@@ -306,7 +304,7 @@ def test_other_structures_of_updates_weights_and_client_data():
     # Weights of 0, 3 and 3; the scorer's order of the parts is that of the canary's vector.
     aggregate = _flat(released_aggregate(output.metrics))
     np.testing.assert_allclose(aggregate, 1.5 * VECTOR, rtol=1e-6)
-    np.testing.assert_allclose(flatten_weights(model_weights(output.state)), aggregate)
+    np.testing.assert_allclose(as_vector(model_weights(output.state)), aggregate)
 
 
 def test_what_cannot_carry_a_canary_is_refused():

@@ -1,21 +1,23 @@
 """A Keras model in a TFF process trains as our functional one, under native and local."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.tff.algorithms import build_process, client_optimizer
 from fl_audit.engines.tff.canary_clients import DataSets
 from fl_audit.engines.tff.canary_process import (
-    flatten_weights,
     model_weights,
-    run_round,
     with_aggregate_released,
     with_canary_clients,
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
+from fl_audit.engines.tff.native import Native
 from fl_audit.mechanisms import make_aggregator
 from fl_audit.tasks.tf.networks import as_classifier
 
@@ -80,22 +82,19 @@ def _keras_process(run):
 
 
 def _train(run, process):
-    none = run.task.held_out.take(np.zeros(0, np.int64))
-    data_sets = DataSets(run.config.client.batch_size, run.family, none)
-    cohort_data = CohortData(run.task, run.config.client, run.config.seed)
-    state, results = process.initialize(), []
+    """The rounds of a process, in the runtime of the caller's block."""
+    engine = Native("", process, run.config.mechanism, DataSets.from_run(run), Path(os.devnull))
+    state, read, results = engine.begin(), engine.reader(run), []
     for index in range(run.schedule.num_rounds):
-        participants = data_sets.client_data(
-            cohort_data.round_data(run.schedule.cohort(index), index), 1e15
-        )
-        results.append(run_round(process, run.config.mechanism, state, list(participants)))
+        data = read(run.schedule.cohort(index), index)
+        results.append(engine.run_round(state, data, index))
         state = results[-1].state
     return results
 
 
 def _moved(run, results):
-    initial = flatten_weights(run.task.classifier.initial_weights)
-    return flatten_weights(model_weights(results[-1].state)) - initial
+    initial = as_vector(run.task.classifier.initial_weights)
+    return as_vector(model_weights(results[-1].state)) - initial
 
 
 def _distance(vector, reference):
@@ -117,9 +116,9 @@ def test_a_keras_lstm_trains_as_the_functional_one_under_native_and_local(next_w
     assert _distance(_moved(run, local), _moved(run, native)) < SAME
     assert _distance(_moved(run, functional), _moved(run, native)) < SAME
     for one, other, third in zip(local, native, functional, strict=True):
-        assert _distance(one.aggregate, other.aggregate) < SAME
-        assert _distance(third.aggregate, other.aggregate) < SAME
-        assert one.clip_norm == pytest.approx(other.clip_norm, rel=1e-6)
-        assert third.clip_norm == pytest.approx(other.clip_norm, rel=1e-6)
+        assert _distance(one.seen.aggregate, other.seen.aggregate) < SAME
+        assert _distance(third.seen.aggregate, other.seen.aggregate) < SAME
+        assert one.seen.clip_norm == pytest.approx(other.seen.clip_norm, rel=1e-6)
+        assert third.seen.clip_norm == pytest.approx(other.seen.clip_norm, rel=1e-6)
         # TFF's Keras metric weights batches by examples, ours by tokens.
         assert one.train_loss == pytest.approx(other.train_loss, rel=SAME)

@@ -123,7 +123,7 @@ def test_secure_sums_are_refused():
         return state, tff.federated_secure_sum_bitwidth(clients, 8)
 
     with pytest.raises(
-        NotCompilableError, match=r"^its aggregation asks for secure sums.*WithPlainSums"
+        NotCompilableError, match=r"^the aggregation asks for secure sums.*WithPlainSums"
     ):
         LocalContext().compile(next_fn)
 
@@ -140,7 +140,7 @@ def test_secure_sums_of_an_aggregator_are_refused():
         return state, output.result
 
     with pytest.raises(
-        NotCompilableError, match=r"^its aggregation asks for secure sums.*WithPlainSums"
+        NotCompilableError, match=r"^the aggregation asks for secure sums.*WithPlainSums"
     ):
         LocalContext().compile(next_fn)
 

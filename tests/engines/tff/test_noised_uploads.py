@@ -9,7 +9,7 @@ import pytest
 from fl_audit.attacks import Audit
 from fl_audit.config.design import design_run
 from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.local import LocalBlocks
+from fl_audit.engines.tff.trained_blocks import TrainedBlocks
 from fl_audit.errors import InputError
 from tests.engines.noised_uploads import (
     AT_CLIENTS,
@@ -34,7 +34,7 @@ def of(run, tmp_path, *, runtime="local", audit=SEEN, **changed):
 def in_blocks(dense_run, tmp_path_factory):
     """The run and its runtime, compiled once, with clients in blocks."""
     run, engine = of(dense_run, tmp_path_factory.mktemp("blocks"), clients_per_block=4)
-    assert isinstance(engine, LocalBlocks)
+    assert isinstance(engine.client_inputs, TrainedBlocks)
     return run, engine
 
 

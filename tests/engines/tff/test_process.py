@@ -21,15 +21,17 @@ from fl_audit.config import (
     Shuffle,
 )
 from fl_audit.engines.cohort import CohortData
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.tff.algorithms import (
     build_process,
     build_process_over_results,
     functional_model,
 )
 from fl_audit.engines.tff.canary_clients import DataSets
-from fl_audit.engines.tff.canary_process import flatten_weights, model_weights, run_round
+from fl_audit.engines.tff.canary_process import model_weights, released_aggregate
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.mechanisms import canary_norm, make_aggregator, round_noise
+from fl_audit.engines.tff.local import Local
+from fl_audit.mechanisms import make_aggregator, round_noise
 from fl_audit.participation import Cohort
 from fl_audit.tasks import load_task
 from fl_audit.tasks.tf.networks import as_classifier
@@ -75,37 +77,37 @@ def _cohort(clients, canaries):
 
 
 class _Rounds:
-    """A process with the state it has reached."""
+    """The engine of a process, with the state it has reached."""
 
     def __init__(self, task, config, process):
         self.family = RademacherFamily(seed=5, num_canaries=10, dim=task.classifier.dim)
-        self.mechanism = config.mechanism
         self.process = process
         self.data = CohortData(task, config.client, seed=0)
         no_examples = task.held_out.take(np.zeros(0, np.int64))
-        self.data_sets = DataSets(config.client.batch_size, self.family, no_examples)
+        inputs = DataSets(config.client.batch_size, self.family, no_examples)
+        self.engine = Local("", process, config.mechanism, LocalContext(), False, inputs)
         self.state = self.process.initialize()
 
     def participants(self, clients, canaries, round_index=0):
         data = self.data.round_data(_cohort(clients, canaries), round_index)
-        return self.data_sets.client_data(data, canary_norm(self.mechanism, self.state.aggregator))
+        return self.engine.participants(self.state, data)
 
     def run(self, clients, canaries, round_index=0):
-        participants = self.participants(clients, canaries, round_index)
-        result = run_round(self.process, self.mechanism, self.state, participants)
-        self.state = result.state
-        return result
+        data = self.data.round_data(_cohort(clients, canaries), round_index)
+        trained = self.engine.run_round(self.state, data, round_index)
+        self.state = trained.state
+        return trained
 
     @property
     def weights(self):
-        return flatten_weights(model_weights(self.state))
+        return as_vector(model_weights(self.state))
 
 
 def test_a_canary_adds_its_vector_at_the_clip_norm(rounds_of):
     without = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [])
     rounds = rounds_of(_config(NO_NOISE))
     both = rounds.run([0, 1, 2], [7])
-    added = (both.aggregate - without.aggregate) * COHORT
+    added = (both.seen.aggregate - without.seen.aggregate) * COHORT
     np.testing.assert_allclose(added, CLIP * rounds.family.vector(7), atol=1e-7)
 
 
@@ -114,7 +116,7 @@ def test_the_model_moves_along_the_canary_and_the_aggregate(rounds_of):
     before = rounds.weights
     result = rounds.run([0, 1], [3])
     moved = rounds.weights - before
-    np.testing.assert_allclose(moved, result.aggregate, atol=1e-6)
+    np.testing.assert_allclose(moved, result.seen.aggregate, atol=1e-6)
     assert rounds.family.cosines(moved)[3] > 0.3
 
 
@@ -136,7 +138,7 @@ def test_without_canaries_it_is_stock_federated_averaging(task, rounds_of):
     examples = [client["examples"] for client in ours.participants([0, 1, 2], [])]
     theirs = stock.next(stock.initialize(), examples).state
     ours.run([0, 1, 2], [])
-    np.testing.assert_allclose(ours.weights, flatten_weights(model_weights(theirs)), atol=1e-7)
+    np.testing.assert_allclose(ours.weights, as_vector(model_weights(theirs)), atol=1e-7)
 
 
 @pytest.mark.slow
@@ -145,7 +147,7 @@ def test_an_empty_cohort_releases_noise_alone(rounds_of):
     result = rounds_of(_config(mechanism)).run([], [])
     assert result.noise_stddev == pytest.approx(2.0 * CLIP)
     assert result.train_loss == 0
-    noise = result.aggregate.astype(np.float64) * COHORT / result.noise_stddev
+    noise = result.seen.aggregate.astype(np.float64) * COHORT / result.noise_stddev
     # Standard errors for d standard normal coordinates; 5.5 of them fail once in 2e7 runs.
     assert abs(noise.mean()) < 5.5 / noise.size**0.5
     assert abs((noise**2).mean() - 1) < 5.5 * (2 / noise.size) ** 0.5
@@ -156,13 +158,13 @@ def test_every_round_and_every_process_draws_its_noise_anew(task, rounds_of):
     config = _config(GaussianFixed(noise_multiplier=2.0, clip_norm=CLIP))
     tf.random.set_seed(7)
     again = rounds_of(config)
-    noises = [again.run([], []).aggregate, again.run([], [], round_index=1).aggregate]
+    noises = [again.run([], [], index).seen.aggregate for index in range(2)]
     for build in (build_process, build_process_over_results):
         tf.random.set_seed(7)  # must not reach the noise
         process = build(as_classifier(task.classifier), config, COHORT, 3)
         with local_runtime(LocalContext()):
-            result = run_round(process, config.mechanism, process.initialize(), [])
-            noises.append(result.aggregate)
+            output = process.next(process.initialize(), [])
+        noises.append(as_vector(released_aggregate(output.metrics)))
     correlations = np.corrcoef(noises)[np.triu_indices(len(noises), 1)]
     # Of independent normals the standard error is n^-0.5: six of them, beyond 5.7 each with
     # probability 1.2e-8.
@@ -196,14 +198,14 @@ def test_adaptive_clip_adds_the_noise_that_the_record_states(rounds_of):
     together = (noise.sum_noise_multiplier**-2 + (2 * noise.count_noise_stddev) ** -2) ** -0.5
     assert together == pytest.approx(0.3)
     result = rounds_of(_config(mechanism)).run([0], [])
-    assert result.clip_norm == pytest.approx(CLIP)
+    assert result.seen.clip_norm == pytest.approx(CLIP)
     assert result.noise_stddev == pytest.approx(noise.sum_noise_multiplier * CLIP)
 
 
 def test_the_same_seed_gives_the_same_bits(rounds_of):
     first = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [3])
     second = rounds_of(_config(NO_NOISE)).run([0, 1, 2], [3])
-    np.testing.assert_array_equal(first.aggregate, second.aggregate)
+    np.testing.assert_array_equal(first.seen.aggregate, second.seen.aggregate)
 
 
 def test_local_order_changes_with_the_round_and_not_with_the_cohort(task):

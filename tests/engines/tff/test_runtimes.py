@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.runtimes import RUNTIMES, CannotRunError, RuntimeKind, make_runtime
-from fl_audit.engines.tff import local, native
+from fl_audit.engines.tff import local, trained_blocks
 from fl_audit.engines.tff.algorithms import client_optimizer, functional_model
-from fl_audit.engines.tff.canary_process import flatten_weights, model_weights
+from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.local import LocalBlocks
+from fl_audit.engines.tff.local import Local
 from fl_audit.engines.tff.native import Native
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import make_aggregator
@@ -30,7 +31,7 @@ def _asking_for(run, name, clients_per_block=None):
 @pytest.fixture(scope="module", autouse=True)
 def _on_a_cpu():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "default_clients_per_block", lambda dim: 3)
+        patch.setattr(trained_blocks, "default_clients_per_block", lambda dim: 3)
         patch.setattr(local, "_device", lambda: "CPU")
         yield
 
@@ -38,7 +39,7 @@ def _on_a_cpu():
 def test_a_process_that_can_runs_locally_in_blocks_of_the_default(dense_run, monkeypatch, tmp_path):
     monkeypatch.setattr(local.LocalContext, "compile", lambda *_: None)
     runtime = make_runtime(_asking_for(dense_run, "auto"), tmp_path / "worker.log")
-    assert isinstance(runtime, LocalBlocks)
+    assert isinstance(runtime, Local)
     assert runtime.description == "local, on the CPU, 3 clients at once"
     assert runtime.rounds_per_session is None
     assert not list(tmp_path.iterdir())
@@ -90,7 +91,6 @@ def _secure_sums(monkeypatch):
 
     monkeypatch.setattr(local, "build_process", secure)
     monkeypatch.setattr(local, "build_process_over_results", secure)
-    monkeypatch.setattr(native, "build_process", secure)
 
 
 @pytest.mark.usefixtures("_secure_sums")
@@ -100,9 +100,9 @@ def test_auto_falls_back_to_native_and_says_why(dense_run, clients_per_block, tm
     runtime = make_runtime(run, tmp_path / "worker.log")
     assert isinstance(runtime, Native)
     assert runtime.description.startswith(
-        "native, on CPUs (local cannot run this process: its aggregation asks for secure sums"
+        "native, on CPUs (local cannot run this process: the aggregation asks for secure sums"
     )
-    expected = "^process: its aggregation asks for secure sums.*WithPlainSums"
+    expected = "^process: the aggregation asks for secure sums.*WithPlainSums"
     with runtime.session(), pytest.raises(InputError, match=expected):
         runtime.process.next(runtime.process.initialize(), [1])
 
@@ -154,8 +154,8 @@ def test_stock_federated_averaging_with_a_dp_aggregator(dense_run, worker):
         theirs = three_rounds()
     with local_runtime(LocalContext(2)):
         ours = three_rounds()
-    initial = flatten_weights(dense_run.task.classifier.initial_weights)
-    moved, expected = (flatten_weights(model_weights(o.state)) - initial for o in (ours, theirs))
+    initial = as_vector(dense_run.task.classifier.initial_weights)
+    moved, expected = (as_vector(model_weights(o.state)) - initial for o in (ours, theirs))
     assert np.linalg.norm(moved - expected) < 1e-5 * np.linalg.norm(expected)
     tf.nest.assert_same_structure(ours.metrics, theirs.metrics)
     tf.nest.assert_same_structure(ours.state, theirs.state)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fl_audit.config import RayCluster
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.runtimes import make_runtime
-from fl_audit.engines.tff.canary_process import flatten_weights, model_weights, run_round
 from fl_audit.errors import InputError
 
 pytest.importorskip("ray.util")
@@ -40,15 +40,13 @@ def _train(run, between_rounds=lambda index, runtime: None):
     runtime = make_runtime(run, worker_log=None)
     aggregates = []
     with runtime.session():
-        state, read = runtime.process.initialize(), runtime.reader(run)
+        state, read = runtime.begin(), runtime.reader(run)
         for index in range(run.schedule.num_rounds):
             between_rounds(index, runtime)
-            data = read(run.schedule.cohort(index), index)
-            participants = runtime.participants(state, data)
-            result = run_round(runtime.process, run.config.mechanism, state, participants)
-            state = result.state
-            aggregates.append(result.aggregate)
-    return flatten_weights(model_weights(state)), np.array(aggregates)
+            trained = runtime.run_round(state, read(run.schedule.cohort(index), index), index)
+            state = trained.state
+            aggregates.append(trained.seen.aggregate)
+    return as_vector(runtime.weights(state)), np.array(aggregates)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +61,7 @@ def _assert_same_bits(ours, theirs):
 
 
 def _assert_close(ours, theirs, run):
-    start = flatten_weights(run.task.classifier.initial_weights)
+    start = as_vector(run.task.classifier.initial_weights)
     assert np.linalg.norm(ours[0] - theirs[0]) < SAME * np.linalg.norm(theirs[0] - start)
     np.testing.assert_allclose(ours[1], theirs[1], atol=SAME * np.abs(theirs[1]).max())
 

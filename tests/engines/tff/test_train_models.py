@@ -132,5 +132,5 @@ def test_what_cannot_be_trained_or_read_is_refused(tmp_path):
         trained(job(), TRAINING[:1], 0, tmp_path, 1, nothing)
     with path.open("wb") as file:
         np.savez(file, margins=np.zeros((2, 2)))
-    with pytest.raises(InputError, match="is damaged; remove it"):
+    with pytest.raises(InputError, match="is damaged; remove the file"):
         trained(job(), TRAINING[:1], 0, tmp_path, 1, nothing)

@@ -8,11 +8,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.canaries.families import GaussianFamily
-from fl_audit.engines.client_blocks import clients_in_memory, pad_block
+from fl_audit.engines.client_blocks import BlockShape, clients_in_memory, pad_block
 from fl_audit.engines.cohort import RoundData
+from fl_audit.engines.engine import as_vector
 from fl_audit.engines.tff import trained_blocks as blocks
 from fl_audit.engines.tff.algorithms import functional_model
-from fl_audit.engines.tff.canary_process import flatten_weights
 from fl_audit.engines.tff.trained_blocks import (
     BlockTrainer,
     NotVectorizedError,
@@ -34,8 +34,12 @@ def _numbered(count, first=1):
     )
 
 
+def _padded(clients, batch_size, label=NO_CLASS):
+    return pad_block(clients, BlockShape.least(clients, batch_size), label)
+
+
 def test_clients_are_padded_to_the_most_batches():
-    block = pad_block([_numbered(5), _numbered(2, first=6), _numbered(4, first=8)], 2, NO_CLASS)
+    block = _padded([_numbered(5), _numbered(2, first=6), _numbered(4, first=8)], 2)
     np.testing.assert_array_equal(
         block.labels,
         [
@@ -54,7 +58,7 @@ def test_clients_are_padded_to_the_most_batches():
 
 def test_sentences_are_padded_with_padding():
     rows = np.array([[7, 8, 0], [9, 0, 0], [3, 4, 5]], np.int32)
-    block = pad_block([Examples(rows, rows + 1), Examples(rows[:1], rows[:1] + 1)], 2, 0)
+    block = _padded([Examples(rows, rows + 1), Examples(rows[:1], rows[:1] + 1)], 2, label=0)
     np.testing.assert_array_equal(block.inputs[1], [[[7, 8, 0], [0, 0, 0]], [[0] * 3] * 2])
     np.testing.assert_array_equal(block.labels[1], [[[8, 9, 1], [0, 0, 0]], [[0] * 3] * 2])
     assert block.inputs.dtype == np.int32
@@ -100,7 +104,7 @@ def test_a_block_trains_as_a_loop_over_each_client(dense_run, optimizer):
     clients = _ragged_clients(dense_run, [1, 14, 4, 7])
     trainer = BlockTrainer(classifier, OptimizerSteps(optimizer))
     weights = [tf.constant(array) for array in classifier.initial_weights]
-    trained = trainer.train(weights, pad_block(clients, batch_size, classifier.padding_label))
+    trained = trainer.train(weights, _padded(clients, batch_size, classifier.padding_label))
     for i, client in enumerate(clients):
         update, loss, num_tokens = _loop(classifier, optimizer, client, batch_size)
         for ours, theirs in zip(trained.update, update, strict=True):
@@ -129,7 +133,7 @@ def test_an_update_that_is_not_finite_is_zeroed_as_tff_does(dense_run, worker):
         theirs = work.next(work.initialize(), [initial] * 2, data)
     trainer = BlockTrainer(classifier, OptimizerSteps(optimizer))
     weights = [tf.constant(array) for array in classifier.initial_weights]
-    ours = trainer.train(weights, pad_block([broken, second], 4, NO_CLASS))
+    ours = trainer.train(weights, _padded([broken, second], 4))
     for i, result in enumerate(theirs.result):
         for leaf, expected in zip(ours.update, result.update, strict=True):
             np.testing.assert_allclose(leaf[i], expected, rtol=1e-4, atol=2e-6)
@@ -179,7 +183,7 @@ def _participants(sizes, canaries, clients_per_block):
     trainer = _Trainer()
     blocks = TrainedBlocks(trainer, clients_per_block, 2, NO_CLASS, family)
     data = RoundData(clients, np.array(canaries, np.int64))
-    return list(blocks.results(_WEIGHTS, data, NORM)), trainer, family
+    return list(blocks.inputs(_WEIGHTS, data, NORM)), trainer, family
 
 
 def test_each_client_has_its_own_result_and_clients_of_a_size_share_a_block():
@@ -200,7 +204,7 @@ def test_a_canary_is_minus_its_vector_at_the_norm_asked_for():
     participants, trainer, family = _participants([], [3, 0], clients_per_block=4)
     assert trainer.blocks == []
     for participant, canary in zip(participants, [3, 0], strict=True):
-        update = flatten_weights(participant["update"])
+        update = as_vector(participant["update"])
         assert np.linalg.norm(update.astype(np.float64)) == pytest.approx(NORM, rel=1e-5)
         assert np.all(np.isfinite(update**2))
         assert update @ family.vector(canary) / np.linalg.norm(update) == pytest.approx(-1)

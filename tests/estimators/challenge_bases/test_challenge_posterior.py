@@ -17,7 +17,7 @@ from fl_audit.estimators.challenge_bases.error_counts import (
 )
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
-from fl_audit.estimators.challenge_bases.region_mass import inside, log_reach
+from fl_audit.estimators.challenge_bases.region_mass import below_diagonal, log_reach
 from fl_audit.estimators.challenge_bases.sample_posterior import posterior
 
 
@@ -41,7 +41,7 @@ def brute_force(counts, delta, prior, draws, seed):
         for _ in range(200):
             a = rng.beta(fp + 1, n0 - fp + 1, draws)
             b = rng.beta(fn + 1, n1 - fn + 1, draws)
-            hits += inside(a, b, epsilon, delta) & ~inside(a, b, s * epsilon, s * delta)
+            hits += below_diagonal(a, b).reached(epsilon, s, delta)
         with np.errstate(divide="ignore"):
             log_weight += np.log(hits) - log_reach(epsilon, s * epsilon, delta)
     weight = np.exp(log_weight - np.max(log_weight))
@@ -100,7 +100,7 @@ def test_correlated_chain_agrees_with_importance_sampling():
             determinant = c00 * c11 - c01**2
             u, v = x - n * a, y - n * b
             form = (c11 * u**2 - 2 * c01 * u * v + c00 * v**2) / determinant
-            reached = inside(a, b, epsilon, delta) & ~inside(a, b, s * epsilon, s * delta)
+            reached = below_diagonal(a, b).reached(epsilon, s, delta)
             total += reached * np.exp(-form / 2) / np.sqrt(determinant)
         weight *= total / np.exp(log_reach(epsilon, s * epsilon, delta))
     weight /= np.sum(weight)
@@ -217,7 +217,7 @@ def test_ranks_of_the_truth_are_uniform():
     for _ in range(runs):
         epsilon, s = abs(rng.normal(0, 2)), rng.beta(2, 2)
         alpha, beta = rng.random((2, 4_000_000 if epsilon < 0.05 else 400_000))
-        reached = inside(alpha, beta, epsilon, delta) & ~inside(alpha, beta, s * epsilon, s * delta)
+        reached = below_diagonal(alpha, beta).reached(epsilon, s, delta)
         alpha, beta = alpha[reached][:4], beta[reached][:4]
         assert len(alpha) == 4
         counts = ChallengeCounts(

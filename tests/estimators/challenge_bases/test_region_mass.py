@@ -7,8 +7,8 @@ from scipy import special, stats
 from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
 from fl_audit.estimators.challenge_bases.region_mass import (
     RegionMass,
+    below_diagonal,
     boundary_density,
-    inside,
     log_forbidden,
     log_growth,
     log_reach,
@@ -43,7 +43,7 @@ def test_inside_is_the_definition_of_theorem_1():
             & (b + e * a <= e + delta)
             & (a + e * b <= e + delta)
         )
-        assert np.array_equal(inside(a, b, epsilon, delta), printed)
+        assert np.array_equal(below_diagonal(a, b).inside(epsilon, delta), printed)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-5, 0.1, 0.9])

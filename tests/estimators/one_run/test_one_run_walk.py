@@ -48,6 +48,11 @@ def test_one_number_of_guesses_is_binomial():
         )
 
 
+def test_a_boundary_that_only_dropped_paths_reach_has_their_chance():
+    found = Boundary(np.array([150]), np.array([150])).crossing(special.logit(0.3), 1e-11)
+    assert 0.3**150 <= found <= 1e-11
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 4.0])
 def test_what_is_negligible_counts_as_crossed(epsilon):
     boundary = boundary_at(np.arange(1, 1500), epsilon + 0.1, 0.01)

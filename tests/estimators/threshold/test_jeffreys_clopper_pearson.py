@@ -8,9 +8,9 @@ from scipy import stats
 
 from fl_audit.estimators import AuditSetting, CanaryScores, closed_form_null, estimate
 from fl_audit.estimators.null import Null
-from fl_audit.estimators.threshold.error_rates import LogRates
+from fl_audit.estimators.privacy_region import LogRates
+from fl_audit.estimators.threshold.error_rates import BoundedThresholds
 from fl_audit.estimators.threshold.jeffreys_clopper_pearson import (
-    strongest_threshold,
     threshold_clopper_pearson,
     threshold_jeffreys,
 )
@@ -21,33 +21,26 @@ def rates(*errors: float) -> LogRates:
         return LogRates(error=np.log(errors), success=np.log1p(-np.array(errors)))
 
 
-def strongest(fnr: LogRates, fpr: LogRates, delta: float = 0.0):
+def bounded(fnr: LogRates, fpr: LogRates) -> BoundedThresholds:
     t = len(fnr.error)
-    return strongest_threshold(np.arange(t) + 0.5, np.arange(t), fnr, fpr, delta)
+    return BoundedThresholds(np.arange(t) + 0.5, np.arange(t), fnr, fpr)
 
 
 def test_guess_included():
-    best = strongest(rates(0.2, 0.4, 0.6), rates(0.5, 0.1, 0.05), delta=0.1)
-    assert best.epsilon == pytest.approx(math.log(0.3 / 0.05))
-    assert (best.threshold, best.guess, best.false_negatives) == (2.5, "included", 2)
-    assert best.fnr_upper == pytest.approx(0.6)
-    assert best.log_fpr_upper == pytest.approx(math.log(0.05))
+    thresholds = bounded(rates(0.2, 0.4, 0.6), rates(0.5, 0.1, 0.05))
+    assert thresholds.strongest(0.1) == (pytest.approx(math.log(0.3 / 0.05)), 2, "included")
+    assert thresholds.details(2, "included") == {
+        "threshold": 2.5,
+        "direction": "included",
+        "false_negatives": 2,
+        "fnr_upper": pytest.approx(0.6),
+        "log_fpr_upper": pytest.approx(math.log(0.05)),
+    }
 
 
 def test_guess_excluded():
-    best = strongest(rates(0.01, 0.4), rates(0.5, 0.1), delta=0.1)
-    assert best.epsilon == pytest.approx(math.log(0.4 / 0.01))
-    assert (best.threshold, best.guess, best.false_negatives) == (0.5, "excluded", 0)
-
-
-def test_details_name_every_number():
-    assert strongest(rates(0.2), rates(0.1)).details() == {
-        "threshold": 0.5,
-        "direction": "included",
-        "false_negatives": 0,
-        "fnr_upper": pytest.approx(0.2),
-        "log_fpr_upper": pytest.approx(math.log(0.1)),
-    }
+    found = bounded(rates(0.01, 0.4), rates(0.5, 0.1)).strongest(0.1)
+    assert found == (pytest.approx(math.log(0.4 / 0.01)), 0, "excluded")
 
 
 # The bounds as published: the reference's pinned numbers, by hand, and brute force.
