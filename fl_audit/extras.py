@@ -23,7 +23,7 @@ EXTRA_OF = {
 
 _HOW_TO_INSTALL = {
     "training": (
-        "it is installed by `make setup` or `uv sync --frozen --extra training` in a checkout, on "
+        "install it by `make setup` or `uv sync --frozen --extra training` in a checkout, on "
         "Python 3.11 (pip alone cannot resolve TensorFlow Federated's jaxlib); runtime 'jax' "
         "trains without it, after `pip install '.[jax]'`, on Python 3.11 to 3.13"
     )
@@ -37,7 +37,7 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
         return None
     extra = EXTRA_OF[package]
     how = _HOW_TO_INSTALL.get(
-        extra, f"it is installed by `pip install '.[{extra}]'` in a checkout (docs/install.md)"
+        extra, f"install it by `pip install '.[{extra}]'` in a checkout (docs/install.md)"
     )
     return InputError(f"this needs {package}, which is not installed: {how}")
 

@@ -19,7 +19,6 @@ A canary client answers with the round's model, moved along its canary:
 Neither TensorFlow nor Flower is imported here; examples/flower has a complete system.
 """
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -92,7 +91,7 @@ class ScoredStrategy:
         self._model = model
         self._rounds_before = rounds_before
         self._noise = noise
-        self._audit = framework_adapter.AdapterAudit()
+        self._audit = framework_adapter.AdapterAudit(scorer.folder.path)
         self._before: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -101,12 +100,13 @@ class ScoredStrategy:
 
     def start(self, grid: Any, initial_arrays: Any, *args: Any, **kwargs: Any) -> Any:
         """Runs the wrapped strategy, then writes claim and scores; arguments are passed on."""
-        with self._harmless("the initial model"):
+        with self._audit.errors_logged("the initial model"):
             self._keep_initial(initial_arrays)
         result = type(self.strategy).start(self, grid, initial_arrays, *args, **kwargs)
-        with self._harmless("the claim of privacy_spent"):
+        with self._audit.errors_logged("the claim of privacy_spent"):
             self._write_claim()
-        with self._harmless("the score files"):  # last: their line in the chain covers the claim
+        with self._audit.errors_logged("the score files"):
+            # Last, so that their line in the chain covers the claim.
             self._finish(result.arrays if len(result.arrays) else initial_arrays)
         return result
 
@@ -121,15 +121,12 @@ class ScoredStrategy:
         after, metrics = self.strategy.aggregate_train(server_round, answers)
         number = server_round + self._rounds_before
         if after is not None:
-            with self._harmless(f"round {number}"):
+            with self._audit.errors_logged(f"round {number}"):
                 new, old = self._audited(after), self._audited(self._before)
                 moved = [new_part - old_part for new_part, old_part in zip(new, old, strict=True)]
                 length, stated = self._expected_norm(answers), self._stated_noise(answers)
                 self.scorer.score_round(number, moved, canary_length=length, **stated)
         return after, metrics
-
-    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
-        return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _audited(self, record: Any) -> list[Any]:
         """The audited arrays of a record of arrays, in the record's order."""

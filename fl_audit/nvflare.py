@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import Float32Array
-from fl_audit.attacks.framework_adapter import AdapterAudit, moved_along, open_audit, widened
+from fl_audit.attacks.framework_adapter import AdapterAudit, CanaryRounds, moved_along, widened
 from fl_audit.attacks.measured_canary_check import check_choice
 from fl_audit.attacks.scorer import RoundScorer, StatedRound
 from fl_audit.canaries.pool import CanaryPool
@@ -95,8 +95,8 @@ class ScoredAggregator(ModelAggregator):
         self.noise_stddev, self.norm_bound = _plain(noise_stddev), _plain(norm_bound)
         self.lost_canaries = lost_canaries
         self._check()
-        self._participations = spread(np.arange(count), seed, num_rounds, repeats)
-        self._audit = AdapterAudit()
+        self._rounds = CanaryRounds(spread(np.arange(count), seed, num_rounds, repeats), num_rounds)
+        self._audit = AdapterAudit(folder)
         self._answer: Any = None
         self._scorer: RoundScorer | None = None
         self._is_over = False
@@ -149,7 +149,7 @@ class ScoredAggregator(ModelAggregator):
 
     def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
         number = getattr(self._answer, "current_round", None)
-        return self._audit.errors_logged(f"{what} (current_round {number})", self.folder)
+        return self._audit.errors_logged(f"{what} (current_round {number})")
 
     def _opened(self, answer: Any) -> RoundScorer:
         """The scorer of the audit: new, or continued after a restart of the server."""
@@ -157,23 +157,16 @@ class ScoredAggregator(ModelAggregator):
             raise InputError("ScoredAggregator: sites must answer with differences (DIFF)")
         dim = sum(answer.params[name].size for name in self._audited(answer))
         pool = CanaryPool(self.seed, self.count, dim)
-        return open_audit(
-            self.folder,
-            pool,
-            self.num_rounds,
-            self._participations.by_member(self.count),
-            lost_canaries=self.lost_canaries,
-        )
+        return self._rounds.scorer(self.folder, pool, self.lost_canaries)
 
     def _add_canaries(self, answer: Any) -> None:
         """Passes on the answers of the round's canaries; opens the scorer in the first round."""
         with self._harmless("a round's canaries"):
             self._scorer = self._scorer or self._opened(answer)
             pool, names = self._scorer.pool, self._audited(answer)
-            for canary in map(int, self._participations.members_in(answer.current_round)):
-                if pool.included[canary]:
-                    vector = self.canary_norm * pool.vector(canary)
-                    self.aggregator.accept_model(_answer_like(answer, names, vector, canary))
+            for canary in self._rounds.included_in(answer.current_round, pool):
+                vector = self.canary_norm * pool.vector(canary)
+                self.aggregator.accept_model(_answer_like(answer, names, vector, canary))
 
 
 def _plain(number: Any) -> Any:

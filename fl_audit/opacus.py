@@ -16,7 +16,6 @@ Neither TensorFlow nor, before an optimizer is audited, PyTorch is imported; exa
 complete training.
 """
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,6 @@ from fl_audit.attacks.arrays import flatten
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
-
-_TIMES_CLIP_NORM = 100.0
-"""The norm of a canary's gradient before it is clipped, in clip norms."""
 
 
 class CanaryGradients:
@@ -101,19 +97,10 @@ class CanaryGradients:
         self._rounds = framework_adapter.CanaryRounds.draw(
             seed, count, num_steps, sample_rate, repeats
         )
-        listed = self._rounds.participations.by_member(count)
-        self.scorer = framework_adapter.open_audit(
-            folder,
-            pool,
-            num_steps,
-            listed,
-            participation=self._rounds.participation,
-            lost_canaries=lost_canaries,
-        )
-        self._included = pool.included
+        self.scorer = self._rounds.scorer(folder, pool, lost_canaries)
         self._step = steps_before
         self._samples = 0
-        self._audit = framework_adapter.AdapterAudit()
+        self._audit = framework_adapter.AdapterAudit(folder)
         if not self.scorer.folder.initial.exists() and not steps_before:
             framework_adapter.keep_initial(self.scorer, self._model())
         self._clip, self._pre_step = optimizer.clip_and_accumulate, optimizer.pre_step
@@ -124,16 +111,16 @@ class CanaryGradients:
         """Writes the score files, and restores the optimizer."""
         self._optimizer.clip_and_accumulate = self._clip
         self._optimizer.pre_step = self._pre_step
-        with self._harmless("the score files"):
+        with self._audit.errors_logged("the score files"):
             framework_adapter.finish_audit(self.scorer, self._model())
 
     def _clip_with_canaries(self) -> None:
         """Clips a physical batch; in the first batch of a step, also the step's canaries."""
         if self._optimizer.params[0].summed_grad is None:
             self._samples = 0
-            with self._harmless(f"the canaries of step {self._step + 1}"):
+            with self._audit.errors_logged(f"the canaries of step {self._step + 1}"):
                 self._add_canaries()
-        with self._harmless(f"the size of step {self._step + 1}"):
+        with self._audit.errors_logged(f"the size of step {self._step + 1}"):
             self._samples += sum(map(len, _batches(self._optimizer.params[0])))
         self._clip()
 
@@ -142,13 +129,10 @@ class CanaryGradients:
         clip_norm = float(self._optimizer.max_grad_norm)  # under adaptive clipping it changes
         is_whole = self._pre_step(closure)
         if is_whole:
-            with self._harmless(f"step {self._step + 1}"):
+            with self._audit.errors_logged(f"step {self._step + 1}"):
                 self._score(clip_norm)
             self._step += 1
         return is_whole
-
-    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
-        return self._audit.errors_logged(what, self.scorer.folder.path)
 
     def _add_canaries(self) -> None:
         """Appends the step's canaries to all per-sample gradients; to none if an error occurs."""
@@ -157,11 +141,10 @@ class CanaryGradients:
         pool, params = self.scorer.pool, self._optimizer.params
         if self._step >= self.scorer.num_rounds:
             return
-        participants = self._rounds.participations.members_in(self._step)
-        canaries = participants[self._included[participants]]
-        if not len(canaries):
+        canaries = self._rounds.included_in(self._step, pool)
+        if not canaries:
             return
-        norm = _TIMES_CLIP_NORM * float(self._optimizer.max_grad_norm)
+        norm = framework_adapter.TIMES_CLIP_NORM * float(self._optimizer.max_grad_norm)
         # The sign is negative, as the model moves against the gradient.
         gradients = -norm * np.stack([pool.vector(canary) for canary in canaries])
         ends = np.cumsum([parameter.numel() for parameter in params])[:-1]

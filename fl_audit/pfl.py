@@ -13,7 +13,6 @@ clips it like any other user's, and adds its noise to the sum::
 TensorFlow is not imported; examples/pfl has a complete simulation.
 """
 
-import contextlib
 import dataclasses
 import secrets
 from pathlib import Path
@@ -35,9 +34,6 @@ try:
 except ModuleNotFoundError:  # for tests: pfl needs a separate environment
     Postprocessor = type("Postprocessor", (), {})
     TrainingProcessCallback = type("TrainingProcessCallback", (), {})
-
-_TIMES_CLIP_NORM = 100.0
-"""The norm of a canary's statistics before they are clipped, in clip norms."""
 
 
 class CanaryUsers(Postprocessor, TrainingProcessCallback):
@@ -109,7 +105,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         self._rounds = framework_adapter.CanaryRounds.draw(
             seed, count, num_iterations, sample_rate, repeats
         )
-        self._audit = framework_adapter.AdapterAudit()
+        self._audit = framework_adapter.AdapterAudit(folder)
         self._scorer: RoundScorer | None = None
         self._user: Any = None
         self._weight: Any = None
@@ -132,7 +128,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
 
     def on_train_end(self, *, model: Any) -> None:
         """Writes the score files."""
-        with self._harmless("the score files"):
+        with self._audit.errors_logged("the score files"):
             scorer = self._opened(model.get_parameters())
             framework_adapter.finish_audit(scorer, _vector(model.get_parameters(), scorer.pool.dim))
 
@@ -147,7 +143,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         """Adds the iteration's canaries to the sum, and scores what the mechanism then releases."""
         iteration = central_context.current_central_iteration
         users, clip_norm = central_context.cohort_size, _clip_norm(self.mechanism)
-        with self._harmless(f"the canaries of iteration {iteration}"):
+        with self._audit.errors_logged(f"the canaries of iteration {iteration}"):
             stats, number = self._with_canaries(stats, iteration)
             users += number
         released, metrics = self.mechanism.postprocess_server(
@@ -155,7 +151,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             central_context=dataclasses.replace(central_context, cohort_size=users),
             aggregate_metrics=aggregate_metrics,
         )
-        with self._harmless(f"iteration {iteration}"):
+        with self._audit.errors_logged(f"iteration {iteration}"):
             self._score(released, iteration, users, clip_norm)
         return released, metrics
 
@@ -177,24 +173,13 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             central_context=central_context, aggregate_metrics=aggregate_metrics
         )
 
-    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
-        return self._audit.errors_logged(what, self.folder)
-
     def _opened(self, stats: Any) -> RoundScorer:
         """The scorer of the audit, opened at first use with the dimension of `stats`."""
         if self._scorer is None:
             seed, count = self._numbers
             dim = sum(part.size for part in _arrays(stats))
             pool = CanaryPool(seed, count, dim, self._family)
-            listed = self._rounds.participations.by_member(count)
-            self._scorer = framework_adapter.open_audit(
-                self.folder,
-                pool,
-                self.num_iterations,
-                listed,
-                participation=self._rounds.participation,
-                lost_canaries=self._lost_canaries,
-            )
+            self._scorer = self._rounds.scorer(self.folder, pool, self._lost_canaries)
         return self._scorer
 
     def _with_canaries(self, stats: Any, iteration: int) -> tuple[Any, int]:
@@ -204,9 +189,9 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         scorer = self._opened(stats)
         if iteration >= self.num_iterations:
             raise InputError(f"num_iterations: the audit has room for {self.num_iterations}")
-        norm = self._canary_norm or _TIMES_CLIP_NORM * (_clip_norm(self.mechanism) or np.nan)
-        participants = self._rounds.participations.members_in(iteration)
-        canaries = participants[scorer.pool.included[participants]].tolist()
+        clip_norm = _clip_norm(self.mechanism) or np.nan
+        norm = self._canary_norm or framework_adapter.TIMES_CLIP_NORM * clip_norm
+        canaries = self._rounds.included_in(iteration, scorer.pool)
         total, to_tensor = stats, get_default_framework_module().to_tensor
         for canary in canaries:
             parts = unflatten(norm * scorer.pool.vector(canary), _arrays(stats))

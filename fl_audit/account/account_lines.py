@@ -97,7 +97,7 @@ def _rows(columns: list[Bounds]) -> Iterator[tuple[str, list[str]]]:
     tails = {bounds.full.tail for bounds in columns} - {None}
     for tail in tails:
         yield (
-            f"μ, but with probability {delta_text(tail or 0.0)}",
+            f"μ, except with probability {delta_text(tail or 0.0)}",
             [_number(bounds.full.approximate_mu) for bounds in columns],
         )
     yield "ρ (zCDP)", [_number(bounds.full.rho) for bounds in columns]

@@ -187,8 +187,8 @@ CLIENT_GAUSSIAN = register_noise_distribution(
         guarantee=_in_sums,
         counts_drawing=False,
         release_assumptions=(
-            "Against attackers who see sums alone: none of them sees single uploads, and the "
-            "number of participants is no secret. A client that sends nothing adds its noise.",
+            "Against attackers who see only sums, not single uploads; the number of participants "
+            "is no secret. A client that sends no update still adds its noise.",
         ),
         noise_assumption=(
             "Noise is exactly Gaussian and cannot be guessed, and every participant adds its own: "

@@ -161,7 +161,7 @@ class Release:
         parts = effective_noise_multiplier(noise.sum_noise_multiplier, noise.count_noise_stddev)
         if not math.isclose(parts, noise.noise_multiplier, rel_tol=1e-6):
             raise ValueError(
-                f"noise_multiplier must be {parts:.6g}, the effective one of its parts "
+                f"noise_multiplier must be {parts:.6g}, the effective multiplier of both noises "
                 f"(sum_noise_multiplier {noise.sum_noise_multiplier:.6g}, count_noise_stddev "
                 f"{noise.count_noise_stddev:.6g}), got {noise.noise_multiplier:.6g}"
             )

@@ -74,7 +74,8 @@ SKELLAM = register_noise_distribution(
         guarantee=_guarantee,
         counts_drawing=False,
         release_assumptions=(
-            "Secure aggregation shows the sum alone; a client that sends nothing adds its noise.",
+            "Secure aggregation shows only the sum; a client that sends no update still adds its "
+            "noise.",
         ),
         noise_assumption=(
             "Noise is exactly Skellam, and every participant adds its share: as many as in the "

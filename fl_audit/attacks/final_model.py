@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.attacker import AttackContext, ModelAttacker
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
-from fl_audit.attacks.statistics import Statistic, named, null_of_one_vector
+from fl_audit.attacks.statistics import ONE_VECTOR, Statistic, named
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
 
 FINAL = Statistic(
@@ -16,7 +16,7 @@ FINAL = Statistic(
     threat_model="final",
     canaries="vectors",
     needs=frozenset({"final_model"}),
-    null_of=null_of_one_vector,
+    null_of=lambda facts: ONE_VECTOR,
 )
 
 FINAL_MINUS_INITIAL = Statistic(
@@ -28,7 +28,7 @@ FINAL_MINUS_INITIAL = Statistic(
     threat_model="final_and_initial",
     canaries="vectors",
     needs=frozenset({"initial_model", "final_model"}),
-    null_of=null_of_one_vector,
+    null_of=lambda facts: ONE_VECTOR,
 )
 
 

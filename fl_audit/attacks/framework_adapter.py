@@ -30,15 +30,19 @@ from fl_audit.participation.schedule import ParticipationTable
 
 _LOG = logging.getLogger("fl_audit")
 
+TIMES_CLIP_NORM = 100.0
+"""The norm of a canary's update before it is clipped, in clip norms."""
+
 
 class AdapterAudit:
-    """The state of an adapter apart from its scorer: the names of the audited arrays."""
+    """The state of an adapter apart from its scorer: its folder, and names of audited arrays."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | str) -> None:
+        self._folder = LogFolder(Path(folder))
         self._names: tuple[str, ...] | None = None
 
     @contextlib.contextmanager
-    def errors_logged(self, what: str, folder: Path | str) -> Iterator[None]:
+    def errors_logged(self, what: str) -> Iterator[None]:
         """Logs the errors of a block and notes them in the audit's folder instead of raising them.
 
         `what` names the block in the message; the folder may not exist yet. CanariesLostError is
@@ -54,7 +58,7 @@ class AdapterAudit:
             )
             line = one_line(f"{what}: {message}")
             _LOG.warning("the audit is incomplete, training goes on: %s", line)
-            with contextlib.suppress(OSError), LogFolder(Path(folder)).faults.open("a") as file:
+            with contextlib.suppress(OSError), self._folder.faults.open("a") as file:
                 file.write(f"{line}\n")
 
     def audited_arrays(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
@@ -113,7 +117,8 @@ class CanaryRounds:
     """
 
     participations: ParticipationTable
-    participation: Participation
+    num_rounds: int
+    participation: Participation | None = None
 
     @classmethod
     def draw(
@@ -130,42 +135,41 @@ class CanaryRounds:
         canaries = np.arange(count)
         if sample_rate is not None:
             participation = Participation("poisson", probability=sample_rate, client_weight=1.0)
-            return cls(poisson_sampled(canaries, seed, num_rounds, sample_rate), participation)
+            sampled = poisson_sampled(canaries, seed, num_rounds, sample_rate)
+            return cls(sampled, num_rounds, participation)
         if not 1 <= repeats <= num_rounds:
             raise InputError(f"repeats: must be in 1 to {num_rounds}, got {repeats!r}")
         known = Participation("none", client_rounds=repeats, client_weight=1.0)
-        return cls(spread(canaries, seed, num_rounds, repeats), known)
+        return cls(spread(canaries, seed, num_rounds, repeats), num_rounds, known)
 
+    def included_in(self, round_index: int, pool: CanaryPool) -> list[int]:
+        """The included canaries of a round, from 0."""
+        sampled = self.participations.members_in(round_index)
+        return [int(canary) for canary in sampled[pool.included[sampled]]]
 
-def open_audit(
-    folder: Path | str,
-    pool: CanaryPool,
-    num_rounds: int,
-    canary_rounds: list[list[int]],
-    *,
-    participation: Participation | None = None,
-    lost_canaries: LostCanaries = "warn",
-) -> RoundScorer:
-    """The scorer of a new audit, or of this audit as it was before a restart.
+    def scorer(
+        self, folder: Path | str, pool: CanaryPool, lost_canaries: LostCanaries
+    ) -> RoundScorer:
+        """The scorer of a new audit, or of this audit as it was before a restart.
 
-    Canaries' rounds count from 1. Raises InputError if the folder holds something else.
-    """
-    if not LogFolder(Path(folder)).pool.exists():
-        return RoundScorer.create(
-            folder,
-            pool,
-            num_rounds,
-            canary_rounds,
-            participation=participation,
-            lost_canaries=lost_canaries,
-        )
-    scorer = RoundScorer.open(folder, lost_canaries)
-    if (scorer.pool, scorer.num_rounds) != (pool, num_rounds):
-        raise InputError(
-            f"{folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
-            f"not of {pool} in {num_rounds}; must be a new folder, or that of this audit"
-        )
-    return scorer
+        Raises InputError if the folder holds something else.
+        """
+        if not LogFolder(Path(folder)).pool.exists():
+            return RoundScorer.create(
+                folder,
+                pool,
+                self.num_rounds,
+                self.participations.by_member(pool.count),
+                participation=self.participation,
+                lost_canaries=lost_canaries,
+            )
+        scorer = RoundScorer.open(folder, lost_canaries)
+        if (scorer.pool, scorer.num_rounds) != (pool, self.num_rounds):
+            raise InputError(
+                f"{folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
+                f"not of {pool} in {self.num_rounds}; must be a new folder, or that of this audit"
+            )
+        return scorer
 
 
 def keep_initial(scorer: RoundScorer, model: Float32Array) -> None:

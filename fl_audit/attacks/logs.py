@@ -242,16 +242,13 @@ def _rounds(
     numbers = max(paths, default=0)
     correlation = read_correlation(folder, numbers) if numbers else None
     keep = own is not None and (own.most > 1 or correlation is not None)
-
-    def read(path: Path) -> Float32Array:
-        return read_vector(path, pool.dim)
-
     stated_noise = read_mechanism(folder)
     variables = read_variables(folder, pool.dim)
     measure = None
     if stated_noise is not None:
         over_all = read_correlation(folder, max(len(stated_noise), numbers))
         measure = functools.partial(StatedRounds, stated_noise, variables, over_all)
+    read = functools.partial(read_vector, dim=pool.dim)
     files = AggregateFiles(
         pool, paths, read, progress, keep_directions=keep, check=check, measure=measure
     )

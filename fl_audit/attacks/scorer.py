@@ -405,8 +405,8 @@ class RoundScorer:
                     f"{name}: this canary does not participate in that round (canary_rounds)"
                 )
         elif self.folder.upload_cosines.exists():
-            others = [other for other in self._uploads.rounds_of(canary) if other != index]
-            if others:
+            others = np.setdiff1d(self._uploads.rounds_of(canary), [index])
+            if len(others):
                 raise InputError(
                     f"{name}: this canary has an upload already, in round {others[0] + 1}; "
                     "canaries with several uploads need canary_rounds in RoundScorer.create"

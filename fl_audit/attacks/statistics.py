@@ -61,16 +61,7 @@ class RunFacts:
 
 
 ONE_VECTOR = Null("closed_form")
-
-
-def empirical_null(facts: RunFacts) -> Null:
-    """The empirical null, for scores without a closed form."""
-    return EMPIRICAL
-
-
-def null_of_one_vector(facts: RunFacts) -> Null:
-    """The closed form of a cosine with one vector, which excluded canaries are independent of."""
-    return ONE_VECTOR
+"""The null of a cosine with one vector, which excluded canaries are independent of."""
 
 
 def null_of_one_cosine(statistic: str, facts: RunFacts) -> Null:
@@ -99,7 +90,7 @@ class Statistic:
     threat_model: str
     canaries: str
     needs: frozenset[Sight]
-    null_of: Callable[[RunFacts], Null] = empirical_null
+    null_of: Callable[[RunFacts], Null] = lambda facts: EMPIRICAL
 
     @property
     def tells_rounds(self) -> bool:

@@ -111,21 +111,6 @@ def register_statistic(statistic: Statistic) -> None:
         STATISTICS.register(statistic)
 
 
-def remove_attacker(attacker: type[Attacker]) -> None:
-    """Removes an attacker, with the statistics that no other attacker computes."""
-    _attackers.remove(attacker)
-    scored = {statistic.name for other in _attackers for statistic in other.statistics}
-    for statistic in attacker.statistics:
-        if statistic.name not in scored:
-            STATISTICS.remove(statistic.name)
-
-
-def remove_threat_model(model: ThreatModel) -> None:
-    for attacker in model.attackers:
-        remove_attacker(attacker)
-    THREAT_MODELS.remove(model.name)
-
-
 # The threat models of a run.
 
 

@@ -22,7 +22,7 @@ from fl_audit.attacks.compared_vectors import (
 )
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
-from fl_audit.attacks.own_sums import KeptSums, OwnSums
+from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
 from fl_audit.formats.round_logs import ConcentrationLog, Mode, UploadCosines
@@ -118,10 +118,9 @@ class CanaryUploads:
             directions = KeptSums.read(kept)
         return cls(pool, cosines, concentrations, directions)
 
-    def rounds_of(self, canary: int) -> list[int]:
+    def rounds_of(self, canary: int) -> IndexArray:
         """The rounds, from 0, in which a canary has an upload."""
-        has = np.isfinite(self._cosines.array[:, canary])
-        return [int(index) for index in np.flatnonzero(has)]
+        return np.flatnonzero(np.isfinite(self._cosines.array[:, canary]))
 
     def add(self, index: int, canary: int, vector: Float32Array) -> None:
         """Logs the noised upload of a canary's client, of shape (dim,), in place of an earlier one.
@@ -198,7 +197,10 @@ class CanaryUploads:
                 of_canary[canary].append(slot)
         slots = np.array(sorted(slot for own_slots in of_canary for slot in own_slots), np.int64)
         own = OwnRounds(tuple(np.array(slots, np.int64) for slots in of_canary))
-        sums = self._sums(own, slots)
+        sums = None
+        if self._directions is not None and len(slots):
+            weights = RoundWeights.from_presences(own, slots)
+            sums = self._directions.weighted_sums(weights, slots)
         if sums is None:
             limit = ComparedVectors((Vectors(1),), is_limit=True)
             return UploadScores(np.clip(totals / counts, -1, 1), limit)
@@ -211,9 +213,3 @@ class CanaryUploads:
         compared = ComparedVectors((Vectors(1, concentration),), is_limit=not sums.are_exact)
         lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
         return UploadScores(np.clip(totals / lengths, -1, 1), compared)
-
-    def _sums(self, own: OwnRounds, slots: IndexArray) -> OwnSums | None:
-        """The sum of each canary's upload directions; None if these are not known, or cancel."""
-        if self._directions is None or len(slots) == 0:
-            return None
-        return self._directions.weighted_sums(RoundWeights.from_presences(own, slots), slots)

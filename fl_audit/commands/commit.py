@@ -61,8 +61,9 @@ def _commit(arguments: argparse.Namespace) -> int:
     write_commitment(arguments.out, opened)
     print_lines(
         [
-            f"commitment: {arguments.out}, SHA-256 {opened.digest}: publish it, or its digest, now",
-            f"opening: {opening_of(arguments.out)}: keep it secret until the run is over",
+            f"commitment: {arguments.out}, SHA-256 {opened.digest}: publish the file, or this "
+            "digest, now",
+            f"opening: {opening_of(arguments.out)}: keep this file secret until the run is over",
         ]
     )
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fl_audit.commands import exit_status, printing
 from fl_audit.commands.parser import Commands, add_command, output_file
 from fl_audit.errors import InputError
-from fl_audit.formats.text_files import read_csv
+from fl_audit.formats.text_files import number_in, read_csv
 
 if TYPE_CHECKING:
     from fl_audit.estimators.null import NullKind, NullTail
@@ -118,6 +118,7 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
+    """Reports on the scores; returns the exit status."""
     from fl_audit.report.folder import AuditedFolder
 
     _check_source(arguments.scores)
@@ -127,7 +128,9 @@ def _estimate(arguments: argparse.Namespace) -> int:
     )
     source = AuditedFolder(arguments.scores, printing.scoring_progress)
     if arguments.delta is None:
-        arguments.delta = _recorded_delta(arguments.scores)
+        arguments.delta = source.delta
+    if arguments.delta is None:
+        raise InputError(f"--delta: is required (such as 1e-5), as {source.path} records none")
     audit = _folder_report if arguments.scores.is_dir() else _file_report
     report, scored = audit(source, arguments, _request(arguments))
     if arguments.json:
@@ -159,15 +162,6 @@ def _check_source(scores: Path) -> None:
         )
     if scores.is_dir():
         check_holds_scores(scores)
-
-
-def _recorded_delta(scores: Path) -> float:
-    """The delta that a folder records; InputError without one."""
-    from fl_audit.report.folder import recorded_delta
-
-    if (delta := recorded_delta(scores)) is None:
-        raise InputError(f"--delta: is required (such as 1e-5), as {scores} records none")
-    return delta
 
 
 def _json(report: "Report", is_folder: bool) -> dict[str, object]:
@@ -271,7 +265,6 @@ def _claim(arguments: argparse.Namespace) -> "Claim | CurveClaim | None":
 
 
 def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
-    from fl_audit.commands.estimate import read_profile
     from fl_audit.verdict.claims import ProfileClaim
 
     points = read_profile(path)
@@ -284,22 +277,9 @@ def _profile_claim(path: Path, delta: float) -> "ProfileClaim":
 # The file of a claimed privacy profile.
 
 
-_COLUMNS = ("epsilon", "delta")
-
-
 def read_profile(path: Path) -> tuple[tuple[float, float], ...]:
     """The points of a privacy profile: pairs of epsilon and delta."""
-    rows = enumerate(read_csv(path, _COLUMNS), start=1)
     return tuple(
-        (_number(path, number, row, "epsilon"), _number(path, number, row, "delta"))
-        for number, row in rows
+        (number_in(row, "epsilon", path, number), number_in(row, "delta", path, number))
+        for number, row in enumerate(read_csv(path, ("epsilon", "delta")), start=1)
     )
-
-
-def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
-    try:
-        return float(row[column])
-    except ValueError:
-        raise InputError(
-            f"{path}, row {number}: {column} must be a number, got {row[column]!r}"
-        ) from None

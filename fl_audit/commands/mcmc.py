@@ -50,7 +50,7 @@ def add(commands: Commands) -> None:
         default="strength",
         metavar="NAME",
         help=(
-            "error rates given epsilon: strength (the strength is unknown), uniform, "
+            "prior of error rates given epsilon: strength (unknown strength), uniform, "
             "strongest, a fixed strength in [0, 1], or beta:A,B"
         ),
     )

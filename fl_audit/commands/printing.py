@@ -87,14 +87,12 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_commitment(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that names the commitment of the run to verify."""
-    parser.add_argument(
-        "--commitment",
-        metavar="FILE",
-        type=Path,
-        help="the commitment that `fl-audit commit` wrote before the run",
-    )
+def add_commitment(
+    parser: argparse.ArgumentParser,
+    meaning: str = "the commitment that `fl-audit commit` wrote before the run",
+) -> None:
+    """Adds the option that names the commitment of a run."""
+    parser.add_argument("--commitment", metavar="FILE", type=Path, help=meaning)
 
 
 def write_junit(report: "Report", path: Path | None, required: Collection[str]) -> None:

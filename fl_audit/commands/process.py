@@ -30,7 +30,7 @@ def ask_for_streams() -> None:
     if errors is None:
         sys.stderr = os.fdopen(os.dup(2), "w")
     if output is None:
-        raise InputError("standard output is closed; let it go somewhere, such as to /dev/null")
+        raise InputError("standard output is closed; redirect it, such as to /dev/null")
     for stream in (output, errors):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -25,11 +25,8 @@ def add(commands: Commands) -> None:
     add_config_arguments(parser, "the config of the run")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
     parser.add_argument("--resume", action="store_true", help="continue from DIR's last checkpoint")
-    parser.add_argument(
-        "--commitment",
-        metavar="FILE",
-        type=Path,
-        help="refuse any config but that of FILE, which `fl-audit commit` wrote",
+    printing.add_commitment(
+        parser, "refuse any config but that of FILE, which `fl-audit commit` wrote"
     )
     exit_status.add_require(parser)
     printing.add_junit(parser)

@@ -23,24 +23,13 @@ def accuracy_cell(setting: Setting) -> str:
     return _over_runs(setting.accuracy, lambda value: significant(100 * value)) + " %"
 
 
-def rounds_cell(setting: Setting) -> str:
-    rounds = setting.runs[0].report.num_rounds
-    return LEFT_OUT if rounds is None else str(rounds)
-
-
-def cohort_cell(setting: Setting) -> str:
-    """The expected number of clients and canaries in a round."""
-    spread = setting.denominator
-    return LEFT_OUT if spread is None else _over_runs(spread, significant)
-
-
 def participations_cell(setting: Setting) -> str:
     """The mean number of rounds in which a canary participates."""
     spread = setting.participations
     return LEFT_OUT if spread is None else _over_runs(spread, rounds_text)
 
 
-def guarantee_cell(setting: Setting, party: Party) -> str:
+def _guarantee_cell(setting: Setting, party: Party) -> str:
     """The upper bound from accounting for one party."""
     spread = setting.guarantee(party)
     if spread is None:
@@ -158,20 +147,29 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 def _settings_table(comparison: Comparison) -> list[str]:
     """The table of settings; without canaries' upper bounds if the table of patterns has them."""
     head = ("runs", "rounds", "per canary", "cohort", "accuracy", "ε client", "ε canary")
-    rows = [
-        (
+    rows = [cells for _, cells in settings_rows(comparison)]
+    return _table(comparison, "", head[: len(rows[0])], rows)
+
+
+def settings_rows(comparison: Comparison) -> list[tuple[Setting, list[str]]]:
+    """Each setting's runs, rounds, rounds of a canary, cohort, accuracy and upper bounds.
+
+    A canary's upper bound is left out if the table of patterns has it.
+    """
+    parties: list[Party] = ["client"] if patterns_of(comparison).attackers else ["client", "canary"]
+    rows = []
+    for setting in comparison.settings:
+        rounds, cohort = setting.runs[0].report.num_rounds, setting.denominator
+        cells = [
             str(len(setting.runs)),
-            rounds_cell(setting),
+            LEFT_OUT if rounds is None else str(rounds),
             participations_cell(setting),
-            cohort_cell(setting),
+            LEFT_OUT if cohort is None else _over_runs(cohort, significant),
             accuracy_cell(setting),
-            guarantee_cell(setting, "client"),
-            guarantee_cell(setting, "canary"),
-        )
-        for setting in comparison.settings
-    ]
-    shown = 6 if patterns_of(comparison).attackers else 7
-    return _table(comparison, "", head[:shown], [row[:shown] for row in rows])
+            *(_guarantee_cell(setting, party) for party in parties),
+        ]
+        rows.append((setting, cells))
+    return rows
 
 
 def _column(comparison: Comparison, head: str, cell: Callable[[Setting], str] | None) -> list[str]:

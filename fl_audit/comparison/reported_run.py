@@ -23,7 +23,7 @@ from fl_audit.estimators import Estimate
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
-from fl_audit.formats.text_files import decode_json, read_foreign
+from fl_audit.formats.text_files import read_json
 from fl_audit.library_words import json_words
 from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.finished_run import check_together
@@ -188,9 +188,16 @@ def _check_record(folder: RunFolder, report: Report) -> None:
 
 
 def _report_fields(folder: RunFolder) -> dict[str, Any]:
-    text = _report_text(folder)
-    fields = decode_json(text, dict[str, Any], str(folder.report_json), "the report of a run")
-    _check_format(folder, fields)
+    if not folder.report_json.exists():
+        raise InputError(_why_no_report(folder))
+    fields = read_json(folder.report_json, dict[str, Any], "the report of a run")
+    run = fields.get("run")
+    version = run.get("format_version") if isinstance(run, Mapping) else None
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{folder.report_json}: format_version of the run is {version!r}, must be "
+            f"{FORMAT_VERSION}"
+        )
     return fields
 
 
@@ -205,15 +212,6 @@ def _report(folder: RunFolder, fields: Mapping[str, Any]) -> Report:
         ) from error
 
 
-def _report_text(folder: RunFolder) -> bytes:
-    try:
-        return read_foreign(folder.report_json)
-    except FileNotFoundError as error:
-        raise InputError(_why_no_report(folder)) from error
-    except OSError as error:
-        raise InputError(f"{folder.report_json}: cannot be read: {error.strerror}") from error
-
-
 def _why_no_report(folder: RunFolder) -> str:
     if not folder.path.exists():
         return f"{folder.path}: no such folder; name folders that `fl-audit run` has written"
@@ -226,13 +224,3 @@ def _why_no_report(folder: RunFolder) -> str:
         f"{folder.path}: is no run folder: it has no {folder.report_json.name}; "
         "name folders that `fl-audit run` has written"
     )
-
-
-def _check_format(folder: RunFolder, fields: Mapping[str, Any]) -> None:
-    run = fields.get("run")
-    version = run.get("format_version") if isinstance(run, Mapping) else None
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{folder.report_json}: format_version of the run is {version!r}, must be "
-            f"{FORMAT_VERSION}"
-        )

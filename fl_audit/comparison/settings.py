@@ -238,7 +238,14 @@ def group_by_setting(audits: Sequence[ReportedRun]) -> list[Setting]:
         values = {key: _text(setting.keys.get(key, _ABSENT)) for key in differing}
         return [ranks[key][values[key]] for key in sorted(differing, key=lambda k: k == NOISE)]
 
-    return [*_briefly_named(sorted(settings, key=place)), *map(_other_setting, others)]
+    return [
+        *_briefly_named(sorted(settings, key=place)),
+        *(
+            Setting(name, noise_multiplier=None, label=name, keys={}, runs=(run,))
+            for run in others
+            for name in [visible(str(run.folder))]
+        ),
+    ]
 
 
 _LONGEST_LABEL = 40
@@ -254,11 +261,6 @@ def _briefly_named(settings: Sequence[Setting]) -> Sequence[Setting]:
         dataclasses.replace(setting, label=visible(name))
         for setting, name in zip(settings, names, strict=True)
     ]
-
-
-def _other_setting(run: ReportedRun) -> Setting:
-    name = visible(str(run.folder))
-    return Setting(name, noise_multiplier=None, label=name, keys={}, runs=(run,))
 
 
 def _ranks(values: Sequence[Any]) -> dict[str | None, int]:

@@ -18,6 +18,7 @@ With the nonce, any key can be checked by itself, and no other value fits.
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -220,11 +221,7 @@ def read_commitment(path: Path) -> tuple[bytes, Commitment]:
 def read_nonce(opening: Path) -> str:
     """Reads the nonce in an opening: 64 hexadecimal digits."""
     nonce = read_json(opening, _Opening, "the opening of a commitment").nonce
-    try:
-        is_right = len(nonce) == 64 and len(bytes.fromhex(nonce)) == 32
-    except ValueError:
-        is_right = False
-    if not is_right:
+    if not re.fullmatch("[0-9a-f]{64}", nonce):
         raise InputError(f"{opening}: nonce must be 64 hexadecimal digits")
     return nonce
 

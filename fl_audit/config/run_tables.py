@@ -178,7 +178,7 @@ class ReleaseStatement(Table, frozen=True):
       released: What is released besides the model.
       released_to: Who receives the release.
       data: Whose training data, and since when.
-      unit: What a client is, and how many a person may be.
+      unit: What a client is, and how many clients a person may be.
       trust_model: Who sees what before noise is added.
       earlier_runs: Earlier runs and tuning on the same data.
       metrics: Metrics that are released without noise.

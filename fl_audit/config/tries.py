@@ -17,13 +17,13 @@ from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
     append_whole,
+    decode_json,
     in_turn,
     read_foreign,
     read_json,
     reading,
     write_text,
 )
-from fl_audit.library_words import json_words
 
 
 class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,10 +46,7 @@ class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def content(self, path: Path) -> Commitment:
         """The commitment; raises InputError, naming `path`, if the text is not valid."""
-        try:
-            return msgspec.json.decode(self.commitment.encode(), type=Commitment)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise InputError(f"{path}: holds no commitment: {json_words(error)}") from error
+        return decode_json(self.commitment.encode(), Commitment, str(path), "a commitment")
 
 
 class ListedTry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,11 +114,7 @@ def read_tries(path: Path) -> list[ListedTry]:
     listed: list[ListedTry] = []
     before = hashlib.sha256()
     for number, text in enumerate(lines, start=1):
-        try:
-            line = msgspec.json.decode(text, type=ListedTry)
-        except (msgspec.MsgspecError, ValueError) as error:
-            words = f"line {number} is not a valid line of a list of runs: {json_words(error)}"
-            raise InputError(f"{path}: {words}") from error
+        line = decode_json(text, ListedTry, f"{path}: line {number}", "a line of a list of runs")
         if line.before != before.hexdigest() or line.number != number:
             raise InputError(f"{path}: line {number} does not follow from those before it")
         before.update(text)

@@ -23,7 +23,7 @@ from fl_audit.canaries.canary_tables import (
 from fl_audit.config import Config, ExampleCanaries
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import read_arrays
-from fl_audit.formats.text_files import read_csv
+from fl_audit.formats.text_files import number_in, read_csv
 from fl_audit.participation import PATTERNS
 from fl_audit.seeds import Stream, generator
 from fl_audit.tasks.client_text import read_sentences
@@ -220,8 +220,8 @@ def _read_npz(path: Path) -> _Rows:
     if not ids.shape == arrays["labels"].shape == arrays["inputs"].shape[:1]:
         raise InputError(
             f"{path}: inputs {arrays['inputs'].shape}, labels {arrays['labels'].shape} and "
-            f"client_id {ids.shape} must have the same number of rows, and the last two only one "
-            "dimension"
+            f"client_id {ids.shape} must have the same number of rows, and labels and client_id "
+            "only one dimension"
         )
     return _Rows(ids, arrays["inputs"], arrays["labels"])
 
@@ -231,18 +231,9 @@ def _read_numbers(path: Path) -> _Rows:
     if not rows:
         raise InputError(f"{path}: has no row; must have one per example")
     columns = [name for name in rows[0] if name not in ("client_id", "label")]
-    inputs = [[_number(path, i, row, name) for name in columns] for i, row in enumerate(rows, 1)]
-    labels = [_number(path, i, row, "label") for i, row in enumerate(rows, 1)]
+    inputs = [[number_in(row, name, path, i) for name in columns] for i, row in enumerate(rows, 1)]
+    labels = [number_in(row, "label", path, i) for i, row in enumerate(rows, 1)]
     return _Rows(np.array([row["client_id"] for row in rows]), np.array(inputs), np.array(labels))
-
-
-def _number(path: Path, number: int, row: dict[str, str], column: str) -> float:
-    try:
-        return float(row[column])
-    except ValueError as error:
-        raise InputError(
-            f"{path}, row {number}: column `{column}` must be a number, got {row[column]!r}"
-        ) from error
 
 
 def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:

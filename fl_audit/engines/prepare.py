@@ -41,19 +41,19 @@ def prepare(config: Config, secret: int | None = None) -> PreparedRun:
     A secret schedule is drawn from `secret`, as in `design_run`.
     """
     task, canaries = load_task(config.task, config.seed), config.canaries
+    family: CanaryFamily
     if isinstance(canaries, ExampleCanaries):
         pool = make_example_pool(config, canaries, task)
-        no_vectors = RademacherFamily(config.seed, 0, task.classifier.dim)
-        design = design_run(config, pool.task.population.client_ids, len(pool.examples), secret)
-        return PreparedRun(
-            **design.shared, task=pool.task, family=no_vectors, canary_examples=pool.examples
-        )
-    check_scored(canaries, config.audit)
-    family = make_family(canaries, config.seed, task.classifier.dim)
-    if isinstance(family, StoredGaussianFamily):
-        family.check_file()
-    design = design_run(config, task.population.client_ids, canaries.count, secret)
-    return PreparedRun(**design.shared, task=task, family=family)
+        task, examples, count = pool.task, pool.examples, len(pool.examples)
+        family = RademacherFamily(config.seed, 0, task.classifier.dim)
+    else:
+        check_scored(canaries, config.audit)
+        examples, count = (), canaries.count
+        family = make_family(canaries, config.seed, task.classifier.dim)
+        if isinstance(family, StoredGaussianFamily):
+            family.check_file()
+    design = design_run(config, task.population.client_ids, count, secret)
+    return PreparedRun(**design.shared, task=task, family=family, canary_examples=examples)
 
 
 def canaries_csv(run: PreparedRun) -> str:

@@ -30,7 +30,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -38,12 +38,12 @@ from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import opened, read_header
 from fl_audit.formats.text_files import (
     append_whole,
+    decode_json,
     open_foreign,
     read_foreign,
     reading,
     write_text,
 )
-from fl_audit.library_words import json_words
 
 # The lines.
 
@@ -422,12 +422,8 @@ def read_chain(path: Path) -> Chain:
 
 
 def _decoded(path: Path, number: int, text: bytes) -> Line:
-    try:
-        line: Line = msgspec.json.decode(text, type=Line)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: line {number} is not a valid line of a chain: {json_words(error)}"
-        ) from error
+    where = f"{path}: line {number}"
+    line: Line = decode_json(text, cast("type[Any]", Line), where, "a valid line of a chain")
     if isinstance(line, Begun) != (number == 1):
         raise InputError(f"{path}: line {number}: the first line, and no other, must be `begun`")
     if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:

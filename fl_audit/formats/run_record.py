@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fl_audit.accounting.release import Release
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.text_files import read_json, write_text
+from fl_audit.formats.text_files import read_json
 from fl_audit.json_records import WRITTEN_IF_SET, from_json, to_json
 
 FORMAT_VERSION = 1
@@ -96,11 +96,6 @@ class RunRecord:
 def record_text(record: RunRecord) -> str:
     """The text of `run.json`."""
     return json.dumps(to_json(record), indent=2, allow_nan=False) + "\n"
-
-
-def write_record(folder: RunFolder, record: RunRecord) -> None:
-    """Writes `run.json`."""
-    write_text(folder.record, record_text(record))
 
 
 def read_record(folder: RunFolder) -> RunRecord:

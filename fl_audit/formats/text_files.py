@@ -448,6 +448,16 @@ def read_csv(
     return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
+def number_in(row: dict[str, str], column: str, path: Path, row_number: int) -> float:
+    """The number in a column of a CSV's row; the InputError for another text names both."""
+    try:
+        return float(row[column])
+    except ValueError as error:
+        raise InputError(
+            f"{path}, row {row_number}: column `{column}` must be a number, got {row[column]!r}"
+        ) from error
+
+
 def read_flag(text: str) -> bool | None:
     """A flag from a CSV: 0 or 1, also 0.0 or 1.0, or False or True in any case.
 

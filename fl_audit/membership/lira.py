@@ -1,9 +1,9 @@
 """LiRA, the likelihood ratio attack: Carlini et al. (2022), arXiv:2112.03570.
 
 `decide_member` and `member_p_values` test between two normal distributions of the loss (Yıldırım et
-al. 2025, Algorithm 3), `online_lira` and `offline_lira` are the attack, and `select_worst` finds
-the points that are easiest to attack. Scores are logarithms, so that they do not tie where an
-attack is strongest: probabilities would round to 0 or 1 there.
+al. 2025, Algorithm 3), `online_lira` is the attack, and `select_worst` finds the points that are
+easiest to attack. Scores are logarithms, so that they do not tie where an attack is strongest:
+probabilities would round to 0 or 1 there.
 """
 
 import math
@@ -204,31 +204,6 @@ def online_lira(
     outputs = _checked(targets, shadow)
     having, without = shadow.member_fits(spread), shadow.non_member_fits(spread)
     return _log_density(outputs, having) - _log_density(outputs, without)
-
-
-def offline_lira(
-    targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
-) -> FloatArray:
-    """How far an output x is above the outputs of models without the point, as -log P(Z > x).
-
-    Z is distributed like the outputs of models trained without the point, the only shadow models
-    that this attacker has. The score ranks outputs like the paper's offline score, 1 - P(Z > x).
-    Outputs must be larger for better learned points (margins, not losses).
-
-    Args:
-      targets: Outputs of the attacked models, finite floats of shape (..., points).
-      shadow: Outputs of shadow models; for each point, only models trained without it are used.
-      spread: Whether each point has its own standard deviation, or all points share one.
-
-    Returns:
-      Scores, float64 of the shape of targets; larger for likelier members.
-
-    Raises:
-      InputError: The points differ, or a distribution cannot be fitted.
-    """
-    outputs = _checked(targets, shadow)
-    without = shadow.non_member_fits(spread)
-    return np.asarray(-special.log_ndtr((without.mean - outputs) / without.stddev))
 
 
 def _checked(targets: npt.ArrayLike, shadow: ShadowOutputs) -> FloatArray:

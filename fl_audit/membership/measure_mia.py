@@ -179,5 +179,5 @@ def _fit_others(losses: FloatArray) -> NormalFit:
 
 def _checked(fit: NormalFit) -> NormalFit:
     if np.any(fit.stddev == 0):
-        raise InputError("losses of a challenge base must not be all equal on a side")
+        raise InputError("losses of a challenge base must not be all equal on one of its two sides")
     return fit

@@ -17,6 +17,22 @@ from fl_audit.estimators.epsilon_star import (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class MemberOutputs:
+    """Outputs of trained models for the members (points or clients).
+
+    Attributes:
+      margins: The margin of each member under each model, float64 of shape (models, members).
+      losses: The loss of each member under each model, of the same shape.
+      accuracy: The accuracy of each model on data outside its training set, float64 of shape
+        (models,).
+    """
+
+    margins: FloatArray
+    losses: FloatArray
+    accuracy: FloatArray
+
+
 def margin(logits: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     """The logit of the label's probability, log(p / (1 - p)), larger for better learned points.
 

@@ -132,7 +132,7 @@ def make_schedule(
         attendance = arms_attendance(arms, seed, roster, schedule.num_rounds)
         schedule = dataclasses.replace(schedule, canary_attendance=attendance)
     if dropouts is not None and PATTERNS.kind_of(config).names_clients:
-        raise InputError("dropouts: the log that is replayed says who reported; leave it out")
+        raise InputError("dropouts: the replayed log says who reported; leave out [dropouts]")
     if dropouts is not None:
         schedule = with_dropouts(schedule, dropouts, seed, roster)
     check_room_for_canaries(schedule.expected_canaries, canaries.max_per_round)

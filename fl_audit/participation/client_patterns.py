@@ -16,13 +16,10 @@ AllocatedRounds(number=2, rounds=6)
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from fl_audit.accounting.sampling import Sampling
 from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
 from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
 from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
@@ -36,10 +33,10 @@ from fl_audit.participation import schedule
 from fl_audit.participation.patterns import check_groups
 from fl_audit.participation.placement import (
     DrawnParticipation,
-    check_placement,
-    place,
-    placement_words,
+    OwnDraw,
+    canary_rounds,
     possible_mean,
+    schedule_of_draws,
     share_of_rounds,
     whole_rounds,
 )
@@ -55,49 +52,6 @@ class OwnDraws(DrawnParticipation, frozen=True, kw_only=True):
     """
 
     canaries: Literal["like_clients", "repeats", "last_rounds"] = "like_clients"
-
-
-@dataclass(frozen=True, eq=False)
-class _OwnDraw:
-    """The draw of members' rounds; `share` is the mean share of members in a round."""
-
-    draw: Callable[[IndexArray, Stream], schedule.Draw]
-    sampling: Sampling
-    share: float
-
-
-def _schedule(
-    config: OwnDraws,
-    seed: int,
-    roster: schedule.Roster,
-    of_clients: _OwnDraw,
-    with_mean: Callable[[float], _OwnDraw],
-) -> schedule.Schedule:
-    """The schedule of clients, and of canaries sampled like clients or placed.
-
-    `with_mean` makes the draw of canaries whose mean number of rounds differs from a client's.
-    """
-    check_placement(config, config.canaries)
-    clients = of_clients.draw(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
-    expected_clients = of_clients.share * roster.num_clients
-    attendance = schedule.Attendance(clients, expected_clients, of_clients.sampling)
-    mean = config.canary_mean_repeats
-    if config.canaries != "like_clients":
-        canaries = place(config, config.canaries, seed, roster, expected_clients)
-    else:
-        of_canaries = of_clients if mean is None else with_mean(mean)
-        pool_draw = of_canaries.draw(roster.pool, Stream.CANARY_ROUNDS)
-        canaries = schedule.CanaryAttendance(
-            schedule.included_among(pool_draw, roster.included),
-            of_canaries.share * int(roster.included.sum()),
-            of_canaries.sampling,
-            pool_draw,
-        )
-    return schedule.Schedule(config.rounds, attendance, canaries)
-
-
-def _canary_rounds(config: OwnDraws) -> str:
-    return placement_words(config, config.canaries)
 
 
 # Poisson sampling in groups that take turns.
@@ -126,7 +80,7 @@ def cyclic_poisson_schedule(
     check_groups(config.clients_per_round, config.separation, roster.num_clients)
     groups, rounds = config.separation, config.rounds
 
-    def by_coin(probability: float) -> _OwnDraw:
+    def by_coin(probability: float) -> OwnDraw:
         def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             order = generator(seed, stream).permutation(members)
             in_groups = [np.sort(group) for group in np.array_split(order, groups)]
@@ -140,13 +94,13 @@ def cyclic_poisson_schedule(
             return draw
 
         sampling = CyclicPoissonSampling(probability, groups, -(-rounds // groups))
-        return _OwnDraw(draw_rounds, sampling, probability / groups)
+        return OwnDraw(draw_rounds, sampling, probability / groups)
 
-    def with_mean(mean: float) -> _OwnDraw:
+    def with_mean(mean: float) -> OwnDraw:
         return by_coin(groups * share_of_rounds(mean, rounds, 1 / groups))
 
     probability = config.clients_per_round * groups / roster.num_clients
-    return _schedule(config, seed, roster, by_coin(probability), with_mean)
+    return schedule_of_draws(config, seed, roster, by_coin(probability), with_mean)
 
 
 def _cyclic_client_rounds(record: RunRecord, config: CyclicPoisson) -> str:
@@ -162,8 +116,7 @@ CYCLIC_POISSON = schedule.ParticipationPattern(
     table=CyclicPoisson,
     schedule=cyclic_poisson_schedule,
     client_rounds=_cyclic_client_rounds,
-    canary_rounds=_canary_rounds,
-    names_clients=False,
+    canary_rounds=canary_rounds,
 )
 
 
@@ -186,20 +139,22 @@ def balls_in_bins_schedule(
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
     rounds = config.rounds
 
-    def among(bins: int) -> _OwnDraw:
+    def among(bins: int) -> OwnDraw:
         def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             chosen = generator(seed, stream).integers(bins, size=len(members))
             groups = [members[chosen == index] for index in range(min(bins, rounds))]
             return lambda round_index: groups[round_index % bins]
 
-        return _OwnDraw(draw_rounds, BallsInBinsSampling(bins, rounds), 1 / bins)
+        return OwnDraw(draw_rounds, BallsInBinsSampling(bins, rounds), 1 / bins)
 
-    def with_mean(mean: float) -> _OwnDraw:
+    def with_mean(mean: float) -> OwnDraw:
         most, least = max(math.ceil(rounds / mean), 1), max(math.floor(rounds / mean), 1)
         why = "a canary in one of b groups participates in one b-th of the rounds"
         return among(round(rounds / possible_mean(mean, rounds / most, rounds / least, why)))
 
-    return _schedule(config, seed, roster, among(_bins(config, roster.num_clients)), with_mean)
+    return schedule_of_draws(
+        config, seed, roster, among(_bins(config, roster.num_clients)), with_mean
+    )
 
 
 def _bins(config: BallsInBins, num_clients: int) -> int:
@@ -218,8 +173,7 @@ BALLS_IN_BINS = schedule.ParticipationPattern(
     table=BallsInBins,
     schedule=balls_in_bins_schedule,
     client_rounds=_bins_client_rounds,
-    canary_rounds=_canary_rounds,
-    names_clients=False,
+    canary_rounds=canary_rounds,
 )
 
 
@@ -248,7 +202,7 @@ def random_allocation_schedule(
             f"least {-(-roster.num_clients // config.rounds)}"
         )
 
-    def of(number: int) -> _OwnDraw:
+    def of(number: int) -> OwnDraw:
         def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             random = generator(seed, stream)
             rounds = without_replacement(random, config.rounds, number, len(members))
@@ -257,13 +211,13 @@ def random_allocation_schedule(
                 participants, rounds.ravel(), config.rounds
             ).members_in
 
-        return _OwnDraw(draw_rounds, AllocatedRounds(number, config.rounds), number / config.rounds)
+        return OwnDraw(draw_rounds, AllocatedRounds(number, config.rounds), number / config.rounds)
 
-    def with_mean(mean: float) -> _OwnDraw:
+    def with_mean(mean: float) -> OwnDraw:
         why = "each canary has a whole number of rounds"
         return of(whole_rounds(mean, config.rounds, why))
 
-    return _schedule(config, seed, roster, of(number), with_mean)
+    return schedule_of_draws(config, seed, roster, of(number), with_mean)
 
 
 def _rounds_per_client(config: RandomAllocation, num_clients: int) -> int:
@@ -299,8 +253,7 @@ RANDOM_ALLOCATION = schedule.ParticipationPattern(
     table=RandomAllocation,
     schedule=random_allocation_schedule,
     client_rounds=_allocated_client_rounds,
-    canary_rounds=_canary_rounds,
-    names_clients=False,
+    canary_rounds=canary_rounds,
 )
 
 
@@ -332,18 +285,20 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: schedule.Roster) -> s
             f"be at most {largest}"
         )
 
-    def by_coin(coin: float) -> _OwnDraw:
+    def by_coin(coin: float) -> OwnDraw:
         def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
             return _rested(members, generator(seed, stream), coin, config)
 
         sampling = MinSeparationSampling(coin, config.separation, config.rounds)
-        return _OwnDraw(draw_rounds, sampling, sampling.round_share)
+        return OwnDraw(draw_rounds, sampling, sampling.round_share)
 
-    def with_mean(mean: float) -> _OwnDraw:
+    def with_mean(mean: float) -> OwnDraw:
         share = share_of_rounds(mean, config.rounds, 1 / config.separation)
         return by_coin(min(share / (1 - (config.separation - 1) * share), 1.0))
 
-    return _schedule(config, seed, roster, by_coin(_coin(config, roster.num_clients)), with_mean)
+    return schedule_of_draws(
+        config, seed, roster, by_coin(_coin(config, roster.num_clients)), with_mean
+    )
 
 
 def _coin(config: BMinSep, num_clients: int) -> float:
@@ -386,6 +341,5 @@ B_MIN_SEP = schedule.ParticipationPattern(
     table=BMinSep,
     schedule=b_min_sep_schedule,
     client_rounds=_separated_client_rounds,
-    canary_rounds=_canary_rounds,
-    names_clients=False,
+    canary_rounds=canary_rounds,
 )

@@ -79,7 +79,9 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
     _check_once_a_round(path, log, came + 1, first, client_ids)
     both = np.intersect1d(log.rounds + first, np.delete(in_rounds, came))
     if len(both):
-        raise InputError(f"{path}: round {both[0]} has clients, and a row without any")
+        raise InputError(
+            f"{path}: round {both[0]} has rows with clients and a row without a client"
+        )
     return log
 
 
@@ -105,7 +107,7 @@ def _hint(client_id: str, client_ids: Sequence[str]) -> str:
     close = difflib.get_close_matches(client_id, client_ids, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"it has {len(client_ids)}, such as {client_ids[0]!r}"
+    return f"the task has {len(client_ids)}, such as {client_ids[0]!r}"
 
 
 def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
@@ -117,7 +119,7 @@ def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
     if len(present) != last - first + 1:
         missing = int(present[np.flatnonzero(np.diff(present) > 1)[0]]) + 1
         raise InputError(
-            f"{path}: round {missing} is missing; each up to {last} must have a row, "
+            f"{path}: round {missing} is missing; each round up to {last} must have a row, "
             f"`{missing},` if no client came"
         )
     return first, last
@@ -176,8 +178,8 @@ def replay_schedule(config: Replay, seed: int, roster: Roster) -> Schedule:
 def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
     if rounds > log.num_rounds:
         raise InputError(
-            f"participation.rounds: {rounds} rounds of a log that has {log.num_rounds}; must be "
-            f"at most {log.num_rounds}"
+            f"participation.rounds: is {rounds}, must be at most the number of rounds in the log, "
+            f"{log.num_rounds}"
         )
     is_kept = log.rounds < rounds
     return ReplayLog(log.clients[is_kept], log.rounds[is_kept], rounds)

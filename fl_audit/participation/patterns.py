@@ -158,16 +158,11 @@ def _shuffle_client_rounds(record: RunRecord, config: Shuffle) -> str:
     return f"Clients are shuffled: {size} a round, {schedule.most_rounds_of_a_client(record)}."
 
 
-def _placed_canary_rounds(config: "Shuffle | Bernoulli | Uniform") -> str:
-    return placement.placement_words(config, config.canaries)
-
-
 SHUFFLE = schedule.ParticipationPattern(
     table=Shuffle,
     schedule=shuffle_schedule,
     client_rounds=_shuffle_client_rounds,
-    canary_rounds=_placed_canary_rounds,
-    names_clients=False,
+    canary_rounds=placement.canary_rounds,
 )
 
 
@@ -197,42 +192,22 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: schedule.Roster) ->
     Included canaries are scheduled by coins too, or are placed. A round may be empty, and then
     releases only noise.
     """
-    placement.check_placement(config, config.canaries)
     schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
-    probability = config.clients_per_round / roster.num_clients
     if config.largest_round is not None:
         return _truncated_schedule(config, seed, roster, config.largest_round)
-    clients = np.arange(roster.num_clients)
-    return schedule.Schedule(
-        num_rounds=config.rounds,
-        client_attendance=_sampled(clients, probability, seed, Stream.CLIENT_ROUNDS),
-        canary_attendance=(
-            _sampled_canaries(roster, _canary_probability(config, probability), seed)
-            if config.canaries == "like_clients"
-            else placement.place(config, config.canaries, seed, roster, config.clients_per_round)
-        ),
-    )
 
+    def by_coin(probability: float) -> placement.OwnDraw:
+        return placement.OwnDraw(
+            lambda members, stream: _coins(members, probability, seed, stream),
+            PoissonSampling(probability),
+            probability,
+        )
 
-def _canary_probability(config: Bernoulli, probability: float) -> float:
-    mean = config.canary_mean_repeats
-    return probability if mean is None else placement.share_of_rounds(mean, config.rounds, 1.0)
+    def with_mean(mean: float) -> placement.OwnDraw:
+        return by_coin(placement.share_of_rounds(mean, config.rounds, 1.0))
 
-
-def _sampled(
-    members: IndexArray, probability: float, seed: int, stream: Stream
-) -> schedule.Attendance:
-    coins = _coins(members, probability, seed, stream)
-    return schedule.Attendance(coins, probability * len(members), PoissonSampling(probability))
-
-
-def _sampled_canaries(
-    roster: schedule.Roster, probability: float, seed: int
-) -> schedule.CanaryAttendance:
-    pool_draw = _coins(roster.pool, probability, seed, Stream.CANARY_ROUNDS)
-    expected = probability * int(roster.included.sum())
-    attending = schedule.included_among(pool_draw, roster.included)
-    return schedule.CanaryAttendance(attending, expected, PoissonSampling(probability), pool_draw)
+    probability = config.clients_per_round / roster.num_clients
+    return placement.schedule_of_draws(config, seed, roster, by_coin(probability), with_mean)
 
 
 def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> schedule.Draw:
@@ -256,8 +231,7 @@ BERNOULLI = schedule.ParticipationPattern(
     table=Bernoulli,
     schedule=bernoulli_schedule,
     client_rounds=_bernoulli_client_rounds,
-    canary_rounds=_placed_canary_rounds,
-    names_clients=False,
+    canary_rounds=placement.canary_rounds,
 )
 
 
@@ -322,6 +296,7 @@ def _truncated_schedule(
     config: Bernoulli, seed: int, roster: schedule.Roster, largest: int
 ) -> schedule.Schedule:
     """Schedules by truncated Poisson sampling from an urn, without canaries if they are placed."""
+    placement.check_placement(config, config.canaries)
     if largest < config.clients_per_round:
         raise InputError(
             f"participation.largest_round: {largest} is less than clients_per_round, "
@@ -459,8 +434,7 @@ UNIFORM = schedule.ParticipationPattern(
     table=Uniform,
     schedule=uniform_schedule,
     client_rounds=_uniform_client_rounds,
-    canary_rounds=_placed_canary_rounds,
-    names_clients=False,
+    canary_rounds=placement.canary_rounds,
 )
 
 
@@ -571,8 +545,8 @@ def _check_cap(config: MinSeparation, urn: Urn) -> None:
     least = int(np.max(-(-turns * urn.sample_size // sizes)))
     if config.sampling.at_most < least:
         raise InputError(
-            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds of each "
-            f"do not fill {config.rounds} rounds of {config.clients_per_round} from "
+            f"participation.client_rounds_at_most: {config.client_rounds_at_most} rounds per "
+            f"client do not fill {config.rounds} rounds of {config.clients_per_round} from "
             f"{urn.roster.num_clients} clients; must be at least {least}"
         )
 
@@ -657,7 +631,6 @@ MIN_SEPARATION = schedule.ParticipationPattern(
     schedule=min_separation_schedule,
     client_rounds=_min_separation_client_rounds,
     canary_rounds=_min_separation_canary_rounds,
-    names_clients=False,
 )
 
 
@@ -699,5 +672,4 @@ EVERY_ROUND = schedule.ParticipationPattern(
     schedule=every_round_schedule,
     client_rounds=lambda record, config: "Every client participates in every round.",
     canary_rounds=lambda config: "all of them",
-    names_clients=False,
 )

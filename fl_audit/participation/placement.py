@@ -1,23 +1,28 @@
 """Placements of canaries independent of clients (Andrew et al. 2023, sections 4 and 5.3)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
 import numpy as np
 from msgspec import Meta
 
-from fl_audit.accounting.sampling import OneRoundPerBlock
+from fl_audit.accounting.sampling import OneRoundPerBlock, Sampling
 from fl_audit.array_types import IndexArray
 from fl_audit.config_tables.kinds import NumRounds, PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
 from fl_audit.participation.schedule import (
+    Attendance,
     CanaryAttendance,
+    Draw,
     Participation,
     ParticipationTable,
     Roster,
+    Schedule,
+    included_among,
 )
 from fl_audit.seeds import Stream, generator
 
@@ -207,6 +212,11 @@ def placement_words(
             assert_never(unknown)
 
 
+def canary_rounds(config: Any) -> str:
+    """`placement_words` by the key `canaries` of a `PlacedCanaries` that has it."""
+    return placement_words(config, config.canaries)
+
+
 def like_clients_words(mean: float | None) -> str:
     on_average = "" if mean is None else f", {mean:g} on average"
     return f"sampled like a client’s{on_average}"
@@ -291,3 +301,46 @@ def poisson_sampled(
     numbers = random.binomial(num_rounds, probability, len(canaries))
     rounds = [random.choice(num_rounds, number, replace=False) for number in numbers]
     return ParticipationTable.of_members(canaries, rounds, num_rounds)
+
+
+# Members who draw their rounds independently of others, and canaries that draw like them.
+
+
+@dataclass(frozen=True, eq=False)
+class OwnDraw:
+    """The draw of members' rounds; `share` is the mean share of members in a round."""
+
+    draw: Callable[[IndexArray, Stream], Draw]
+    sampling: Sampling
+    share: float
+
+
+def schedule_of_draws(
+    config: Any,
+    seed: int,
+    roster: Roster,
+    of_clients: OwnDraw,
+    with_mean: Callable[[float], OwnDraw],
+) -> Schedule:
+    """The schedule of clients, and of canaries sampled like clients or placed.
+
+    `config` is a `DrawnParticipation` with the key `canaries`; `with_mean` makes the draw of
+    canaries whose mean number of rounds differs from a client's.
+    """
+    check_placement(config, config.canaries)
+    clients = of_clients.draw(np.arange(roster.num_clients), Stream.CLIENT_ROUNDS)
+    expected_clients = of_clients.share * roster.num_clients
+    attendance = Attendance(clients, expected_clients, of_clients.sampling)
+    mean = config.canary_mean_repeats
+    if config.canaries != "like_clients":
+        canaries = place(config, config.canaries, seed, roster, expected_clients)
+    else:
+        of_canaries = of_clients if mean is None else with_mean(mean)
+        pool_draw = of_canaries.draw(roster.pool, Stream.CANARY_ROUNDS)
+        canaries = CanaryAttendance(
+            included_among(pool_draw, roster.included),
+            of_canaries.share * int(roster.included.sum()),
+            of_canaries.sampling,
+            pool_draw,
+        )
+    return Schedule(config.rounds, attendance, canaries)

@@ -296,7 +296,7 @@ class ParticipationPattern(Generic[TableType]):
     schedule: Callable[[TableType, int, Roster], Schedule]
     client_rounds: Callable[[RunRecord, TableType], str]
     canary_rounds: Callable[[TableType], str]
-    names_clients: bool
+    names_clients: bool = False
 
 
 PATTERNS = Kinds[ParticipationPattern[Any]]("participation pattern", Participation)

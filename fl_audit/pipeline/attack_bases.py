@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import BoolArray, FloatArray, IndexArray
 from fl_audit.config.attack_tables import AnyAttack, num_models
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
@@ -24,7 +23,7 @@ from fl_audit.formats.text_files import write_text
 from fl_audit.membership.games import balanced_coins, fair_coins, indistinguishability_game
 from fl_audit.membership.lira import ShadowOutputs, WorstPoints, online_lira, select_worst
 from fl_audit.membership.measure_mia import measure_mia
-from fl_audit.membership.outputs import epsilon_star_of_model
+from fl_audit.membership.outputs import MemberOutputs, epsilon_star_of_model
 from fl_audit.membership.population import calibrated_margins, rmia
 from fl_audit.report.attack import (
     AccountedBound,
@@ -35,28 +34,10 @@ from fl_audit.report.attack import (
 )
 from fl_audit.seeds import Stream, generator
 
-BoolArray = npt.NDArray[np.bool_]
-
 _MODELS_OF_A_BASE = 1_000_000
 """The models of base i (from 1) are numbered from i times this number on."""
 
 _FIRST_CHALLENGE = _MODELS_OF_A_BASE // 2
-
-
-@dataclass(frozen=True, eq=False)
-class MemberOutputs:
-    """Outputs of trained models for the members (points or clients).
-
-    Attributes:
-      margins: The margin of each member under each model, float64 of shape (models, members).
-      losses: The loss of each member under each model, of the same shape.
-      accuracy: The accuracy of each model on data outside its training set, float64 of shape
-        (models,).
-    """
-
-    margins: FloatArray
-    losses: FloatArray
-    accuracy: FloatArray
 
 
 class Target(abc.ABC):
@@ -153,22 +134,18 @@ def attack_base(target: Target, number: int, member: int) -> AttackedBase:
     random = generator(target.seed, Stream.MODEL_POINTS, 1, number)
     base = target.base_without(member, random)
     first = _MODELS_OF_A_BASE * (number + 1)
-    shadow = indistinguishability_game(
-        base, member, balanced_coins(target.attack.num_base_shadow, random)
+    halves = balanced_coins(target.attack.num_base_shadow, random)
+    coins = fair_coins(target.attack.num_challenges, random)
+    shadow_outputs = target.train(indistinguishability_game(base, member, halves), first)
+    challenge_outputs = target.train(
+        indistinguishability_game(base, member, coins), first + _FIRST_CHALLENGE
     )
-    challenged = indistinguishability_game(
-        base, member, fair_coins(target.attack.num_challenges, random)
-    )
-    shadow_outputs = target.train(shadow.training, first)
-    challenge_outputs = target.train(challenged.training, first + _FIRST_CHALLENGE)
-    shadow_member = ShadowOutputs(shadow_outputs.margins[:, [member]], shadow.member[:, None])
+    shadow_member = ShadowOutputs(shadow_outputs.margins[:, [member]], halves[:, None])
     outside = np.flatnonzero(~base & (np.arange(target.num_members) != member))
     return AttackedBase(
         member=member,
         shadow=shadow_member,
-        challenged=ShadowOutputs(
-            challenge_outputs.margins[:, [member]], challenged.member[:, None]
-        ),
+        challenged=ShadowOutputs(challenge_outputs.margins[:, [member]], coins[:, None]),
         losses=challenge_outputs.losses[:, member],
         accuracy=challenge_outputs.accuracy,
         by_population=_by_population(

@@ -2,13 +2,12 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from fl_audit.accounting import account
-from fl_audit.array_types import FloatArray
+from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.config.attack_tables import (
     Attack,
     AttackConfig,
@@ -23,9 +22,9 @@ from fl_audit.engines.tff.trained_blocks import default_models_per_block
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import write_text
-from fl_audit.membership.outputs import loss_of_margin
+from fl_audit.membership.outputs import MemberOutputs, loss_of_margin
 from fl_audit.pipeline import attack_bases
-from fl_audit.pipeline.attack_bases import BoolArray, MemberOutputs, Target
+from fl_audit.pipeline.attack_bases import Target
 from fl_audit.pipeline.runs import at_work
 from fl_audit.report.attack import AccountedBound, AttackedMember, AttackReport, AttackWords
 from fl_audit.resources import set_tensorflow_defaults
@@ -34,22 +33,17 @@ from fl_audit.tasks import load_task
 from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.networks import as_classifier
 
-if TYPE_CHECKING:
-    from fl_audit.engines.tff.shadow_models import AfterBlock
-
-_WORDS = AttackWords(
-    models="models",
-    member="point",
-    challenge="Each challenge is a separate model, trained on a fixed base with or without one "
-    "point. The points are those that shadow models distinguish best.",
-    accuracy="share of correctly classified points outside a model's training set",
-)
-
 
 class AttackedPoints(Target):
     """A task's points and the central training of models on halves of them."""
 
-    words = _WORDS
+    words = AttackWords(
+        models="models",
+        member="point",
+        challenge="Each challenge is a separate model, trained on a fixed base with or without one "
+        "point. The points are those that shadow models distinguish best.",
+        accuracy="share of correctly classified points outside a model's training set",
+    )
 
     def __init__(self, config: AttackConfig, folder: Path, after_block: AfterBlock) -> None:
         """Loads the task; writes nothing.
@@ -142,13 +136,13 @@ def _check_points(points: Examples, attack: Attack) -> None:
         raise InputError("task: an attack needs a task whose examples have one class each")
     if len(points) // 2 <= attack.batch_size:
         raise InputError(
-            f"attack.batch_size: must be below {len(points) // 2}, half the task's points, got "
-            f"{attack.batch_size}"
+            f"attack.batch_size: must be below {len(points) // 2}, half the number of the task's "
+            f"points, got {attack.batch_size}"
         )
     if attack.num_points > len(points):
         raise InputError(
-            f"attack.num_points: must be at most {len(points)}, the task's points, got "
-            f"{attack.num_points}"
+            f"attack.num_points: must be at most {len(points)}, the number of the task's points, "
+            f"got {attack.num_points}"
         )
 
 
@@ -182,8 +176,7 @@ class AttackedClients(Target):
 
     def train(self, training: BoolArray, first: int) -> MemberOutputs:
         """Accuracy is measured on held-out examples."""
-        outputs = self._runs.train(training, first, self._folder, self._after_run)
-        return MemberOutputs(outputs.margins, outputs.losses, outputs.accuracy)
+        return self._runs.train(training, first, self._folder, self._after_run)
 
     def base_without(self, member: int, random: np.random.Generator) -> BoolArray:
         """All other clients; nothing is random."""
@@ -210,8 +203,8 @@ def _check_clients(num_clients: int, attack: FederatedAttack) -> None:
         )
     if attack.num_clients > num_clients:
         raise InputError(
-            f"attack.num_clients: must be at most {num_clients}, the task's clients, got "
-            f"{attack.num_clients}"
+            f"attack.num_clients: must be at most {num_clients}, the number of the task's clients, "
+            f"got {attack.num_clients}"
         )
 
 
@@ -228,7 +221,7 @@ def _accounted_bound(run: PreparedRun) -> AccountedBound:
 
 
 def start_attack(
-    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
+    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: AfterBlock
 ) -> AttackReport:
     """Trains and attacks in a new or empty folder; `after_block` reports progress."""
     check_new(out)
@@ -236,7 +229,7 @@ def start_attack(
 
 
 def continue_attack(
-    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
+    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: AfterBlock
 ) -> AttackReport:
     """Resumes an interrupted attack; trained models are not trained again."""
     check_resumable(out, config)
@@ -244,12 +237,16 @@ def continue_attack(
 
 
 def _attack(
-    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: "AfterBlock"
+    config: AttackConfig | FederatedAttackConfig, out: Path, after_block: AfterBlock
 ) -> AttackReport:
     """Trains the missing models, then writes all results."""
     set_tensorflow_defaults()
     models = out / "models"
-    target = _target_of(config, models, after_block)
+    target: Target
+    if isinstance(config, FederatedAttackConfig):
+        target = AttackedClients(config, models, after_block)
+    else:
+        target = AttackedPoints(config, models, after_block)
     with at_work(RunFolder(out)) as folder:
         write_text(folder.config, config_to_toml(config))
         models.mkdir(exist_ok=True)
@@ -262,15 +259,3 @@ def _attack(
         report = attack_bases.make_report(target, scores, chosen, bases)
         attack_bases.write_results(out, scores, chosen, report)
     return report
-
-
-def _target_of(
-    config: AttackConfig | FederatedAttackConfig, models: Path, after_block: "AfterBlock"
-) -> attack_bases.Target:
-    if isinstance(config, FederatedAttackConfig):
-        from fl_audit.pipeline.attack_targets import AttackedClients
-
-        return AttackedClients(config, models, after_block)
-    from fl_audit.pipeline.attack_targets import AttackedPoints
-
-    return AttackedPoints(config, models, after_block)

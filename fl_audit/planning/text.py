@@ -69,7 +69,7 @@ def head_lines(plan: Plan) -> list[str]:
         "fixed_half": "a fixed half is included,",
         "pairs": "one of each pair is included,",
     }
-    of_seed = "; cohorts as the seed draws them, and a run draws its own from a secret"
+    of_seed = "; cohorts are drawn from the seed here, and from a secret in a run"
     return _paragraph(
         f"plan of {run.task.name}: {run.num_canaries:,} canaries, of which "
         f"{includes[run.pool.inclusion]} {int(run.included.sum()):,}; "
@@ -100,9 +100,9 @@ def _prediction(plan: Plan) -> list[str]:
             "Median (range). Unknown before training: whether real updates are orthogonal or "
             f"parallel, within and between rounds, and their norms, here from 1/{FACTOR:g} to "
             f"{FACTOR:g} times mechanism.clip_norm. A run falls into the range with probability "
-            f"{100 * coverage(plan.trials):.3g} % ({plan.trials} simulated runs at each of "
-            f"{1 + len(ENDS)} points of these unknowns); medians are at the middle "
-            f"point.{left_out}"
+            f"{100 * coverage(plan.trials):.3g} % ({plan.trials} simulated runs under each of "
+            f"{1 + len(ENDS)} assumptions on these unknowns); medians are under the middle "
+            f"assumption.{left_out}"
         ),
         *_table(["", *names], rows),
         "  upper bound from accounting, which no valid bound should exceed: for a canary "
@@ -145,7 +145,7 @@ def _efficiency(plan: Plan) -> list[str]:
         "",
         "How good the audit would be",
         *_paragraph(
-            "Lower bound: the median of the larger valid bound, at the middle of the unknowns. "
+            "Lower bound: the median of the larger valid bound, under the middle assumption. "
             "Reachable: the median bound of the best single threshold, if it were known in "
             "advance. Upper bound: from accounting, for a canary against the same attacker. Last "
             "columns: the number of canaries, half of them included, with which the best test "
@@ -164,7 +164,7 @@ def _variants(plan: Plan) -> list[str]:
         "",
         "How the prediction changes with the config",
         *_paragraph(
-            f"Medians of {plan.variant_trials} simulated runs at the middle of the unknowns, with "
+            f"Medians of {plan.variant_trials} simulated runs under the middle assumption, with "
             "one key changed at a time (* is the config). The clip norm cancels in cosines with "
             "updates and with differences of models; only `final` depends on it, because of the "
             "initial model."
@@ -194,7 +194,7 @@ def _median(variant: Variant, statistic: str, methods: Sequence[str]) -> str:
 
 _NOISE = {
     1.0: ("as configured", "as configured"),
-    0.5: ("half of it", "with half the noise"),
+    0.5: ("half as much", "with half the noise"),
     0.0: ("none", "without noise"),
 }
 """Words for the actual noise, by its share of the configured noise: in a table, in a sentence."""
@@ -217,7 +217,7 @@ def _power(plan: Plan) -> list[str]:
     words = [f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of"]
     if power.parts is None:
         twice = f"a true ε of {power.ideal_epsilon:g} in {percent(power.ideal_power)}"
-        enough = f"; no tried number reaches {percent(ENOUGH_POWER)}"
+        enough = f"; no tried number of canaries reaches {percent(ENOUGH_POWER)}"
         if needed is not None:
             enough = f"; {needed:,} would reach {percent(ENOUGH_POWER)}" * (needed != k)
         words.append(f"simulations. {k:,} canaries notice {twice}{enough}")
@@ -226,7 +226,9 @@ def _power(plan: Plan) -> list[str]:
         if needed is not None:
             reaches = f"; {needed:,} included canaries would reach twice the claim"
             more = "" if needed == k else reaches
-        words.append(f"simulations, by its parts: the noise, and the rate of sampling{more}")
+        words.append(
+            f"simulations, by the claim's parts: the noise, and the rate of sampling{more}"
+        )
     sentence = " ".join(words)
     remarks = [f"{sentence[0].upper()}{sentence[1:]}."]
     if power.accounting is not None:
@@ -238,8 +240,9 @@ def _power(plan: Plan) -> list[str]:
         "",
         f"Power against the claim ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
         *_paragraph(
-            "Share of simulated runs that contradict the claim, by the actual noise, at the "
-            f"middle and over the range of the unknowns ({power.num_tests} bounds together)."
+            "Share of simulated runs that contradict the claim, by the actual noise: under the "
+            "middle assumption, and the range under all assumptions on real updates "
+            f"({power.num_tests} bounds together)."
         ),
         *_table(["noise", "contradicted", "range"], rows),
         *(line for remark in remarks for line in _paragraph(remark)),
@@ -272,8 +275,8 @@ def _patterns(plan: Plan) -> list[str]:
         "Canaries needed to distinguish patterns from the one that leaks least",
         *_paragraph(
             "The number of canaries of each pattern with which 80 % of audits find a significant "
-            "difference, at the middle of the unknowns, and the number of runs of the config "
-            "that have as many."
+            "difference, under the middle assumption on real updates, and the number of runs of "
+            "the config that together have so many canaries."
         ),
         *_table(head, rows),
     ]
@@ -341,8 +344,9 @@ def _accuracy(plan: Plan) -> list[str]:
         *_named(rows),
         *_paragraph(
             "The cost in accuracy depends on the task and is not predicted. Expect about the "
-            "accuracy of a run without canaries, with this noise and the server's learning rate "
-            "times this signal; to measure the cost, run the config with --set canaries.count=0."
+            "accuracy of a run without canaries, but with this noise, and with the server's "
+            "learning rate multiplied by this share of the signal; to measure the cost, run the "
+            "config with --set canaries.count=0."
         ),
     ]
 
@@ -403,7 +407,7 @@ def _mean_over(run: PlannedRun) -> str:
     included = np.flatnonzero(run.included)
     arms = [run.arms[canary] for canary in included] if run.arms else []
     over = unlike_canaries(arms, [run.own_rounds.of_canary[canary] for canary in included])
-    return "" if over is None else f", a mean over {over} and the ε of none of them"
+    return "" if over is None else f", a mean over {over}, not the ε of any single canary"
 
 
 def _efficiency_words(efficiency: PlannedEfficiency) -> str:

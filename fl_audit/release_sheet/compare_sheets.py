@@ -98,7 +98,7 @@ def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:
     rendered = render_sheet(sheet)
     written, follows = page.rows[1:], _Page(rendered).rows[1:]
     differences = [
-        f"`{label}` says {stated!r} ({evidence}), which does not follow"
+        f"`{label}` says {stated!r} ({evidence}), which does not follow from the run"
         for label, stated, evidence in written
         if (label, stated, evidence) not in follows
     ]
@@ -112,4 +112,6 @@ def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:
         return differences
     changes = difflib.SequenceMatcher(None, words, derived, autojunk=False).get_opcodes()
     _, start, end, *_ = next(change for change in changes if change[0] != "equal")
-    return [f"has {' '.join(words[start : max(end, start + 1)])!r}, which does not follow"]
+    return [
+        f"has {' '.join(words[start : max(end, start + 1)])!r}, which does not follow from the run"
+    ]

@@ -299,7 +299,7 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
         f"Accuracy: {run.accuracy_description}. Whether that data is clients' is not known here.",
     ]
     if run.release.zeroing == "adaptive":
-        texts.append("The quantile of updates above which they are zeroed.")
+        texts.append("The quantile above which updates are zeroed.")
     for text in texts:
         yield "unprotected", text, "recorded; NOT counted by the accountant"
 
@@ -436,8 +436,8 @@ def _evidence(run: RunRecord, provenance: Provenance) -> Iterator[Stated]:
     words = "All that the verdict rests on was computed again from logs and models: equal."
     if not provenance.verified.held:
         words = (
-            "Nothing is wrong, but not everything could be computed again; covered by the chain "
-            f"alone: {', '.join(provenance.verified.not_made_again)}."
+            "Nothing is wrong, but not everything could be computed again; covered only by the "
+            f"chain of digests: {', '.join(provenance.verified.not_made_again)}."
         )
     yield "verified", words, "fl-audit verify, run for this sheet"
     yield "model", f"SHA-256 of its parameters: {run.model_sha256}.", "computed from model.npz"
@@ -447,8 +447,8 @@ def _evidence(run: RunRecord, provenance: Provenance) -> Iterator[Stated]:
     else:
         yield (
             "commitment",
-            f"The run began under it: SHA-256 {provenance.commitment}.",
-            "the first line of the chain; made before training if it was published then",
+            f"The run began under the commitment with SHA-256 {provenance.commitment}.",
+            "the first line of the chain; made before training if it was published by then",
         )
     committed = "" if provenance.commitment is None else "--commitment FILE "
     yield (
@@ -467,7 +467,7 @@ def _provenance(report: Report, run: RunRecord, config: Config) -> Iterator[Stat
         None: "",
         "run": " Rounds are drawn from a secret of this run, which is in its folder alone.",
         "config": " Rounds are drawn from a secret that the config names: bounds that count on "
-        "sampling hold only while it is unknown.",
+        "sampling hold only while this secret is unknown.",
     }
     yield "seed", f"Seed {config.seed}.{rounds[run.schedule_secret]}", CONFIGURED
 

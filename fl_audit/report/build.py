@@ -24,7 +24,7 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import stated_rounds, stated_uploads, why_nothing_stated
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.statistics import Statistic
-from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, ThreatModel, threat_models_of
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, threat_models_of
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
@@ -49,7 +49,6 @@ from fl_audit.report.folder import (
     folder_arms,
     folder_statistics,
     folder_unlike,
-    read_folder_facts,
 )
 from fl_audit.report.report import (
     NOT_KNOWN,
@@ -157,32 +156,22 @@ def _with_knowledge(statistic: StatisticReport) -> StatisticReport:
 def _threat_models(
     run: FinishedRun, statistics: Iterable[StatisticReport]
 ) -> dict[str, SeenByAttacker]:
-    """The views, by name, of the config's threat models, then those of further statistics."""
-    of_config = threat_models_of(run.config.audit)
-    models = {model.name: _threat_model(run, model) for model in of_config}
-    for name in dict.fromkeys(statistic.threat_model for statistic in statistics):
+    """The views, by name, of the config's threat models and of further statistics' ones."""
+    audit, record = run.config.audit, run.record
+    of_config = (model.name for model in threat_models_of(audit))
+    views = {}
+    for name in dict.fromkeys([*of_config, *(one.threat_model for one in statistics)]):
         model = THREAT_MODELS.get(name)
-        if model is None:
-            models[name] = dataclasses.replace(
-                NOT_KNOWN,
-                first_round=1,
-                last_round=run.record.rounds,
-                num_included_in_rounds=run.record.num_included,
-            )
-        elif name not in models:
-            models[name] = _threat_model(run, model)
-    return models
-
-
-def _threat_model(run: FinishedRun, model: ThreatModel) -> SeenByAttacker:
-    rounds = model.rounds(run.config.audit, run.record.rounds)
-    return SeenByAttacker(
-        title=model.title,
-        sees=model.sees(run.config.audit),
-        first_round=rounds.start + 1,
-        last_round=rounds.stop,
-        num_included_in_rounds=run.included_in(rounds),
-    )
+        rounds = range(record.rounds) if model is None else model.rounds(audit, record.rounds)
+        views[name] = dataclasses.replace(
+            _seen_by(name, audit),
+            first_round=rounds.start + 1,
+            last_round=rounds.stop,
+            num_included_in_rounds=(
+                record.num_included if model is None else run.included_in(rounds)
+            ),
+        )
+    return views
 
 
 def _release(run: FinishedRun) -> Release:
@@ -353,12 +342,12 @@ def report_on_statistics(
 
     `others` are the folder's remaining statistics, which the canary check and the verdict use too.
     """
-    facts, log, run = read_folder_facts(folder), folder.log, folder.run
+    log, run, audit = folder.log, folder.run, folder.audit
     reports = {}
     for statistic in statistics:
         try:
             reports[str(statistic.name)] = _estimated(
-                str(statistic.name), statistic, request, facts.audit
+                str(statistic.name), statistic, request, audit
             )
         except InputError as error:
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
@@ -386,9 +375,9 @@ def report_on_statistics(
             of_log=log is not None and checks is not None and bool(checks.results),
             missing_rounds=() if log is None else log.missing_rounds,
         )
-    source = ScoreSource(folder.path.resolve().name, facts.family, facts.num_rounds)
+    source = ScoreSource(folder.path.resolve().name, folder.family, folder.num_rounds)
     report = _scores_report(
-        reports, facts.audit, source, canary_check=canary_check, checks=checks, verdict=verdict
+        reports, audit, source, canary_check=canary_check, checks=checks, verdict=verdict
     )
     arms = folder_arms(folder, request.delta, request.confidence)
     if run is not None and request.delta > 0:

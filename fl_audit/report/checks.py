@@ -47,7 +47,11 @@ class _CheckWords:
 
 
 def _norm(check: Check) -> str:
-    causes = "; longer updates, or rounding to steps wider than the noise" if check.failed else ""
+    causes = (
+        "; possible causes: longer updates, or rounding to steps wider than the noise"
+        if check.failed
+        else ""
+    )
     return f"{_at('the largest plausible norm')(check)}{causes}"
 
 
@@ -214,7 +218,7 @@ def _left_out(
         yield "the log has no aggregates" if is_stated else unknown
         return
     if by_lengths is not None:
-        yield "the log has norms of aggregates alone; hand over aggregates"
+        yield "the log has only the norms of aggregates; hand over the aggregates"
     if len(aggregates.stddev) < num_rounds:
         missing = num_rounds - len(aggregates.stddev)
         yield f"the noise’s standard deviation is unknown in {missing} of {num_rounds} rounds"
@@ -377,8 +381,8 @@ def _unless_terms_changed(folder: LogFolder, canary_check: CanaryCheck) -> Canar
     if not changed:
         return canary_check
     reason = (
-        f"{canary_check.reason}; but {changed[0]} has changed since canaries were scored, so it "
-        "may have been chosen by their scores"
+        f"{canary_check.reason}; but {changed[0]} has changed since canaries were scored, so "
+        "that it may have been chosen by looking at the scores"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 

@@ -103,13 +103,13 @@ def check_together(folder: RunFolder, record: RunRecord) -> None:
         return
     if chain.scored_rounds != record.rounds_done:
         raise InputError(
-            f"{folder.record}: is of {record.rounds_done} rounds, and {folder.chain.name} of "
-            f"{chain.scored_rounds}; both must be of one run"
+            f"{folder.record}: is of {record.rounds_done} rounds, but {folder.chain.name} of "
+            f"{chain.scored_rounds}; both files must be of one run"
         )
     for name in chain.changed(folder.path):
         raise InputError(
-            f"{folder.path / name}: has changed since the run wrote it, so that it may not fit "
-            "together with the rest; restore the original"
+            f"{folder.path / name}: has changed since the run wrote it, so that it may not match "
+            "the run's other files; restore the original"
         )
 
 

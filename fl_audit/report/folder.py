@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.canaries.canary_tables import family_of
 from fl_audit.canaries.pool import read_pool
+from fl_audit.config import Config
 from fl_audit.config.file import load_recorded
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError, nearest
@@ -24,7 +25,7 @@ from fl_audit.estimators.null import Null, NullKind, NullSource
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
 from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
-from fl_audit.formats.run_record import read_record
+from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.report.arms import ReportedArms, arms_of_log, unlike_canaries
 from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
@@ -56,6 +57,42 @@ class AuditedFolder:
             return None
 
     @functools.cached_property
+    def record(self) -> RunRecord | None:
+        """The record of a run, if the folder holds one."""
+        folder = RunFolder(self.path)
+        return read_record(folder) if folder.record.exists() else None
+
+    @functools.cached_property
+    def config(self) -> Config | None:
+        """The config of a run, if the folder holds one."""
+        path = RunFolder(self.path).config
+        return load_recorded(path) if path.exists() else None
+
+    @property
+    def audit(self) -> Audit:
+        """The config's table [audit]; the default one without a config."""
+        return Audit() if self.config is None else self.config.audit
+
+    @property
+    def delta(self) -> float | None:
+        """The delta of a run's record, else of its config; None without either, or if not set."""
+        return self.audit.delta if self.record is None else self.record.delta
+
+    @property
+    def family(self) -> str | None:
+        """The family of the canaries, if known."""
+        if self.log is not None:
+            return self.log.pool.family
+        return None if self.config is None else family_of(self.config.canaries)
+
+    @property
+    def num_rounds(self) -> int | None:
+        """The number of rounds, if known."""
+        if self.log is not None:
+            return self.log.num_rounds or None
+        return None if self.record is None else self.record.rounds
+
+    @functools.cached_property
     def canaries(self) -> Mapping[str, CanaryRow]:
         """The rows of canaries.csv by `canary_id`; empty without the file."""
         path = ScoredFolder(self.path).canaries
@@ -65,39 +102,6 @@ class AuditedFolder:
     def scored(self) -> "_Scores":
         """The scores, from files that fit the log, or recomputed from it."""
         return _scores_of(self)
-
-
-@dataclass(frozen=True)
-class FolderFacts:
-    """Facts about a folder's audit, other than scores.
-
-    Attributes:
-      audit: The config's table [audit]; the default table without a config.
-    """
-
-    family: str | None = None
-    num_rounds: int | None = None
-    audit: Audit = field(default_factory=Audit)
-
-
-def read_folder_facts(folder: AuditedFolder) -> FolderFacts:
-    if folder.log is not None:
-        return FolderFacts(folder.log.pool.family, folder.log.num_rounds or None)
-    run = RunFolder(folder.path)
-    config = load_recorded(run.config) if run.config.exists() else None
-    return FolderFacts(
-        family=None if config is None else family_of(config.canaries),
-        num_rounds=read_record(run).rounds if run.record.exists() else None,
-        audit=Audit() if config is None else config.audit,
-    )
-
-
-def recorded_delta(path: Path) -> float | None:
-    """The delta of a run's record, else of its config; None without both, or if no delta is set."""
-    run = RunFolder(path)
-    if run.record.exists():
-        return read_record(run).delta
-    return load_recorded(run.config).audit.delta if run.config.exists() else None
 
 
 def check_holds_scores(path: Path) -> None:
@@ -151,9 +155,8 @@ def _facts(
     folder: AuditedFolder, scored: _Scores, dim: int | None = None, family: str | None = None
 ) -> RunFacts:
     """The facts on which null distributions depend; `dim` and `family` if the folder lacks them."""
-    config = RunFolder(folder.path).config
     return RunFacts(
-        load_recorded(config).audit if config.exists() else Audit(),
+        folder.audit,
         scored.dim or dim,
         scored.family or family,
         scored.compared,
@@ -163,12 +166,9 @@ def _facts(
 
 def _upload_shift(folder: AuditedFolder) -> float | None:
     """How far a canary shifts scores of uploads, from the run's record or the log's statement."""
-    run = RunFolder(folder.path)
-    release = None
+    release = None if folder.record is None else folder.record.release
     if folder.log is not None:
         release = stated_uploads(folder.log)
-    elif run.record.exists():
-        release = read_record(run).release
     if release is None:
         return None
     return upload_shift(release.noise, release.canary.sampling.most_drawn)
@@ -250,24 +250,18 @@ def _read_scores(folder: AuditedFolder) -> _Scores | None:
     if not names:
         return None
     scores = {name: read_score_file(ScoredFolder(path).scores(name)) for name in names}
-    log, run = LogFolder(path), RunFolder(path)
-    compared = read_compared_vectors(log.compared_vectors)
-    if log.pool.exists():
-        pool = read_pool(log.pool)
-        _check_agreement(folder, scores, (log.pool.name, pool.inclusion))
+    compared = read_compared_vectors(LogFolder(path).compared_vectors)
+    pool_path, run = LogFolder(path).pool, RunFolder(path)
+    if pool_path.exists():
+        pool = read_pool(pool_path)
+        _check_agreement(folder, scores, (pool_path.name, pool.inclusion))
         return _Scores(scores, compared, pool.dim, pool.family)
-    record = read_record(run) if run.record.exists() else None
+    record, config = folder.record, folder.config
     if record is not None:
         check_together(run, record)
-    canaries = load_recorded(run.config).canaries if run.config.exists() else None
-    stated = None if canaries is None else (run.config.name, canaries.inclusion)
+    stated = None if config is None else (run.config.name, config.canaries.inclusion)
     _check_agreement(folder, scores, stated)
-    return _Scores(
-        scores=scores,
-        compared=compared,
-        dim=None if record is None else record.dim,
-        family=None if canaries is None else family_of(canaries),
-    )
+    return _Scores(scores, compared, None if record is None else record.dim, folder.family)
 
 
 def _check_agreement(
@@ -283,9 +277,9 @@ def _check_agreement(
     for name, file in scores.items():
         if file.inclusion != inclusion:
             raise InputError(
-                f"{files.scores(name)}: says that {file.inclusion} decided who participates "
-                f"(column inclusion; coins without it), and {source} says {inclusion}; must be "
-                "the same"
+                f"{files.scores(name)}: its canaries were included by {file.inclusion!r} (column "
+                f"inclusion; 'coins' without this column), but by {inclusion!r} according to "
+                f"{source}; must be the same"
             )
         if folder.canaries:
             check_scored(files.scores(name), file.flags, folder.canaries)
@@ -328,9 +322,9 @@ def _scores_of(folder: AuditedFolder) -> _Scores:
     if given and misfits:
         names = " and ".join(log.folder.scores(name).name for name in sorted(given))
         raise InputError(
-            f"{folder.path}: {names} cannot be made from the log and may be older than it, as "
-            f"{misfits[0]} does not fit together with it; call RoundScorer.finish again, or delete "
-            f"{names}"
+            f"{folder.path}: {names} cannot be computed from the log, and may be older than the "
+            f"log, as {misfits[0]} does not match the log; call RoundScorer.finish again, or "
+            f"delete {names}"
         )
     given_scores = {name: scored.scores[name] for name in given}
     facts = {name: fact for name, fact in scored.compared.items() if name in given}

@@ -128,8 +128,8 @@ class Headline:
         least = 0.0 if self.lower_bound is None else self.lower_bound.epsilon
         if least == 0 and self.turned_round is not None:
             return (
-                f"{attacker}: included canaries score below excluded ones: wrong sign? Turned "
-                f"round, the scores show ε ≥ {lower_bound_text(self.turned_round)}."
+                f"{attacker}: included canaries score below excluded ones: wrong sign? The "
+                f"negated scores show ε ≥ {lower_bound_text(self.turned_round)}."
             )
         if least == 0:
             return f"{attacker}: no leakage was detected."
@@ -198,7 +198,7 @@ class Headline:
         end = f"{upper_bound_text(upper)}, capped at the upper bound" if is_capped else ""
         below = ", below the lower bound" if self.is_estimate_below else ""
         over = self.estimate_is_over
-        mean = "" if over is None else f", a mean over {over} and the ε of none of them"
+        mean = "" if over is None else f", a mean over {over}, not the ε of any single canary"
         ends = f"{start}{end or epsilon_text(upper)})"
         return middle, f"{ends}{mean}, if the noise is Gaussian{below}"
 
@@ -246,9 +246,9 @@ def headline(report: Report) -> Headline:
     """The headline on the strongest attacker (under sampling, of those who do not know cohorts)."""
     if not report.statistics:
         return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
-    name, statistic = leading(report.statistics, report.is_sampled)
+    name = strongest_first(report.statistics, report.is_sampled)[0]
     against = report.upper_bounds_against(name)
-    view = report.view_of(statistic.threat_model)
+    view = report.view_of(report.statistics[name].threat_model)
     is_known = view.title != NOT_KNOWN.title
     made = dataclasses.replace(
         headline_on(report, name),
@@ -334,7 +334,7 @@ def _by_attacker(against: Guarantees, report: Report) -> str:
     if against == uploads and sums is not None:
         of_sums = f"ε ≤ {upper_bound_text(sums.client.epsilon)} for a client"
         against_uploads = f"against an attacker {Attacker.SEES_UPLOADS.words}"
-        return f" {against_uploads}; {of_sums} against one who sees sums"
+        return f" {against_uploads}; {of_sums} against an attacker who sees sums"
     both = _against_both(report)
     return "" if both is None else f"; ε ≤ {upper_bound_text(both[1].client.epsilon)} {_KNOWS}"
 
@@ -377,30 +377,11 @@ def strongest_first(
     If clients are sampled (`is_sampled`), attackers who know the sampled cohort bypass the
     sampling, and are left out if other attackers remain.
     """
+    hidden = {n: s for n, s in statistics.items() if not is_sampled or _hides(n, s)}
     first: dict[str, str] = {}
-    for name, statistic in _hidden_from(statistics, is_sampled).items():
+    for name, statistic in (hidden or statistics).items():
         first.setdefault(statistic.threat_model, name)
     return sorted(first.values(), key=lambda name: _place(statistics[name]))
-
-
-def leading(
-    statistics: Mapping[str, StatisticReport], is_sampled: bool
-) -> tuple[str, StatisticReport]:
-    """The first name in `strongest_first`, and its statistic."""
-    name = strongest_first(statistics, is_sampled)[0]
-    return name, statistics[name]
-
-
-def _hidden_from(
-    statistics: Mapping[str, StatisticReport], is_sampled: bool
-) -> Mapping[str, StatisticReport]:
-    """If sampled, the statistics of attackers who do not know the cohort, if any; else all."""
-    known = {
-        name: statistic
-        for name, statistic in statistics.items()
-        if not is_sampled or _hides(name, statistic)
-    }
-    return known or statistics
 
 
 def _place(statistic: StatisticReport) -> int:

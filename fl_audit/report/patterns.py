@@ -254,7 +254,10 @@ class PatternAnswer:
     def unclear_words(self) -> str:
         if not self.unclear:
             return ""
-        return f"in between, distinguished from neither least nor most: {_names(self.unclear)}"
+        return (
+            "in between, distinguished neither from the least nor from the most: "
+            f"{_names(self.unclear)}"
+        )
 
     @property
     def exposed_words(self) -> str:
@@ -269,8 +272,8 @@ class PatternAnswer:
             return ""
         others = max(bound for bound in known.values() if bound != largest)
         return (
-            f"for the most exposed one the upper bound of {_listed([f'“{x}”' for x in first])} is "
-            f"the largest: ε ≤ {upper_bound_text(largest)}, others ≤ {upper_bound_text(others)}"
+            f"for the most exposed canary the upper bound of {_listed([f'“{x}”' for x in first])} "
+            f"is the largest: ε ≤ {upper_bound_text(largest)}, others ≤ {upper_bound_text(others)}"
         )
 
     @property

@@ -68,7 +68,7 @@ def _densities(report: PosteriorReport) -> dict[str, Markup]:
             plot_rates, counts=report.counts, delta=report.delta, interval=summary.epsilon
         ),
     }
-    if has_free_strength(prior):
+    if not isinstance(prior.strength, FixedStrength):
         plots |= {
             "Strength": partial(
                 plot_strength, posterior=posterior, prior=prior, interval=summary.strength
@@ -214,11 +214,6 @@ def free_chains(draws: MhaarDraws) -> dict[str, FloatArray]:
     """The draws of each parameter that varies, by name, each float64 of shape (chains, draws)."""
     named = {"ε": draws.epsilon, "s": draws.strength, "τ": draws.tau, "ρ": draws.rho}
     return {n: v for n, v in named.items() if v is not None and np.ptp(v) > 0}
-
-
-def has_free_strength(prior: Prior) -> bool:
-    """Whether the strength is unknown and has a density."""
-    return not isinstance(prior.strength, FixedStrength)
 
 
 def _range_of_epsilon(posterior: Posterior) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from fl_audit.checks.training_faults import TrainingFault
 from fl_audit.config import Config
 from fl_audit.config.file import recorded_config
 from fl_audit.estimators import AndersonDarling, AuditResult, Estimate
-from fl_audit.estimators.result import Record, data_frame
+from fl_audit.estimators.result import Record
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.estimators.roc.summary import DetectionRate
 from fl_audit.formats.run_record import RunRecord
@@ -339,10 +339,6 @@ class Report:
             for name, statistic in self.statistics.items()
             for row in statistic.records()
         ]
-
-    def to_pandas(self) -> Any:
-        """The rows of `records` as a `pandas.DataFrame`."""
-        return data_frame(self.records())
 
     def _repr_html_(self) -> str | None:
         """The answer of the audit in a notebook; None if no renderer is registered."""

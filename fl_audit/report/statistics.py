@@ -171,17 +171,11 @@ def efficiency_of(
     }
 
 
-def knows_rounds(threat_model: str) -> bool:
-    """Whether a threat model's attacker knows a canary's rounds; True for an unknown model."""
-    model = THREAT_MODELS.get(threat_model)
-    return model is None or not model.is_about_sampling
-
-
 def _efficiency(
     bounds: AttackerBounds, statistic: StatisticReport, delta: float, confidence: float
 ) -> Efficiency:
-    knows = knows_rounds(statistic.threat_model)
     model = THREAT_MODELS.get(statistic.threat_model)
+    knows = model is None or not model.is_about_sampling  # the worst case for an unknown model
     sees_uploads = model is not None and model.sees_uploads
     bound = bounds.against(knows)
     if sees_uploads and bounds.seeing_uploads is not None:

@@ -147,9 +147,8 @@ def _evidence(verdict: Verdict) -> dict[str, str]:
         facts["As a curve"] = _as_curve(verdict.as_curve)
     if verdict.power is not None:
         facts["Power"] = (
-            f"{detectable_words(verdict.detectable_epsilon)} {IN_SIMULATIONS}; "
-            f"twice the claim, ε = {significant(verdict.simulated_epsilon)}, "
-            f"in {100 * verdict.power:.3g} %. A verdict is consistent only if that is at least "
-            f"{100 * ENOUGH_POWER:g} %"
+            f"{detectable_words(verdict.detectable_epsilon)} {IN_SIMULATIONS}; twice the claim, ε "
+            f"= {significant(verdict.simulated_epsilon)}, in {100 * verdict.power:.3g} %. A "
+            f"verdict is consistent only if this share is at least {100 * ENOUGH_POWER:g} %"
         )
     return facts

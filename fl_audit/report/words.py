@@ -39,12 +39,12 @@ _LEFT_OUT: dict[Inclusion, str] = {
 
 
 _UNKNOWN = (
-    "It does not say what was trained and how well, or who participated when. So this page has no "
-    "accuracy, no upper bound and no config."
+    "The scores do not say what was trained and how well, or who participated when. So this page "
+    "has no accuracy, no upper bound and no config."
 )
 
 _UNKNOWN_WITHOUT_CHECKS = (
-    "It does not say what was trained and how well, who participated when, or what noise was "
+    "The scores do not say what was trained and how well, who participated when, or what noise was "
     "added. So this page has no accuracy, no upper bound, no checks of the mechanism and no config."
 )
 
@@ -73,8 +73,8 @@ def _schedule_words(run: FinishedRun) -> str:
         return ""
     what = "of this run alone" if run.record.schedule_secret == "run" else "that the config names"
     return (
-        f" Rounds are drawn from a secret {what}: bounds that count on sampling hold against those "
-        "who do not know it."
+        f" Rounds are drawn from a secret {what}: bounds that count on sampling hold against "
+        "attackers who do not know this secret."
     )
 
 
@@ -159,7 +159,7 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
         return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
     checks = "" if is_checked else ", no checks of the mechanism"
     return (
-        "It does not say what was trained and how well. So this page has no accuracy"
+        "The log does not say what was trained and how well. So this page has no accuracy"
         f"{checks} and no config. Upper bounds are of the noise and the rounds "
         f"{AS_THE_LOG_STATES}."
     )

@@ -262,7 +262,9 @@ def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
         raise InputError(f"{path}: format_version is {version}, must be {_FORMAT_VERSION}")
     names = [f"leaf_{i:04d}" for i in range(len(like))]
     if set(names) != {name for name in arrays if name.startswith("leaf_")}:
-        raise InputError(f"{path}: belongs to another learning process: its state has other parts")
+        raise InputError(
+            f"{path}: belongs to another learning process: the saved state has other parts"
+        )
     leaves = [
         _restore(arrays[name], template, path) for name, template in zip(names, like, strict=True)
     ]

@@ -338,5 +338,5 @@ class TryLister(RoundObserver):
         if number > 1:
             warn(
                 f"this is run {number} under {self._commitment.name} (the list is in "
-                f"{tries_of(self._commitment).name}): `fl-audit verify` will report the others"
+                f"{tries_of(self._commitment).name}): `fl-audit verify` will report the other runs"
             )

@@ -27,7 +27,7 @@ from fl_audit.comparison import comparison_of, csv_text, read_reported_runs, ren
 from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.config_tables.kinds import NonNegativeInt, Table
-from fl_audit.engines.ray.cluster import check_ray, end_with_parent, lost_part, ray_on_this_machine
+from fl_audit.engines.ray.cluster import end_with_parent, lost_part, quiet_ray, ray_on_this_machine
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.run_record import read_record
@@ -118,7 +118,9 @@ def _read(path: Path) -> GridFile:
 def _check(grid: GridFile, path: Path) -> None:
     """Raises InputError if the parts of a sweep's file do not fit together."""
     if not (grid.seeds or grid.grid or grid.variant):
-        raise InputError(f"{path}: has one run alone; must have `seeds`, [grid] or [[variant]]")
+        raise InputError(
+            f"{path}: describes only one run; must have `seeds`, [grid] or [[variant]]"
+        )
     for key, values in grid.grid.items():
         if not values:
             raise InputError(f"{path}: key `grid.{key}`: must have a value, got an empty list")
@@ -183,7 +185,7 @@ def _run(
     if config.runtime == "ray":
         raise InputError(
             f"{label}: key `runtime`: must not be 'ray' in a sweep, whose runs are tasks of Ray "
-            "themselves; 'local' does the same here"
+            "themselves; use 'local'"
         )
     return SweepRun(name, settings, config)
 
@@ -235,13 +237,6 @@ def write_states(states: Sequence[RunState], out: Path) -> None:
 
 
 # One display over all runs, on standard error.
-
-
-def count_run(progress: Progress, state: RunState) -> None:
-    """Counts a run that has ended, and reports a failure at once."""
-    progress.advance()
-    if state.error is not None:
-        warn(f"{state.name} failed: {state.error}")
 
 
 def rounds_at_work(runs: Sequence[SweepRun], at_work: Sequence[RunState]) -> str:
@@ -395,7 +390,7 @@ def _error_of(ray: Any, future: Any) -> str | None:
         error: str | None = ray.get(future)
     except ray.exceptions.RayError as lost:
         first = str(lost).strip().splitlines()[0]
-        return f"its process ended before the run did: {first}"
+        return f"the run's process ended before the run was finished: {first}"
     return error
 
 
@@ -432,7 +427,7 @@ def run_sweep(path: Path, out: Path, jobs: int | None = None) -> tuple[RunState,
     """
     runs = read_grid(path)
     if any(state.state != "finished" for state in _states_on_disk(runs, out)):
-        check_ray()
+        quiet_ray()  # raises unless Ray is installed
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):
         for left in unfinished_files(out):
@@ -454,7 +449,9 @@ def _run_rest(runs: Sequence[SweepRun], out: Path, jobs: int | None) -> tuple[Ru
         def ended(state: RunState) -> None:
             states[state.name] = state
             write_states(list(states.values()), out)
-            count_run(progress, state)
+            progress.advance()
+            if state.error is not None:
+                warn(f"{state.name} failed: {state.error}")
 
         run_on_ray(
             work,

@@ -117,7 +117,8 @@ def clients_task(
         if examples.inputs.shape[1:] != shape:
             raise InputError(
                 f"task.path: {config.path}: an input of client {client!r} has "
-                f"{_numbers(examples.inputs.shape[1:])}, one of {names[0]!r} has {_numbers(shape)}"
+                f"{_numbers(examples.inputs.shape[1:])}, an input of client {names[0]!r} has "
+                f"{_numbers(shape)}"
             )
     data, apart = parts[: len(clients)], parts[len(clients) :]
     data, held_out = (data, apart[0]) if apart else _split(config, data, seed)

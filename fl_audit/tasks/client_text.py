@@ -188,36 +188,18 @@ class Corpus:
 
     def arrays(self) -> dict[str, AnyArray]:
         """The corpus as plain arrays, the inverse of `corpus_of_arrays`."""
-        return {
-            "length": np.array(self.length),
-            "client_ids": _as_bytes(self.client_ids),
-            "all_words": _as_bytes(self.all_words),
-            "counts": self.counts,
-            "numbers": self.numbers,
-            "lengths": self.lengths,
-            "clients": self.clients,
-        }
+        texts = {name: json.dumps(getattr(self, name)).encode() for name in _TEXTS}
+        as_bytes = {name: np.frombuffer(text, np.uint8) for name, text in texts.items()}
+        return {**vars(self), **as_bytes, "length": np.array(self.length)}
+
+
+_TEXTS = ("client_ids", "all_words")
+"""The fields of a corpus that hold texts."""
 
 
 def corpus_of_arrays(arrays: Mapping[str, AnyArray]) -> Corpus:
-    return Corpus(
-        length=int(arrays["length"]),
-        client_ids=_texts_from_bytes(arrays["client_ids"]),
-        all_words=_texts_from_bytes(arrays["all_words"]),
-        counts=arrays["counts"],
-        numbers=arrays["numbers"],
-        lengths=arrays["lengths"],
-        clients=arrays["clients"],
-    )
-
-
-def _as_bytes(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(texts).encode(), np.uint8)
-
-
-def _texts_from_bytes(array: AnyArray) -> list[str]:
-    texts: list[str] = json.loads(array.tobytes())
-    return texts
+    texts: dict[str, Any] = {name: json.loads(arrays[name].tobytes()) for name in _TEXTS}
+    return Corpus(**{**arrays, **texts, "length": int(arrays["length"])})
 
 
 def collect(sentences: Iterable[Sentence], length: int) -> Corpus:
@@ -276,7 +258,7 @@ def cached_arrays(name: str, source: Path, settings: str, make: Callable[[], Arr
     except OSError:
         return make()  # raises the error for an unreadable source
     with in_turn(path.with_suffix(".lock")):
-        return read_or_make(path, "a part that the runs of a sweep share; delete it", make)
+        return read_or_make(path, "a file that the runs of a sweep share; delete the file", make)
 
 
 def _key(source: Path, settings: str) -> str:

@@ -149,6 +149,12 @@ def say_left_out(source: object, left_out: Sequence[str], num_clients: int) -> N
         )
 
 
+Tensor = Any
+"""A tensor of TensorFlow or an array of JAX, depending on the task's framework."""
+
+PerExample = Callable[[Tensor, Tensor], Tensor]
+"""A function of a batch's outputs and labels that returns a number per example."""
+
 ExamplesOfSentences = Callable[[Sequence[Sequence[str]]], Examples]
 """A function from sentences, as lists of words, to examples of a task."""
 

@@ -84,14 +84,14 @@ def load_text_task(config: "TextTask", seed: int) -> LearningTask:
     corpus = _corpus(path, config.sequence_length)
     if not corpus.num_held_out:
         raise InputError(
-            f"{path}: no row can be held out: every tenth row with words is, unless it is its "
-            "client's first; must have more rows"
+            f"{path}: has too few rows to hold any out: every tenth row with words is held out, "
+            "unless it is its client's first"
         )
     vocabulary = client_text.build_vocabulary(corpus.word_counts, config.vocabulary_size)
     if vocabulary.size < config.vocabulary_size:
         warn(
-            f"{path}: its training rows have {vocabulary.size:,} words, which are the whole "
-            f"vocabulary; task.vocabulary_size allows {config.vocabulary_size:,}"
+            f"{path}: the vocabulary has only the {vocabulary.size:,} words of the training rows; "
+            f"task.vocabulary_size allows {config.vocabulary_size:,}"
         )
     rows = corpus.rows(vocabulary)
     return LearningTask(

@@ -14,17 +14,18 @@ from fl_audit.array_types import Float32Array
 from fl_audit.config_tables.plugins import MissingModuleError, module_in, users_code
 from fl_audit.errors import InputError
 from fl_audit.extras import import_extra
-from fl_audit.tasks.learning_task import Examples, LearningTask, Model, Population
+from fl_audit.tasks.learning_task import (
+    Examples,
+    LearningTask,
+    Model,
+    PerExample,
+    Population,
+    Tensor,
+)
 from fl_audit.tasks.task_kinds import PythonTask
 
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """Inputs and labels, whose first axis is the example."""
-
-Tensor = Any
-"""A tensor of TensorFlow or an array of JAX, depending on the task's framework."""
-
-PerExample = Callable[[Tensor, Tensor], Tensor]
-"""A function of a batch's outputs and labels that returns a number per example."""
 
 _CACHED_CLIENTS = 64
 
@@ -108,15 +109,23 @@ def _model(task: OwnTask, weights: tuple[Float32Array, ...], like: Examples, sou
         from fl_audit.tasks.jax import jax_networks as in_jax
 
         functions = in_jax.functions_of(task.predict, task.loss, task.correct, task.log_odds)
-        classes = in_jax.checked_classes(functions, weights, like, source)
-        return in_jax.OwnJaxModel(weights, functions, classes, task.accuracy_description)
-    from fl_audit.tasks.tf import networks as in_tensorflow
+        classes, shapes = in_jax.shapes_of(functions, weights, like)
+        model: Model = in_jax.OwnJaxModel(weights, functions, classes, task.accuracy_description)
+    else:
+        from fl_audit.tasks.tf import networks as in_tensorflow
 
-    of_examples = {"loss": task.loss, "correct": task.correct, "log_odds": task.log_odds}
-    in_tensorflow.check_functions(task.predict, of_examples, weights, like, source)
-    return in_tensorflow.own_classifier(
-        weights, task.predict, of_examples, like, task.accuracy_description
-    )
+        of_examples = (task.loss, task.correct, task.log_odds)
+        model = in_tensorflow.own_classifier(
+            weights, task.predict, of_examples, like, task.accuracy_description
+        )
+        shapes = in_tensorflow.shapes_of(model, like)
+    for name, shape in shapes.items():
+        if shape != (len(like),):
+            raise InputError(
+                f"{source}: {name} must give one number an example, shape ({len(like)},), got "
+                f"{shape}"
+            )
+    return model
 
 
 def _checked_weights(weights: Sequence[npt.ArrayLike], source: str) -> tuple[Float32Array, ...]:

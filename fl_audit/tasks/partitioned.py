@@ -28,7 +28,7 @@ def partition(
     num_training = len(everything) - num_held_out
     if not 1 <= num_clients <= num_training:
         raise InputError(
-            f"task.num_clients: must be from 1 to {num_training}, the examples that are not held "
+            f"task.num_clients: must be from 1 to {num_training}, the number of examples not held "
             f"out, got {num_clients}"
         )
     shuffled = everything.take(generator(seed, Stream.PARTITION).permutation(len(everything)))

@@ -132,8 +132,8 @@ def download_of(kind: str, key: str) -> Iterator[None]:
         if type(error) is not Exception and not isinstance(error, OSError):
             raise
         raise InputError(
-            f"task.kind {kind!r}: TFF could not load its data: {error}; the first run has to be "
-            f"able to download it, or the key `task.{key}` to name the file"
+            f"task.kind {kind!r}: TFF could not load its data: {error}; let the first run "
+            f"download the data, or set the key `task.{key}` to the file"
         ) from error
 
 

@@ -260,7 +260,7 @@ def _number_given(least: float, most: float | None) -> str:
 
 def _contradicted(verdict: Verdict, noise: Accounted, excess: _Excess) -> Verdict:
     first = f"the {noise.source} noise does not give the claimed {excess.symbol}"
-    whom: str | None = f"this is for {noise.whom}"
+    whom: str | None = f"this holds for {noise.whom}"
     if isinstance(verdict.claim, NoiseClaim):
         first, whom = f"{first}: it is {excess.gives}", None
     else:

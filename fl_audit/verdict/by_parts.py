@@ -159,7 +159,8 @@ def with_parts(
         basis="parts",
         reason=lines(
             (
-                f"{nothing_contradicts(claim)}, nor do its parts contradict it: {_bounds(parts)}",
+                f"{nothing_contradicts(claim)}, nor do its parts, noise and sampling rate: "
+                f"{_bounds(parts)}",
                 _power_words(power, canary_check.length),
                 _NOT_COVERED,
                 OTHER_ATTACKS if is_enough else None,
@@ -184,8 +185,8 @@ DRAWS_DEPEND = lines(
 )
 
 _NOT_COVERED = (
-    "the parts do not cover a sampler that depends on data, nor dependent draws whose numbers and "
-    "returns look independent"
+    "the tests of noise and rate do not cover a sampler that depends on data, nor dependent draws "
+    "that look independent in clients' numbers of rounds and in their returns"
 )
 
 
@@ -199,11 +200,16 @@ def _contradicted(verdict: Verdict, parts: Parts, epsilon: float) -> Verdict:
         causes.append("there is less noise")
     if parts.rate_bound > parts.stated_rate:
         causes.append("clients are sampled more often")
-    fault = f"find why {' and '.join(causes)} than {parts.source}" if causes else "claim that"
+    fault = (
+        f"find why {' and '.join(causes)} than {parts.source}"
+        if causes
+        else "claim what accounting gives"
+    )
     reason = lines(
         (
-            f"the claim is contradicted by its parts: {_bounds(parts)}",
-            f"for these, accounting gives at least ε = {lower_bound_text(epsilon)}, with "
+            f"the claim is contradicted by its parts, noise and sampling rate: {_bounds(parts)}",
+            f"for any noise and rate within these bounds, accounting gives at least "
+            f"ε = {lower_bound_text(epsilon)}, with "
             f"{100 * (1 - parts.level):g} % confidence for both together (p ≤ {p:.2g})",
             f"{NEXT}do not publish this ε; {fault}",
         )
@@ -243,7 +249,7 @@ def _power_words(power: PartsPower, length: float | None) -> str:
             f"{epsilon} or more"
         )
     return (
-        f"power by its parts: {seen} ({len(power.parts.z):,} included canaries with "
+        f"power by these parts: {seen} ({len(power.parts.z):,} included canaries with "
         f"{int(power.parts.numbers.sum()):,} participations{norm_words(length)})"
     )
 

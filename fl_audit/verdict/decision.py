@@ -325,7 +325,10 @@ def doubt(
         known = f"it is known only that {canary_check.reason}"
         return sentences.but(claim, why, f"provide {canary_check.lacks}", known)
     if scope.not_covered is not None:
-        step = "let canaries participate as clients may, or claim ε for such a client"
+        step = (
+            "let canaries participate as clients may, or claim ε for clients that participate as "
+            "canaries"
+        )
         return sentences.but(claim, f" {scope.whom}, but {scope.not_covered}", step)
     stronger = clearly_stronger(tested, others)
     if stronger is None:

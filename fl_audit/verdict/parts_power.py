@@ -1,9 +1,9 @@
 """The power of the tests of a claim's parts (parts.py): what they detect, computed without samples.
 
-The noise is varied at the stated rate, and the rate with the stated noise. While noise is varied,
-the bound on the rate is random: the bound on the noise that contradicts the claim is computed at
-two quantiles of the bound on the rate, and interpolated. While the rate is varied, the roles are
-exchanged.
+First the true noise is varied at the stated rate, then the true rate with the stated noise. In the
+first case the bound on the rate is random: the bound on the noise that contradicts the claim is
+computed at two quantiles of the bound on the rate, and interpolated. In the second case the roles
+are exchanged.
 """
 
 import functools

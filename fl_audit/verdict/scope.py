@@ -32,8 +32,8 @@ chance.
 """
 
 KNOWS_ROUNDS = (
-    "the attacker knows in which rounds a client is online, and a claim may count on its sampling, "
-    "which hides them"
+    "the attacker knows in which rounds a client is online, and a claim may count on the "
+    "client’s sampling, which hides these rounds"
 )
 
 SEES_UPLOADS = (
@@ -50,7 +50,7 @@ COVER_UPLOADS = 'if the claim is about uploads too, say "claim_covers_uploads": 
 SAY_SO = (
     'say in {file} whether the claim counts on sampling: if not ("claim_counts_on_sampling": '
     "false), own_rounds is tested; if so, state how clients are sampled and each round’s noise, "
-    "and its parts are tested (docs/logs.md)"
+    "and the claim’s parts are tested (docs/logs.md)"
 )
 
 

@@ -32,7 +32,7 @@ OTHER_ATTACKS = "Other attacks may show more."
 
 CLAIM_A_POINT = (
     f"{NEXT}claim an ε at δ (--claimed-epsilon, claimed_epsilon in [audit]), which is tested by "
-    "its parts (docs/verdict.md)"
+    "its parts, noise and sampling rate (docs/verdict.md)"
 )
 """The next step if a curve that relies on sampling lacks power."""
 
@@ -359,9 +359,9 @@ def _hidden_words(simulation: Simulation) -> str:
         why = "canaries show less than the claim allows a client, whatever the noise"
     else:
         is_stated = simulation.knows_rounds and simulation.audit.less_noise.is_stated
-        what = "clients' updates hide" if is_stated else "what is not known to be noise hides"
+        what = "clients' updates" if is_stated else "not known to be noise"
         share = _percent(simulation.audit.exposure.clients_share)
-        why = f"{what} the canaries ({share} of what hides them)"
+        why = f"{share} of what hides the canaries is {what}"
     return f"audits like this notice no true ε, however large, as {why}"
 
 
@@ -377,7 +377,9 @@ def assumed_words(claim: Claim | CurveClaim, simulation: Simulation) -> str | No
     """The assumptions of the simulated audits; None if everything was measured or stated."""
     power, less = simulation.power, simulation.audit.less_noise
     share = simulation.audit.exposure.clients_share
-    rest = f"; the other {_percent(share)} of what hides canaries would remain with less noise"
+    rest = (
+        f"; {_percent(share)} of what hides canaries is not noise, and would remain with less noise"
+    )
     rest = rest if share >= _SEEN else ""
     if not simulation.knows_rounds:
         return (
@@ -461,7 +463,7 @@ def _to_show_more(
     if not simulation.knows_rounds:
         yield "audit with a log that says every canary's rounds and the noise"
     elif hidden is not None and not audit.less_noise.is_stated:
-        parts = ", and the claim’s parts count" if scope.counts_on_sampling else ""
+        parts = ", so that the claim’s parts can be tested" if scope.counts_on_sampling else ""
         yield f"state each round’s noise (noise_stddev){parts}"
     elif hidden == "by clients":
         yield "audit with fewer clients in a round"

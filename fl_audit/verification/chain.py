@@ -37,9 +37,12 @@ def verify_chain(
         if isinstance(folder, RunFolder):
             verified.add(folder.chain, "is missing: every run has one")
         elif link is not None:
-            verified.add(folder.chain, f"is missing, and with it the link {link}")
+            verified.add(folder.chain, f"is missing, so that the link {link} cannot be found in it")
         elif any(path.exists() for path in folder.of_scorer()):
-            verified.add(folder.chain, "is missing: `RoundScorer` wrote the folder, and writes one")
+            verified.add(
+                folder.chain,
+                "is missing: `RoundScorer` writes one",
+            )
         else:
             verified.note(
                 "no chain: another system wrote the folder, so that rounds which were changed, "
@@ -54,11 +57,13 @@ def verify_chain(
     last = chain.lines[-1].link
     if link is not None and link != last:
         how = (
-            "was continued after it"
+            "was continued after that link"
             if link in [line.link for line in chain.lines]
             else "was written anew"
         )
-        verified.add(folder.chain, f"its last link is {last}, and not {link}: the folder {how}")
+        verified.add(
+            folder.chain, f"its last link is {last}, not {link}, as given: the folder {how}"
+        )
     for number in chain.broken:
         verified.add(
             folder.chain,
@@ -67,7 +72,8 @@ def verify_chain(
         )
     if chain.torn:
         verified.note(
-            f"{folder.chain.name}: a last line is cut off, as by a kill; it does not count"
+            f"{folder.chain.name}: the last line is cut off, as after a kill; this line does not "
+            "count"
         )
     _verify_files(folder, chain, verified)
     with verified.reading(folder.chain):

@@ -94,7 +94,7 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
 
 
 def _gram(run: FinishedRun, of_logs: RunScores) -> FloatArray | None:
-    """All aggregates' inner products, from those kept of directions; None if some are missing."""
+    """All aggregates' inner products, by kept products of directions; None if some are missing."""
     products = None if of_logs.kept is None else of_logs.kept.exact_products
     norms = run.rounds.aggregate_norm
     if products is None or len(products) != len(norms):
@@ -137,7 +137,7 @@ def _verify_cosines(
 def _add_sum(folder: RunFolder, log: Path, verified: Verified) -> None:
     verified.add(
         folder.model,
-        f"is not {folder.initial_model.name} and the sum of the logged rounds' aggregates "
+        f"is not the sum of {folder.initial_model.name} and the logged rounds' aggregates "
         f"({log.name}, {folder.metrics.name})",
     )
 
@@ -159,11 +159,11 @@ def _verify_norms(
     )
     if run.record.release.correlation is None:  # else `norms` are of whitened aggregates
         differ = ~np.isclose(norms, run.rounds.aggregate_norm, rtol=_ROUNDING, atol=0)
-        what = f"has a norm that is not the one in {folder.metrics.name}"
+        what = f"has another norm than in {folder.metrics.name}"
         _add_round(folder.aggregates, differ, what, verified)
         if gram is not None:
             off = np.abs(products.sum(axis=1) - gram.diagonal(-1)) > 1e-3 * norms[1:] * norms[:-1]
-            what = f"has a product that is not the one in {folder.kept_directions.name}"
+            what = f"has another inner product than in {folder.kept_directions.name}"
             _add_round(folder.aggregates, np.append(False, off), what, verified)
     if aggregates.noise is not None and (aggregates.stddev > 0).all():
         rows = NoiseRows(aggregates.noise, run.record.dim)

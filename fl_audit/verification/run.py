@@ -101,7 +101,7 @@ def _verify_texts(folder: RunFolder, verified: Verified) -> None:
     with verified.reading(folder.config):
         values = read_toml(folder.config)
         if read_foreign(folder.config).decode().split() != tomli_w.dumps(values).split():
-            verified.add(folder.config, "has text that is not of its keys and values")
+            verified.add(folder.config, "has other text than its keys and values")
 
 
 def _verify_inputs(
@@ -115,7 +115,7 @@ def _verify_inputs(
         inputs = read_recorded_inputs(folder)
         for key, value in {"num_clients": inputs.clients, **inputs.task}.items():
             if (recorded := getattr(record, key, None)) != value:
-                words = f"`{key}` is {recorded!r}, and {value!r} by {folder.inputs.name}"
+                words = f"`{key}` is {recorded!r}, but {value!r} according to {folder.inputs.name}"
                 verified.add(folder.record, words)
         most = getattr(config.task, "num_clients", record.num_clients)  # a task may leave some out
         if record.num_clients > most:
@@ -211,7 +211,7 @@ def _recorded_pool(
             if coin != row.included:
                 verified.add(
                     path,
-                    f"canary {canary} has included {int(row.included)}; the seed of the config "
+                    f"canary {canary} has `included` {int(row.included)}; the seed of the config "
                     f"draws {int(coin)}",
                 )
                 break
@@ -361,8 +361,8 @@ def _other_line(run: FinishedRun, report: Report, verified: Verified) -> str | N
     derived, name = page_of_run(report, run), html.escape(run.folder.path.resolve().name)
     written = _NAME.search(recorded)
     if written is not None and written[1] != name:
-        verified.note(f"{path.name}: is of a folder of another name, {html.unescape(written[1])!r}")
+        verified.note(f"{path.name}: names another folder, {html.unescape(written[1])!r}")
         for before, after in ((", ", "</title>"), ("Run <b>", "</b>, finished ")):
             derived = derived.replace(before + name + after, before + written[1] + after, 1)
     different = first_difference(recorded.split("\n"), derived.split("\n"))
-    return None if different is None else f"line {different[0] + 1} is not what the report gives"
+    return None if different is None else f"line {different[0] + 1} differs from a new page"

@@ -65,11 +65,13 @@ def compare_scores(
     at = int(wrong[0])
     follows = "; the logs give " + repr(float(derived.score[at]))
     if coins[at]:
-        follows = f"; by its coin it was {'included' if derived.included[at] else 'excluded'}"
+        follows = (
+            f"; by its coin the canary was {'included' if derived.included[at] else 'excluded'}"
+        )
     more = f" (and {len(wrong) - 1} other canaries)" if len(wrong) > 1 else ""
     verified.add(
         path,
-        f"canary {derived.canary_id[at]} has included {int(recorded.included[at])} and score "
+        f"canary {derived.canary_id[at]} has `included` {int(recorded.included[at])} and score "
         f"{float(recorded.score[at])!r}{follows}{more}",
     )
     return derived
@@ -218,7 +220,7 @@ class RunScores:
                 if made is None:
                     source = self._source(statistic)
                     if not source.exists():
-                        verified.add(source, f"is missing: {path.name} follows from it")
+                        verified.add(source, f"is missing, but {path.name} is computed from it")
                     verified.not_made_again.append(path.name)
                     yield statistic.name, read_scores_of(path, self.pool)
                     continue
@@ -377,7 +379,7 @@ class RunScores:
             return
         numbered = list(rounds.numbered_rows())
         if len(numbered) != len(kept.products):
-            what = f"is of {len(kept.products)} rounds; {len(numbered)} have cosines"
+            what = f"holds {len(kept.products)} rounds, but {len(numbered)} rounds have cosines"
             verified.add(self.folder.kept_directions, what)
             return
         scored, rows = zip(*numbered, strict=True)

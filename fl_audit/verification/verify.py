@@ -16,8 +16,8 @@ from fl_audit.verification.run import verify_run
 from fl_audit.verification.score_files import compare_scores, compare_vectors
 
 NOT_SHOWN = (
-    "not shown: that rounds, losses, accuracies and a replay are those of a training on these "
-    "data; that there was no other run (docs/verify.md)"
+    "not shown: that rounds, losses, accuracies and a replay come from a training on these data; "
+    "that there was no other run (docs/verify.md)"
 )
 """What no verification of a folder can show."""
 
@@ -89,7 +89,7 @@ def _verify_model(folder: RunFolder, path: Path, verified: Verified) -> None:
             verified.add(
                 path,
                 f"is another model than the run trained: its SHA-256 is {model_digest(tried[0])}, "
-                f"and {record.model_sha256} by {folder.record.name}",
+                f"but {record.model_sha256} according to {folder.record.name}",
             )
         else:
             verified.note(f"{path.name}: is the model of the run, SHA-256 {record.model_sha256}")
@@ -107,7 +107,7 @@ def _verify_log(
     wrong = (log.listed.included != log.pool.included).nonzero()[0]
     if len(wrong):
         side = "included" if log.listed.included[wrong[0]] else "excluded"
-        words = f"canary {wrong[0]} is {side}, and by the coins of {folder.pool.name} it is not"
+        words = f"canary {wrong[0]} is {side}, but not by the coins of {folder.pool.name}"
         if chain is not None:
             verified.add(folder.canaries, words)
         else:
@@ -118,7 +118,9 @@ def _verify_log(
     if log.is_empty:
         verified.note("the folder shows no round")
     elif chain is not None and not chain.is_scored:
-        verified.note("rounds were logged after the last scores, which are not compared")
+        verified.note(
+            "rounds were logged after the last scores, so that the scores are not compared"
+        )
     if log.is_empty or (chain is not None and not chain.is_scored):
         verified.not_made_again.extend(path.name for path in written)
         return
@@ -130,7 +132,7 @@ def _verify_log(
                 if path.exists():
                     compare_scores(path, derived, verified)
                 elif chain is not None:
-                    verified.add(path, "is missing: the log gives these scores")
+                    verified.add(path, "is missing, although its scores follow from the log")
         made = {folder.scores(name) for name in scored.scores}
         verified.not_made_again.extend(path.name for path in written if path not in made)
         if chain is not None:

@@ -160,7 +160,7 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         ),
         (
             "{config} --set participation.client_rounds_at_most=4",
-            "participation.client_rounds_at_most: 4 rounds of each do not fill 2000 rounds",
+            "participation.client_rounds_at_most: 4 rounds per client do not fill 2000 rounds",
         ),
     ],
 )

@@ -5,25 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fl_audit.attacks.attacker import AttackContext, SeenRound
-from fl_audit.attacks.threat_models import make_attackers, scores_of, statistics_for
+from fl_audit.attacks.threat_models import make_attackers, statistics_for
 from fl_audit.canaries.families import GaussianFamily
 from fl_audit.errors import InputError
-from tests.attacks.attacked import attacked
+from tests.attacks.attacked import attacked, scores_of_rounds
 
 ROUNDS = 3
 FAMILY = GaussianFamily(seed=3, num_canaries=12, dim=300)
-
-
-def scores(context: AttackContext, aggregates: np.ndarray) -> dict:
-    attackers = make_attackers(context, statistics_for("vectors", context.audit))
-    model = np.zeros(FAMILY.dim, np.float32)
-    for index, aggregate in enumerate(aggregates):
-        for attacker in attackers:
-            attacker.see_round(SeenRound(index, model, aggregate, model, clip_norm=1.0))
-    for attacker in attackers:
-        attacker.flush()
-    return scores_of(attackers, aggregates.sum(axis=0))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +27,7 @@ def cosines(aggregates: np.ndarray) -> np.ndarray:
 def test_every_round_and_a_window_share_a_log(tmp_path, aggregates, cosines):
     window = {"window_first_round": 2, "window_last_round": 3}
     threat_models = ("all_iterates", "window")
-    found = scores(
+    found = scores_of_rounds(
         attacked(tmp_path, FAMILY, ROUNDS, threat_models=threat_models, **window), aggregates
     )
     assert list(found) == ["max", "sum", "window_max", "window_sum"]
@@ -62,12 +50,14 @@ def test_a_round_is_scored_once_however_many_attackers_see_it(tmp_path, aggregat
         threat_models=("all_iterates", "window"), window_first_round=1, window_last_round=3,
     )  # fmt: skip
     counting = Counting()
-    scores(dataclasses.replace(context, canaries=counting), aggregates)
+    scores_of_rounds(dataclasses.replace(context, canaries=counting), aggregates)
     assert counting.asked == ROUNDS
 
 
 def test_an_interrupted_run_goes_on_with_its_log(tmp_path, aggregates):
-    whole = scores(attacked(tmp_path, FAMILY, ROUNDS, threat_models=("all_iterates",)), aggregates)
+    whole = scores_of_rounds(
+        attacked(tmp_path, FAMILY, ROUNDS, threat_models=("all_iterates",)), aggregates
+    )
     context = attacked(tmp_path, FAMILY, ROUNDS, 2, threat_models=("all_iterates",))
     (attacker,) = make_attackers(context, statistics_for("vectors", context.audit))
     again = attacker.scores(None)

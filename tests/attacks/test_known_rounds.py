@@ -33,25 +33,34 @@ def test_scores_by_hand():
     assert sums_in_own_rounds([], own([2], [])).totals.tolist() == [0, 0]
 
 
-def audited_once(folder, family, noise, seed, *, pool_size=400, dim=3000, num_rounds=20):
-    """A log of noised sums of unit canaries, each in one round: Gaussian mechanisms."""
-    pool = CanaryPool(seed, pool_size, dim, family)
-    random = np.random.default_rng(seed)
-    rounds = random.integers(num_rounds, size=pool_size)
-    scorer = RoundScorer.create(folder, pool, num_rounds, [[int(r) + 1] for r in rounds])
-    for index in range(num_rounds):
-        total = noise * random.standard_normal(dim)
-        for canary in np.flatnonzero(pool.included & (rounds == index)):
-            total += pool.vector(int(canary))
-        scorer.score_round(index + 1, total.astype(np.float32))
+def rounds_of(random: np.random.Generator, pool_size: int, num_rounds: int, each: int):
+    """Own rounds of every canary, without repeats, from 1."""
+    dealt = [random.choice(num_rounds, each, replace=False) for _ in range(pool_size)]
+    return [sorted(int(index) + 1 for index in own) for own in dealt]
+
+
+def audited(folder, pool, rounds, noise, num_rounds, *, drift=0.0, leak=True):
+    """A log of noised sums of canaries at a clip norm that wanders, all rounds alike by `drift`."""
+    random = np.random.default_rng(pool.seed)
+    common = random.standard_normal(pool.dim)
+    clip_norm = 1.0
+    scorer = RoundScorer.create(folder, pool, num_rounds, rounds)
+    for number in range(1, num_rounds + 1):
+        total = noise * (random.standard_normal(pool.dim) + drift * common)
+        for canary in np.flatnonzero(pool.included) if leak else ():
+            if number in rounds[canary]:
+                total += pool.vector(int(canary))
+        scorer.score_round(number, (clip_norm * total).astype(np.float32))
+        clip_norm *= math.exp(0.3 * random.standard_normal())
     scorer.finish()
-    return pool
+    return scorer
 
 
 @pytest.mark.parametrize("family", WITH_KNOWN_NULL)
 def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family):
-    audited_once(tmp_path / "log", family, 0.3, 5)
-    scored = {s.name: s for s in folder_statistics(AuditedFolder(tmp_path / "log"))}["own_rounds"]
+    rounds = rounds_of(np.random.default_rng(5), 400, 20, 1)
+    audited(tmp_path / "log", CanaryPool(5, 400, 3000, family), rounds, 0.3, 20)
+    scored = own_rounds_of(tmp_path / "log")
     assert scored.null.kind == "closed_form"
     setting = scored.setting(1e-5, 0.95)
     valid, gaussian = threshold_valid(setting), threshold_gdp(setting)
@@ -62,13 +71,9 @@ def test_a_log_with_rounds_proves_most_of_what_noise_guarantees(tmp_path, family
 
 def test_excluded_scores_have_the_null_law_whatever_the_rounds_are(tmp_path):
     pool = CanaryPool(3, 2000, 400, "gaussian")
-    random = np.random.default_rng(1)
-    rounds = random.integers(5, size=2000)
-    scorer = RoundScorer.create(tmp_path / "log", pool, 5, [[int(r) + 1] for r in rounds])
-    direction = random.standard_normal(400)
-    for number in range(1, 6):  # five rounds that are nearly the same vector
-        scorer.score_round(number, (direction + 0.01 * random.standard_normal(400)))
-    scorer.finish()
+    rounds = rounds_of(np.random.default_rng(1), 2000, 5, 1)
+    # Five rounds that are nearly the same vector.
+    audited(tmp_path / "log", pool, rounds, 0.01, 5, drift=100.0, leak=False)
     with (tmp_path / "log" / "scores_own_rounds.csv").open() as file:
         scores = np.array([float(row["score"]) for row in csv.DictReader(file)])
     # Everybody is excluded here, as nobody's vector is in an aggregate. Fails by chance with 1e-6.
@@ -111,9 +116,7 @@ def test_the_bound_holds_for_the_worst_of_the_rounds(tmp_path):
         scorer.score_round(number, random.standard_normal(4096))
     scorer.score_round(4, np.eye(1, 4096)[0])
     scorer.finish()
-    (scored,) = (
-        s for s in folder_statistics(AuditedFolder(tmp_path / "log")) if s.name == "own_rounds"
-    )
+    scored = own_rounds_of(tmp_path / "log")
     assert threshold_valid(scored.setting(1e-5, 0.95)).epsilon == 0
 
 
@@ -121,29 +124,6 @@ def test_the_bound_holds_for_the_worst_of_the_rounds(tmp_path):
 
 
 WHOLE, SKETCHED = 1 << 29, 4 * 12 * 600
-
-
-def rounds_of(random: np.random.Generator, pool_size: int, num_rounds: int, each: int):
-    """Own rounds of every canary, without repeats, from 1."""
-    dealt = [random.choice(num_rounds, each, replace=False) for _ in range(pool_size)]
-    return [sorted(int(index) + 1 for index in own) for own in dealt]
-
-
-def audited(folder, pool, rounds, noise, num_rounds, *, drift=0.0, leak=True):
-    """A log of noised sums of canaries at a clip norm that wanders, all rounds alike by `drift`."""
-    random = np.random.default_rng(pool.seed)
-    common = random.standard_normal(pool.dim)
-    clip_norm = 1.0
-    scorer = RoundScorer.create(folder, pool, num_rounds, rounds)
-    for number in range(1, num_rounds + 1):
-        total = noise * (random.standard_normal(pool.dim) + drift * common)
-        for canary in np.flatnonzero(pool.included) if leak else ():
-            if number in rounds[canary]:
-                total += pool.vector(int(canary))
-        scorer.score_round(number, (clip_norm * total).astype(np.float32))
-        clip_norm *= math.exp(0.3 * random.standard_normal())
-    scorer.finish()
-    return scorer
 
 
 def own_rounds_of(folder):

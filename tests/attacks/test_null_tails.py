@@ -30,6 +30,7 @@ from fl_audit.estimators import (
 from fl_audit.formats.folders import RunFolder
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.verdict import scored_statistic
+from tests.attacks.attacked import attacked
 
 ROUNDS = 6
 EVERY = {
@@ -42,16 +43,8 @@ STATISTICS = statistics_for("vectors", Audit(**EVERY))
 
 
 def context(folder, family, dim, *, seed=3, count=60, completed=0) -> AttackContext:
-    return AttackContext(
-        canaries=FAMILIES[family](seed, count, dim),
-        num_canaries=count,
-        num_rounds=ROUNDS,
-        audit=Audit(**EVERY),
-        initial=np.zeros(dim, np.float32),
-        folder=RunFolder(folder),
-        completed=completed,
-        family=family,
-    )
+    made = FAMILIES[family](seed, count, dim)
+    return attacked(folder, made, ROUNDS, completed, family, **EVERY)
 
 
 def show(attackers: tuple[Attacker, ...], aggregates: np.ndarray, rounds: range) -> np.ndarray:

@@ -245,34 +245,39 @@ def test_rounds_without_a_distribution_are_refused(tmp_path):
         attacker(tmp_path, sampling=FixedRounds(3))
 
 
-def log_of(path, family="gaussian", said=SAID):
-    """A log of Poisson-sampled canaries whose aggregates are the noise and the canaries."""
-    random, pool = np.random.default_rng(5), CanaryPool(seed=5, count=COUNT, dim=DIM, family=family)
-    present = random.random((ROUNDS, COUNT)) < 0.25
+def scored(path, pool, present, random, **options):
+    """A log whose aggregates are noise and the canaries that are present, of shape (rounds, n)."""
     listed = [(np.flatnonzero(mine) + 1).tolist() for mine in present.T]
-    scorer = RoundScorer.create(path, pool, ROUNDS, listed, participation=said)
+    scorer = RoundScorer.create(path, pool, ROUNDS, listed, **options)
     for index in range(ROUNDS):
         total = random.normal(0, 0.6, DIM)
         for canary in np.flatnonzero(present[index] & pool.included):
             total += pool.vector(int(canary))
         scorer.score_round(
-            index + 1, total, canary_length=1.0, noise_stddev=0.6, norm_bound=float(COUNT)
+            index + 1, total, canary_length=1.0, noise_stddev=0.6, norm_bound=float(pool.count)
         )
     scorer.finish()
     return path
 
 
+def log_of(path, family="gaussian", said=SAID):
+    """A log of Poisson-sampled canaries."""
+    random, pool = np.random.default_rng(5), CanaryPool(seed=5, count=COUNT, dim=DIM, family=family)
+    present = random.random((ROUNDS, COUNT)) < 0.25
+    return scored(path, pool, present, random, participation=said)
+
+
 def test_a_log_that_states_the_pattern_is_attacked_by_it(tmp_path, fewer_samples):
     log = read_log(LogFolder(log_of(tmp_path / "log")), list)
-    scored = score_log(log)
-    null = scored.compared["likelihood_ratio"].null_tail("gaussian", DIM)
+    found_in = score_log(log)
+    null = found_in.compared["likelihood_ratio"].null_tail("gaussian", DIM)
     found = {
         name: threshold_valid(
-            AuditSetting(scored.scores[name].canary_scores(), 1e-5, 0.95, Null(tail=tail))
+            AuditSetting(found_in.scores[name].canary_scores(), 1e-5, 0.95, Null(tail=tail))
         ).epsilon
         for name, tail in (
             ("likelihood_ratio", null),
-            ("max", scored.compared["max"].null_tail("gaussian", DIM)),
+            ("max", found_in.compared["max"].null_tail("gaussian", DIM)),
         )
     }
     release = stated_rounds(log).release
@@ -302,17 +307,7 @@ def arms_log(tmp_path_factory):
     present = np.zeros((ROUNDS, pool.count), bool)
     for index, arm in enumerate(ARMS):
         present[:, index::3] = read_arm(arm).sampling(ROUNDS).draw(ROUNDS, COUNT, random)
-    listed = [(np.flatnonzero(mine) + 1).tolist() for mine in present.T]
-    scorer = RoundScorer.create(path, pool, ROUNDS, listed, canary_arms=arms)
-    for index in range(ROUNDS):
-        total = random.normal(0, 0.6, DIM)
-        for canary in np.flatnonzero(present[index] & pool.included):
-            total += pool.vector(int(canary))
-        scorer.score_round(
-            index + 1, total, canary_length=1.0, noise_stddev=0.6, norm_bound=float(pool.count)
-        )
-    scorer.finish()
-    return path
+    return scored(path, pool, present, random, canary_arms=arms)
 
 
 def test_each_arm_is_attacked_by_its_own_pattern(arms_log):

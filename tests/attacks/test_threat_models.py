@@ -8,7 +8,6 @@ import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.attacks.all_iterates import MAX
-from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.log_scores import score_log
 from fl_audit.attacks.logs import read_log
 from fl_audit.attacks.statistics import RunFacts
@@ -18,10 +17,7 @@ from fl_audit.attacks.threat_models import (
     check_rounds,
     check_scored,
     check_threat_models,
-    make_attackers,
     register_statistic,
-    scores_of,
-    statistics_for,
     statistics_of,
     threat_models_of,
 )
@@ -30,7 +26,7 @@ from fl_audit.config import Audit, Canaries, Config, ExampleCanaries
 from fl_audit.config.file import parse_config
 from fl_audit.errors import InputError
 from fl_audit.report.headline import strongest_first
-from tests.attacks.attacked import attacked
+from tests.attacks.attacked import attacked, scores_of_rounds
 from tests.attacks.toys import (
     FIRST_ROUND,
     SMALLEST,
@@ -46,13 +42,7 @@ EXAMPLES = ExampleCanaries(source="mislabelled", count=12)
 
 
 def scores(folder, **audit) -> dict:
-    context = attacked(folder, FAMILY, len(AGGREGATES), **audit)
-    made = make_attackers(context, statistics_for("vectors", context.audit))
-    model = np.zeros(FAMILY.dim, np.float32)
-    for index, aggregate in enumerate(AGGREGATES):
-        for attacker in made:
-            attacker.see_round(SeenRound(index, model, aggregate, model, clip_norm=1.0))
-    return scores_of(made, AGGREGATES.sum(axis=0))
+    return scores_of_rounds(attacked(folder, FAMILY, len(AGGREGATES), **audit), AGGREGATES)
 
 
 def test_a_new_statistic_of_a_threat_model_that_is_there(tmp_path):

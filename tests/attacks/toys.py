@@ -5,16 +5,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from fl_audit.attacks import threat_models
 from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import Attacker
 from fl_audit.attacks.statistics import ONE_VECTOR, Statistic
 from fl_audit.attacks.threat_models import (
+    STATISTICS,
+    THREAT_MODELS,
     Knowledge,
     ThreatModel,
     register_attacker,
     register_threat_model,
-    remove_attacker,
-    remove_threat_model,
 )
 from fl_audit.errors import InputError
 
@@ -84,18 +85,28 @@ FIRST_ROUND = ThreatModel(
 
 
 @contextmanager
-def registered_attacker(attacker: type[Attacker]) -> Iterator[None]:
-    register_attacker(attacker)
+def _restored() -> Iterator[None]:
+    """Removes in the end whatever is registered inside."""
+    attackers, registries = list(threat_models.attackers()), (STATISTICS, THREAT_MODELS)
+    known = [set(registry) for registry in registries]
     try:
         yield
     finally:
-        remove_attacker(attacker)
+        threat_models._attackers[:] = attackers
+        for registry, names in zip(registries, known, strict=True):
+            for name in set(registry) - names:
+                registry.remove(name)
+
+
+@contextmanager
+def registered_attacker(attacker: type[Attacker]) -> Iterator[None]:
+    with _restored():
+        register_attacker(attacker)
+        yield
 
 
 @contextmanager
 def registered_threat_model(model: ThreatModel) -> Iterator[None]:
-    register_threat_model(model)
-    try:
+    with _restored():
+        register_threat_model(model)
         yield
-    finally:
-        remove_threat_model(model)

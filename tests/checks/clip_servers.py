@@ -6,6 +6,7 @@ A state is the clip norm, and what a wrong server keeps beside it.
 from dataclasses import dataclass
 
 import numpy as np
+from replay_zoo import norm_of
 
 from fl_audit.checks import AdaptiveClip, Promise
 
@@ -43,10 +44,6 @@ class Rule:
     long_ones: bool = False
     by_first_variable: bool = False
     linear: bool = False
-
-
-def norm_of(update):
-    return np.sqrt(sum(np.sum(np.square(part, dtype=np.float64)) for part in update))
 
 
 def clip_of(state):

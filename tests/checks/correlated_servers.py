@@ -5,7 +5,6 @@ divided by ten. The noise is made here from dense matrices, not as the package m
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,21 +13,13 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.accounting.toeplitz import Toeplitz, inverse_column, inverse_sqrt_column, sqrt_column
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.mechanisms.kind import NoiseStream
+from tests.checks.stream_servers import treed
+from tests.checks.told_servers import Server
 
 DIM, ROUNDS, COHORT, CLIP, NOISE = 12_000, 24, 10, 0.5, 3.0
 STDDEV, BOUND = NOISE * CLIP / COHORT, CLIP
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Server:
-    """What a server releases, of shape (rounds, dim), and what is accounted of its noise."""
-
-    released: Array
-    correlation: Correlation | None
-    stddev: Array
-    stream: NoiseStream | None = None
 
 
 def matrix(column: Array) -> Array:
@@ -39,30 +30,23 @@ def matrix(column: Array) -> Array:
     return np.where(lag >= 0, padded[lag], 0.0)
 
 
-def tree_noise(random: np.random.Generator, rounds: int) -> Array:
-    """The differences of a tree's released sums, node by node (Honaker 2015)."""
-    sums, estimates = [], []
-    for _ in range(rounds):
-        height, estimate = 0, random.normal(size=DIM)
-        while estimates and estimates[-1][0] == height:
-            height += 1
-            own = 1 / (2 - 2.0**-height)
-            own_noise = random.normal(size=DIM)
-            estimate = own * own_noise + (1 - own) * (estimates.pop()[1] + estimate)
-        estimates.append((height, estimate))
-        sums.append(sum(one for _, one in estimates))
-    return np.diff(sums, axis=0, prepend=0.0)
-
-
 def of_matrix(column: Array) -> Callable[[np.random.Generator], Array]:
     """Noise C^-1 z of the strategy with this first column."""
     return lambda random: np.linalg.solve(matrix(column), random.normal(size=(ROUNDS, DIM)))
 
 
 def of_trees(restart_every: int) -> Callable[[np.random.Generator], Array]:
-    """Noise of trees of so many rounds."""
-    trees = ROUNDS // restart_every
-    return lambda random: np.concatenate([tree_noise(random, restart_every) for _ in range(trees)])
+    """Noise of trees of so many rounds, made node by node."""
+    noise = treed(restart_every, DIM)
+
+    def rows(random: np.random.Generator) -> Array:
+        state, made = {}, []
+        for index in range(ROUNDS):
+            state, row = noise({**state, "round": index}, random)
+            made.append(row)
+        return np.array(made)
+
+    return rows
 
 
 def server(
@@ -95,7 +79,7 @@ def server(
             sent *= BOUND / np.linalg.norm(sent)
             released.append((sent + noises[index]) * (divided if index % 2 else 1.0))
         scale = np.where(np.arange(ROUNDS) % 2, divided, 1.0)
-        return Server(np.array(released), accounted, STDDEV * scale, stream)
+        return Server(np.array(released), STDDEV * scale, BOUND * scale, accounted, stream)
 
     return make
 

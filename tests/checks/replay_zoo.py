@@ -41,6 +41,12 @@ def norm_of(update):
     return np.sqrt(sum(np.sum(np.square(part, dtype=np.float64)) for part in update))
 
 
+def finding(found, name):
+    """The finding of a replay that has this name."""
+    (one,) = [finding for finding in found.findings if finding.name == name]
+    return one
+
+
 def scaled(update, factor):
     return [part * factor for part in update]
 

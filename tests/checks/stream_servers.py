@@ -63,18 +63,18 @@ def buffered(state: dict[str, Any], random: np.random.Generator) -> Any:
     return {"buffers": np.array(BUFFERED.decays)[:, None] * buffers + row}, row
 
 
-def treed(restart_every: int) -> Noise:
+def treed(restart_every: int, dim: int = DIM) -> Noise:
     """The differences of trees' released sums (Honaker 2015)."""
 
     def noise(state: dict[str, Any], random: np.random.Generator) -> Any:
         nodes, before = state.get("nodes", []), state.get("sum", 0.0)
         if state["round"] % restart_every == 0:
             nodes, before = [], 0.0
-        nodes, height, estimate = list(nodes), 0, random.normal(size=DIM)
+        nodes, height, estimate = list(nodes), 0, random.normal(size=dim)
         while nodes and nodes[-1][0] == height:
             height += 1
             own = 1 / (2 - 2.0**-height)
-            estimate = own * random.normal(size=DIM) + (1 - own) * (nodes.pop()[1] + estimate)
+            estimate = own * random.normal(size=dim) + (1 - own) * (nodes.pop()[1] + estimate)
         nodes.append((height, estimate))
         total = sum(one for _, one in nodes)
         return {"nodes": nodes, "sum": total}, total - before

@@ -14,6 +14,7 @@ from replay_zoo import (
     SHAPES,
     WRONG,
     clipped,
+    finding,
     fixed_point,
     normal,
     server,
@@ -50,11 +51,6 @@ def replayed(function, state=0, promise=PROMISE, shapes=SHAPES, seed=3):
 def replayed_member(name):
     member = ZOO[name]
     return replayed(member.server, member.state, member.promise, member.shapes)
-
-
-def finding(found, name):
-    (one,) = [finding for finding in found.findings if finding.name == name]
-    return one
 
 
 def test_the_zoo_is_as_large_as_is_said():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from clip_servers import CLIP, COUNT_STDDEV, SHAPES, WRONG, Rule, clip_of, promise, server
+from replay_zoo import finding
 
 from fl_audit.checks import Promise, replay_round
 from fl_audit.errors import InputError
@@ -16,11 +17,6 @@ def replayed(rule, promised, seed=1):
     updates = [[0.02 * random.normal(size=s).astype(np.float32) for s in SHAPES] for _ in range(6)]
     state = (np.float32(CLIP), None)
     return replay_round(server(rule), state, updates, seed, promised, clip_norm_of=clip_of)
-
-
-def finding(found, name):
-    (one,) = [finding for finding in found.findings if finding.name == name]
-    return one
 
 
 def test_a_right_server_answers_every_question():

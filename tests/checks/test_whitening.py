@@ -22,7 +22,6 @@ from tests.checks.correlated_servers import (
     RIGHT,
     ROUNDS,
     WRONG,
-    Server,
     accounted,
     of_matrix,
     scaled,
@@ -33,33 +32,18 @@ from tests.seeds_tried import some
 SIZES = (10_000, 1_500, 490, 10)
 
 
-def watched(server: Server, sizes: tuple[int, ...] = (DIM,)) -> MechanismWatch:
-    watch = MechanismWatch(sizes, correlation=server.correlation, stream=server.stream)
-    for stddev, released in zip(server.stddev, server.released, strict=True):
-        watch.see_round(
-            released.astype(np.float32),
-            noise_stddev=stddev,
-            norm_bound=BOUND * stddev / server.stddev[0],
-        )
-    return watch
-
-
-def failed(server: Server, sizes: tuple[int, ...] = (DIM,)) -> set[str]:
-    return {check.name for check in watched(server, sizes).checks() if check.failed}
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_one_is_found(name):
     make, check = WRONG[name]
     for seed in some(range(2), 1):
-        assert check in failed(make(seed))
+        assert check in make(seed).failed()
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_one_passes(name):
     """Five checks of 2 seeds and 13 servers: 1.3e-4 by the bounds, seeds fixed."""
     for seed, sizes in enumerate([(DIM,), SIZES]):
-        checks = watched(RIGHT[name](seed), sizes).checks()
+        checks = RIGHT[name](seed).watched(sizes).checks()
         assert all(check.p_value > 1e-3 for check in checks), checks
 
 
@@ -69,11 +53,11 @@ def test_the_noise_that_would_have_been_seen_is_seen():
     At a probability of 0.95 each, fewer are with a probability of 2e-6 (binomial); the seeds are
     fixed.
     """
-    checks = watched(RIGHT["banded square root"](0)).checks()
+    checks = RIGHT["banded square root"](0).watched().checks()
     detectable = next(check.detectable_ratio for check in checks if check.name == "enough_noise")
     assert 0.9 < detectable < 0.995
     quieter = server(scaled(of_matrix(BANDS), detectable), accounted(BANDS))
-    caught = sum("enough_noise" in failed(quieter(seed)) for seed in range(1, 13))
+    caught = sum("enough_noise" in quieter(seed).failed() for seed in range(1, 13))
     assert caught >= 7
 
 
@@ -152,6 +136,6 @@ def test_a_watch_that_was_interrupted(name, tmp_path):
     until = {"banded square root": 14, "square root": ROUNDS, "trees of 8 rounds": 17}[name]
     assert np.isnan(norm_bound[9:until]).any()
     assert np.isfinite(norm_bound[:9]).all() and np.isfinite(norm_bound[until:]).all()
-    whole = watched(made).aggregates()
+    whole = made.watched().aggregates()
     assert not any(check.failed for check in measured_rounds.check_aggregates(again))
     np.testing.assert_allclose(again.stddev, whole.stddev)

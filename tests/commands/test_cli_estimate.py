@@ -127,7 +127,7 @@ def test_scores_of_the_wrong_sign_are_said_with_the_bound_turned_round(tmp_path,
         printed[sign] = " ".join(capsys.readouterr().out.split())
     (bound,) = re.findall(r"audited ε ≥ ([0-9.]+)\.", printed[1])
     assert float(bound) > 1
-    assert f"wrong sign? Turned round, the scores show ε ≥ {bound}." in printed[-1]
+    assert f"wrong sign? The negated scores show ε ≥ {bound}." in printed[-1]
     assert "no leakage" not in printed[-1]
     assert main(["estimate", str(tmp_path / "-1.csv"), "--delta", "1e-5", "--json"]) == 0
     assert float(bound) <= json.loads(capsys.readouterr().out)["turned_round"] < float(bound) + 0.1

@@ -29,7 +29,7 @@ def _shell(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     ("output", "line"),
     [
         (">/dev/full", "fl-audit: error: standard output"),
-        (">&-", "fl-audit: error: standard output is closed; let it go somewhere, such as to"),
+        (">&-", "fl-audit: error: standard output is closed; redirect it, such as to"),
     ],
 )
 def test_output_that_cannot_be_written_is_one_line(output, line):

@@ -118,7 +118,8 @@ def test_a_pattern_between_is_no_winner_and_the_largest_bound_is_named():
     assert answer.sentences == [
         "To an attacker with x:",
         "  least for the average canary “a” (AUC 0.600)",
-        "  for the most exposed one the upper bound of “a” is the largest: ε ≤ 9.00, others ≤ 5.00",
+        "  for the most exposed canary the upper bound of “a” is the largest: ε ≤ 9.00, others ≤ "
+        "5.00",
         "  most “c” (AUC 0.750)",
-        "  in between, distinguished from neither least nor most: “b” (AUC 0.660)",
+        "  in between, distinguished neither from the least nor from the most: “b” (AUC 0.660)",
     ]

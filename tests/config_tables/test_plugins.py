@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_audit.attacks.threat_models import THREAT_MODELS, remove_threat_model
+from fl_audit.attacks import threat_models
+from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml, load_config, load_recorded, recorded_config
 from fl_audit.config_tables.kinds import RecordedTable
@@ -27,14 +28,15 @@ from tests.engines.toy_engine import MeanOfVectors
 def as_in_a_new_process():
     """A function that takes out what plugins have registered, and forgets their modules."""
     path, modules = list(sys.path), set(sys.modules)
-    before = [(kinds, set(kinds)) for kinds in (PATTERNS, MECHANISMS, TASKS, RUNTIMES)]
+    attackers = list(threat_models.attackers())
+    registries = (PATTERNS, MECHANISMS, TASKS, RUNTIMES, STATISTICS, THREAT_MODELS)
+    before = [(kinds, set(kinds)) for kinds in registries]
 
     def forget():
         for kinds, names in before:
             for name in set(kinds) - names:
                 kinds.remove(name)
-        if "first_round" in THREAT_MODELS:
-            remove_threat_model(THREAT_MODELS["first_round"])
+        threat_models._attackers[:] = attackers
         sys.path[:] = path
         for name in set(sys.modules) - modules:
             if name.startswith("my_"):

@@ -30,7 +30,7 @@ from fl_audit.accounting.guarantee import AccountedEpsilon
 from fl_audit.config import Canaries, GaussianFixed
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.config_tables.kinds import PositiveInt, Table
-from fl_audit.formats.run_record import read_record, write_record
+from fl_audit.formats.run_record import read_record, record_text
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.participation import PATTERNS, Participation, ParticipationPattern, make_schedule
 from fl_audit.participation.schedule import Attendance, CanaryAttendance, Schedule, included_among
@@ -135,7 +135,7 @@ def test_a_run_folder_keeps_it_and_the_report_says_it(tmp_path):
 
     folder = fill(RunFolder(tmp_path))
     made = dataclasses.replace(read_record(folder), release=released())
-    write_record(folder, made)
+    folder.record.write_text(record_text(made))
     assert '"kind": "DrawnOnce"' in folder.record.read_text()
     assert read_record(folder).release == released()
     table = {
@@ -154,9 +154,8 @@ def test_where_its_module_is_not_imported_nothing_is_taken_for_known(tmp_path):
     from fl_audit.formats.folders import RunFolder
 
     folder = fill(RunFolder(tmp_path))
-    write_record(folder, dataclasses.replace(read_record(folder), release=released()))
-    text = folder.record.read_text().replace("DrawnOnce", "DrawnElsewhere")
-    folder.record.write_text(text)
+    text = record_text(dataclasses.replace(read_record(folder), release=released()))
+    folder.record.write_text(text.replace("DrawnOnce", "DrawnElsewhere"))
     release = read_record(folder).release
     assert release.client.sampling == release.canary.sampling == UnknownRounds()
     assert account(release, 1e-5).epsilon is None

@@ -108,8 +108,9 @@ def test_our_own_queries_have_the_mu_of_their_matrix_and_one_key_for_two_variabl
         original = distributions.fingerprint(own_queries.rounds_of(module, 0, modules), 1.0)
     source = own_queries.source(module)
     one_key = source.replace(
-        "_joined(normal_like(global_state.key, global_state.calls, sums))",
-        "_joined([normal_like(global_state.key, global_state.calls, [v])[0] for v in sums])",
+        "normals = normal_like(global_state.key, global_state.calls, sums)",
+        "stream = normal_like(global_state.key, global_state.calls, [tf.zeros([2500])])[0]\n"
+        "        normals = [tf.reshape(stream[: tf.size(v)], v.shape) for v in sums]",
     )
     assert one_key != source
     with own_queries.loaded(module, one_key) as modules:

@@ -126,7 +126,7 @@ def test_a_link_is_of_all_that_a_line_says():
     ("text", "message"),
     [
         ("", "has no line"),
-        ("{}\n", "line 1 is not a valid line of a chain"),
+        ("{}\n", "line 1: is not a valid line of a chain"),
         ('{"what":"resumed","link":"","rounds":1}\n', "must be `begun`"),
         ('{"what":"begun","link":"","files":{"../x":""}}\n', "must name files in its folder"),
         ('{"what":"begun","link":"","files":{},"format_version":2}\n', "format_version is 2, must"),

@@ -23,7 +23,7 @@ from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.run_record import RunRecord, read_record, write_record
+from fl_audit.formats.run_record import RunRecord, read_record, record_text
 
 RECORD = RunRecord(
     task="digits",
@@ -55,7 +55,7 @@ def folder(tmp_path) -> RunFolder:
 
 
 def test_record_round_trip(folder):
-    write_record(folder, RECORD)
+    folder.record.write_text(record_text(RECORD))
     assert read_record(folder) == RECORD
 
 
@@ -91,7 +91,7 @@ def test_every_release_is_read_as_it_was_written(folder, sampling, correlation):
         fewest=20,
     )
     record = dataclasses.replace(RECORD, release=release)
-    write_record(folder, record)
+    folder.record.write_text(record_text(record))
     assert read_record(folder) == record
 
 
@@ -106,7 +106,7 @@ def test_damaged_record(folder, text):
 
 
 def test_record_with_a_value_of_another_type(folder):
-    write_record(folder, RECORD)
+    folder.record.write_text(record_text(RECORD))
     folder.record.write_text(
         folder.record.read_text().replace(f'"dim": {RECORD.dim}', '"dim": "x"')
     )

@@ -136,12 +136,12 @@ def test_rounds_without_a_client_are_rows_without_one(tmp_path):
         ),
         (
             "round,client_id\n1,42\n",
-            "row 1, column client_id: '42' is no client of the task; it has 3, such as 'ada'",
+            "row 1, column client_id: '42' is no client of the task; the task has 3, such as 'ada'",
         ),
         ("round,client_id\n2,ada\n3,ada\n", "the first round is 2; must be 0 or 1"),
         (
             "round,client_id\n0,ada\n1,ada\n4,ada\n",
-            "round 2 is missing; each up to 4 must have a row, `2,` if no client came",
+            "round 2 is missing; each round up to 4 must have a row, `2,` if no client came",
         ),
         (
             "round,client_id\n1,ada\n2,grace\n1,grace\n2,grace\n",
@@ -151,7 +151,10 @@ def test_rounds_without_a_client_are_rows_without_one(tmp_path):
             "round,client_id\n1,ada\n2,\n3,grace\n3,grace\n",
             "row 4: client 'grace' is in round 3 already (row 3); must be there at most once",
         ),
-        ("round,client_id\n1,ada\n1,\n", "round 1 has clients, and a row without any"),
+        (
+            "round,client_id\n1,ada\n1,\n",
+            "round 1 has rows with clients and a row without",
+        ),
         ("round,client_id\n1,\n2,\n", "must hold at least one row with a client, got none"),
     ],
 )

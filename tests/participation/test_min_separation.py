@@ -126,7 +126,7 @@ def test_a_cap_ends_a_clients_rounds(canaries):
 
 def test_a_cap_that_leaves_rounds_empty_is_refused():
     config = MinSeparation(rounds=60, clients_per_round=5, separation=4, client_rounds_at_most=7)
-    with pytest.raises(InputError, match="7 rounds of each do not fill 60 rounds of 5 from 40"):
+    with pytest.raises(InputError, match="7 rounds per client do not fill 60 rounds of 5 from 40"):
         schedule_of(config, 40, np.zeros(0, bool))
     # The first of two groups of two clients has the first and the third round.
     odd = MinSeparation(rounds=3, clients_per_round=2, separation=2, client_rounds_at_most=1)

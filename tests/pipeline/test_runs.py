@@ -185,7 +185,7 @@ def test_killed_and_resumed_is_as_never_killed(config_path, noiseless, tmp_path,
         (["--set", "canaries.count=1000000"], "more canaries than can be scheduled"),
         (["--set", "task.num_clients=5"], "clients_per_round: 10 of 5 real clients"),
         (["--set", "audit.window_last_round=13"], "is 13 of 12 rounds"),
-        (["--set", "audit.release_every=12"], "is 12 of 12 rounds"),
+        (["--set", "audit.release_every=12"], "is 12, must be less than the number of rounds, 12"),
         (["--resume"], "holds no run to resume"),
         (
             ["--set", "runtime=native", "--set", "clients_per_block=4"],

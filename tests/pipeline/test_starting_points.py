@@ -132,7 +132,7 @@ def test_run_trains_what_init_writes(task, tmp_path, monkeypatch, capsys):
 def test_numbers_are_for_plan_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["init", "numbers"]) == 0
-    assert "for `fl-audit plan config.toml` alone" in capsys.readouterr().out
+    assert "is only for `fl-audit plan config.toml`" in capsys.readouterr().out
     assert main(["run", "config.toml", "--out", "run"]) == 2
     assert "it is for `fl-audit plan`" in capsys.readouterr().err
 

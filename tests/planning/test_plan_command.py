@@ -108,7 +108,7 @@ def sampled(config):
 
 def test_cohorts_that_a_run_draws_from_a_secret_are_said_to_be_the_seeds(sampled):
     head = " ".join(head_lines(SimpleNamespace(run=sampled)))
-    assert "a run draws its own from a secret" in head
+    assert "and from a secret in a run" in head
 
 
 @pytest.mark.parametrize(

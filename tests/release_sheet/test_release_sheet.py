@@ -197,7 +197,7 @@ def test_a_sheet_says_first_what_it_rests_on(claimed):
     report, commitment = read_report(claimed), "ab" * 32
     by = Provenance("a run", partly, "0f" * 32, commitment)
     sheet = sheet_of_run(report, ReleaseStatement(), by)
-    assert "the chain alone: run.json, scores_final_loss.csv." in texts(sheet, "verified")
+    assert "the chain of digests: run.json, scores_final_loss.csv." in texts(sheet, "verified")
     assert "were not computed again" in sheet.lines["guarantee"][0].evidence
     (line,) = sheet.lines["commitment"]
     assert commitment in line.text

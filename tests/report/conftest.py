@@ -17,7 +17,7 @@ from fl_audit.checks import AggregateLog
 from fl_audit.checks.noise_rows import EXPECTED, row_size
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.run_record import RunRecord, read_record, write_record
+from fl_audit.formats.run_record import RunRecord, read_record, record_text
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
 from fl_audit.report import Report, statistics, write_report
 
@@ -165,7 +165,7 @@ def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
     folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
     made = record(int(included.sum()), noise_multiplier)
     write_aggregates(folder, made.release.noise.sum_noise_multiplier, rng)
-    write_record(folder, made)
+    folder.record.write_text(record_text(made))
     return folder
 
 
@@ -241,6 +241,8 @@ def change_record(run_folder: RunFolder) -> Callable[..., None]:
         of_release = {name: fields.pop(name) for name in names & fields.keys()}
         recorded = read_record(run_folder)
         release = dataclasses.replace(recorded.release, **of_release)
-        write_record(run_folder, dataclasses.replace(recorded, release=release, **fields))
+        run_folder.record.write_text(
+            record_text(dataclasses.replace(recorded, release=release, **fields))
+        )
 
     return change

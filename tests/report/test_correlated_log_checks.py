@@ -13,17 +13,17 @@ from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation, write_correlation
 from fl_audit.report.checks import folder_checks
 from fl_audit.report.folder import AuditedFolder
-from tests.checks.correlated_servers import BOUND, DIM, RIGHT, ROUNDS, Server
+from tests.checks.correlated_servers import DIM, RIGHT, ROUNDS
+from tests.checks.told_servers import Server
 
 
 def score(scorer, server: Server, rounds) -> None:
-    bounds = BOUND * server.stddev / server.stddev[0]
     for index in rounds:
         scorer.score_round(
             index + 1,
             server.released[index].astype(np.float32),
             noise_stddev=server.stddev[index],
-            norm_bound=bounds[index],
+            norm_bound=server.bound[index],
         )
 
 

@@ -96,7 +96,7 @@ def test_scores_of_a_model_that_the_rounds_have_left_behind_are_refused(scorer):
     scorer.finish(final=SEEN[0])
     assert "final" in scores(path)
     score(scorer, leaky(), [6])
-    message = r"scores_final\.csv cannot be made from the log.*round_cosines\.npy does not fit"
+    message = r"scores_final\.csv cannot be computed.*round_cosines\.npy does not match"
     with pytest.raises(InputError, match=message):
         folder_statistics(AuditedFolder(path))
     RoundScorer.open(path).finish()
@@ -189,7 +189,7 @@ def test_a_run_whose_files_have_changed_is_refused(run_folder):
             read(run_folder)
     scored.write_text(text)
     chained(run_folder, rounds=30)
-    with pytest.raises(InputError, match=r"run\.json: is of 40 rounds, and chain\.jsonl of 30"):
+    with pytest.raises(InputError, match=r"run\.json: is of 40 rounds, but chain\.jsonl of 30"):
         read_finished_run(run_folder)
 
 

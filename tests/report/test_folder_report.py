@@ -80,7 +80,7 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
     assert capsys.readouterr().out.endswith(f"page: {page}\n")
     text = text_of(page)
     assert (
-        "It does not say what was trained and how well, who participated when, or what noise"
+        "The scores do not say what was trained and how well, who participated when, or what noise"
         in (text)
     )
     assert "no accuracy, no upper bound, no checks of the mechanism and no config" in text
@@ -151,7 +151,7 @@ def test_score_files_say_alike_who_decided(tmp_path):
     written(tmp_path, "fixed_half")
     written(tmp_path, None, "sum")
     with pytest.raises(
-        InputError, match=r"scores_\w+.csv: says that \w+ decided .*must be the same"
+        InputError, match=r"scores_\w+.csv: its canaries were included by .*must be the same"
     ):
         folder_statistics(AuditedFolder(tmp_path))
 
@@ -160,7 +160,7 @@ def test_score_files_say_alike_who_decided(tmp_path):
 def test_the_pool_says_the_same(tmp_path, in_pool, in_file):
     (tmp_path / "pool.json").write_text(json.dumps(POOL | {"inclusion": in_pool}))
     written(tmp_path, in_file)
-    with pytest.raises(InputError, match=f"and pool.json says {in_pool}; must be the same"):
+    with pytest.raises(InputError, match=f"but by '{in_pool}' according to pool.json; must be"):
         folder_statistics(AuditedFolder(tmp_path))
     written(tmp_path, in_pool)
     (found,) = folder_statistics(AuditedFolder(tmp_path))

@@ -45,7 +45,7 @@ def test_the_page_the_terminal_and_json_say_it():
         fl_audit_version="1",
     )
     unlike = dataclasses.replace(alike, estimate_is_over="canaries in 1 to 3 rounds")
-    words = "a mean over canaries in 1 to 3 rounds and the ε of none of them"
+    words = "a mean over canaries in 1 to 3 rounds, not the ε of any single canary"
     assert words in "\n".join(headline(unlike).lines())
     assert words not in "\n".join(headline(alike).lines())
     assert report_to_json(unlike)["estimate_is_over"] == "canaries in 1 to 3 rounds"

@@ -97,7 +97,7 @@ def test_a_right_log_is_consistent_where_clients_do_not_hide_canaries(name, outc
     ]
     assert made.verdict.outcome == outcome, made.verdict.reason
     assert ("norm_bound" in (made.checks.not_checked or "")) is (name == "correlated noise")
-    is_hidden = "clients' updates hide the canaries" in made.verdict.reason
+    is_hidden = "of what hides the canaries is clients' updates" in made.verdict.reason
     assert is_hidden is (outcome == "inconclusive")
 
 

@@ -44,7 +44,7 @@ def test_a_run_has_the_config_that_set_gives(grid):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has one run alone; must have `seeds`, [grid] or [[variant]]"),
+        ("", "describes only one run; must have `seeds`, [grid] or [[variant]]"),
         (
             '[grid]\n"runtime" = ["local", "ray"]',
             "run runtime_ray: key `runtime`: must not be 'ray'",

@@ -127,9 +127,9 @@ def test_equals_encoding_client_by_client(tmp_path):
         (HEADER + ROWS + 'a,"never closed\n' + ROWS, "line 50: is not CSV: a double quote is"),
         (HEADER + 'a,"x" y\n', "line 2: is not CSV: a double quote ends within a field"),
         (HEADER + "a," + "x" * 200_000 + "\n", "line 2: is not CSV: has a field of more"),
-        (HEADER, "no row can be held out"),
-        (HEADER + "a,x\n" * 9, "no row can be held out"),
-        (HEADER + "".join(f"c{n},x\n" for n in range(50)), "no row can be held out"),
+        (HEADER, "has too few rows to hold any out"),
+        (HEADER + "a,x\n" * 9, "has too few rows to hold any out"),
+        (HEADER + "".join(f"c{n},x\n" for n in range(50)), "has too few rows to hold any out"),
         (b"client_id,text\na,\xff\n", "must be UTF-8 text (in Excel: CSV UTF-8), has the byte"),
     ],
 )

@@ -320,7 +320,7 @@ def test_clients_in_digits_are_no_numbers(clients, tmp_path):
 
 
 TEXT = "client_id,text\n" + "".join(f"c{row % 3},word{row % 5} and more\n" for row in range(30))
-VOCABULARY = "its training rows have 7 words, which are the whole vocabulary"
+VOCABULARY = "the vocabulary has only the 7 words of the training rows"
 
 RIGHT_TEXTS = {
     "plain": File(TEXT),

@@ -223,7 +223,7 @@ def test_a_right_claim_is_consistent_by_its_parts():
     assert (found.outcome, found.basis, found.confidence) == ("consistent", "parts", 0.95)
     assert AMPLIFIED.claim < found.detectable_epsilon < 2 * AMPLIFIED.claim
     first, *_, last = found.reason.splitlines()
-    assert "nor do its parts contradict it: in their own rounds canaries allow a noise" in first
+    assert "nor do its parts, noise and sampling rate: in their own rounds canaries allow" in first
     assert "do not cover a sampler that depends on data" in found.reason
     assert last.startswith("Next: publish")
 
@@ -241,7 +241,7 @@ def test_a_wrong_part_is_named(true, cause):
     assert (found.outcome, found.basis, found.statistic) == ("contradicted", "parts", "own_rounds")
     assert found.epsilon_lower > AMPLIFIED.claim
     assert found.p_value < 0.05
-    assert found.reason.splitlines()[0].startswith("The claim is contradicted by its parts: in")
+    assert found.reason.splitlines()[0].startswith("The claim is contradicted by its parts, noise")
     assert cause in found.reason.splitlines()[-1]
 
 

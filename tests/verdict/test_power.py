@@ -122,8 +122,8 @@ def test_what_is_wrong_and_hidden_is_not_consistent(name, is_stated):
     assert verdict.outcome != "consistent"
     if "crowd" in name:
         assert verdict.detectable_epsilon is None
-        hides = "clients' updates hide" if is_stated else "what is not known to be noise hides"
-        assert f"{hides} the canaries" in verdict.reason
+        what = "clients' updates" if is_stated else "not known to be noise"
+        assert f"of what hides the canaries is {what}" in verdict.reason
         assert ("state each round’s noise" in verdict.reason) != is_stated
         assert "more canaries do not help" in verdict.reason
         assert verdict.canaries_needed is None

@@ -178,7 +178,7 @@ CARELESS = {
     ),
     "score": (
         lambda run: edit_cell(run / "scores_max.csv", 3, 2, another_digit),
-        ("scores_max.csv", "canary 2 has included"),
+        ("scores_max.csv", "canary 2 has `included`"),
     ),
     "score_row_dropped": (
         lambda run: edit_lines(run / "scores_sum.csv", lambda lines: lines[:-1]),

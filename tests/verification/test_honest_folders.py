@@ -57,7 +57,7 @@ def test_a_run_that_was_moved_and_renamed(finished, tmp_path):
     check(moved)
     check(moved, finished.parent / "commitment.json")
     notes = check(moved.rename(tmp_path / "a"))  # a letter of which the page is full
-    assert notes.endswith("report.html: is of a folder of another name, 'run'")
+    assert notes.endswith("report.html: names another folder, 'run'")
 
 
 def test_a_copy_beside_a_run_is_no_second_try(finished, tmp_path):
@@ -252,7 +252,7 @@ def test_words_of_a_report_of_other_code_are_covered_by_the_chain_alone(finished
     assert words.endswith(f", code 0a; here {__version__}, {code_digest()}")
     sheet = tmp_path / "sheet.html"
     assert main(["release", str(run), "--out", str(sheet)]) == 0
-    assert f"covered by the chain alone: {name}." in sheet.read_text()
+    assert f"covered only by the chain of digests: {name}." in sheet.read_text()
     assert "what other code said" not in sheet.read_text()  # sheets are made of what is made again
 
 

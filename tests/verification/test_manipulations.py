@@ -222,7 +222,7 @@ def test_a_log_with_other_rounds_and_a_new_chain_is_not_held(log):
     assert [one.file for one in by_link.findings] == ["chain.jsonl"]
     log.chain.unlink()
     (missing,) = verify_folder(log.path, link=link).findings
-    assert str(missing) == f"chain.jsonl: is missing, and with it the link {link}"
+    assert str(missing) == f"chain.jsonl: is missing, so that the link {link} cannot be found in it"
 
 
 def _last_round_again(lines):
@@ -243,7 +243,7 @@ OF_LOG = {
     ),
     "scores_gone": (
         lambda path: (path / "scores_own_rounds.csv").unlink(),
-        "scores_own_rounds.csv: is missing: the log gives these scores",
+        "scores_own_rounds.csv: is missing, although its scores follow from the log",
     ),
     "scores_older_than_rounds": (
         lambda path: relink(path, _last_round_again),

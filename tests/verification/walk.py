@@ -182,8 +182,8 @@ def _compare_accounting(
     noise = noise_distribution_named(report["run"]["release"]["noise"]["distribution"])
     if noise.is_by_participants and report["run"].get("schedule_secret") is not None:
         # The run's number is right: its rounds have other sizes than those that the seed draws.
-        assert any("the seed draws" in one for one in by_config.json()["assumes"])
-        assert not any("the seed draws" in one for one in by_folder.json()["assumes"])
+        assert any("drawn from the seed" in one for one in by_config.json()["assumes"])
+        assert not any("drawn from the seed" in one for one in by_folder.json()["assumes"])
         return
     assert found == [expected] * len(found)
 

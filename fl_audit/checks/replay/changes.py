@@ -287,7 +287,8 @@ def memory_finding(
     """
     name = "memory"
     expected = (
-        "later rounds release nothing more about a client, except together with its round's noise"
+        "later rounds release nothing more about a client, except together with the noise of the "
+        "client's round"
     )
     along_noise = 0.0
     for after in range(1, _ROUNDS + 1):

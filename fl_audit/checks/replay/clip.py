@@ -57,7 +57,7 @@ EXPECTED = {
     COUNT: "a client moves the count that sets the next clip norm by at most one half",
     UPDATE: "the clip norm moves by the promised quantile, learning rate and denominator",
     COUNT_NOISE: "under other seeds, now and in the next round, the count's noise is as promised",
-    NOISE: "the sum's noise is in proportion to the clip norm in use, before and after it moves",
+    NOISE: "before and after the clip norm moves, the sum's noise is in proportion to it",
     NEXT: "in the next round a client changes at most the new clip norm over the denominator",
 }
 

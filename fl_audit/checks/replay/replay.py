@@ -130,7 +130,7 @@ def replay_round(
     if again.failed:
         return Replay((again,), np.full(len(rounds.sizes) + 1, np.nan))
     trials = Trials(vectors, rounds.sizes, promise)
-    replayed = _Replayed(rounds, trials, recorded, ruler, begun=begun, clip_norm_of=clip_norm_of)
+    replayed = _Replayed(rounds, trials, recorded, ruler, begun, clip_norm_of)
     clients, changes = replayed.client_findings()
     of_all = [ruler.lengths(change.vector) for change in changes if _is_finite(change.vector)]
     touched = np.max([np.zeros(len(rounds.sizes) + 1), *of_all], axis=0)[:-1] > 0
@@ -176,28 +176,19 @@ def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Check
     return failed("repeatable", expected, words)
 
 
+@dataclass(eq=False)
 class _Replayed:
     """The questions of a replay about a repeatable round."""
 
-    def __init__(
-        self,
-        rounds: TrialRounds,
-        trials: Trials,
-        recorded: Answer,
-        ruler: Ruler,
-        *,
-        begun: tuple[Any, Any] | None,
-        clip_norm_of: ClipNormOf | None,
-    ) -> None:
-        self._rounds = rounds
-        self._begun = begun
-        self._clip_norm_of = clip_norm_of
-        self._trials = trials
-        self._recorded = recorded
-        self._ruler = ruler
-        self._promise = ruler.promise
-        self._few = trials.few
-        self._last = (trials.vectors, recorded.release)
+    rounds: TrialRounds
+    trials: Trials
+    recorded: Answer
+    ruler: Ruler
+    begun: tuple[Any, Any] | None
+    clip_norm_of: ClipNormOf | None
+
+    def __post_init__(self) -> None:
+        self._last = (self.trials.vectors, self.recorded.release)
         self._is_silenced = False
         self._is_silenced = self._draws_for_clients()
 
@@ -207,14 +198,14 @@ class _Replayed:
         It does for a server that draws numbers for each client before the noise. In further rounds
         the clients of such a server send zeros instead of being left out.
         """
-        vectors = self._trials.vectors
+        vectors = self.trials.vectors
         last = Trial("", vectors, len(vectors) - 1)
-        fewer = self._rounds.run(self._without(last))
-        if fewer.draws == self._recorded.draws:
+        fewer = self.rounds.run(self._without(last))
+        if fewer.draws == self.recorded.draws:
             return False
-        difference = self._recorded.release - fewer.release
-        magnitude = float(np.linalg.norm(self._recorded.release))
-        return self._ruler.judge(Change(last, difference, magnitude)).outcome == "failed"
+        difference = self.recorded.release - fewer.release
+        magnitude = float(np.linalg.norm(self.recorded.release))
+        return self.ruler.judge(Change(last, difference, magnitude)).outcome == "failed"
 
     def _without(self, trial: Trial) -> list[FloatArray]:
         """The cohort of a trial without the client to leave out, or with zeros as its update.
@@ -222,20 +213,20 @@ class _Replayed:
         With zeros the server draws the same numbers for later clients.
         """
         before, after = trial.cohort[: trial.left], trial.cohort[trial.left + 1 :]
-        is_silent = self._is_silenced or (after and self._recorded.spawned)
-        return [*before, *([np.zeros(self._rounds.dim)] if is_silent else []), *after]
+        is_silent = self._is_silenced or (after and self.recorded.spawned)
+        return [*before, *([np.zeros(self.rounds.dim)] if is_silent else []), *after]
 
     def _change(self, trial: Trial) -> Change:
         with np.errstate(all="ignore"):
             if trial.cohort is not self._last[0]:
-                self._last = (trial.cohort, self._rounds.run(trial.cohort).release)
-            whole, rest = self._last[1], self._rounds.run(self._without(trial)).release
+                self._last = (trial.cohort, self.rounds.run(trial.cohort).release)
+            whole, rest = self._last[1], self.rounds.run(self._without(trial)).release
         magnitude = max(float(np.linalg.norm(whole)), float(np.linalg.norm(rest)))
         return Change(trial, whole - rest, magnitude)
 
     def client_findings(self) -> tuple[list[Check], list[Change]]:
         """The findings on the effect of one client, and the changes of all trials."""
-        trials = self._trials
+        trials = self.trials
         at_most_clip = "changes at most the clip norm over the denominator"
         questions = (
             ("one_client", f"a client {at_most_clip}", trials.recorded()),
@@ -246,7 +237,7 @@ class _Replayed:
             ("denominator", f"a client among few or many others {at_most_clip}",
              trials.opposed()),
         )  # fmt: skip
-        answers = [at_most(*question, self._change, self._ruler) for question in questions]
+        answers = [at_most(*question, self._change, self.ruler) for question in questions]
         findings = [finding for finding, _ in answers]
         findings[-1] = self._beyond_denominator(findings[-1])
         return [*findings, self._not_finite()], [change for _, some in answers for change in some]
@@ -255,7 +246,7 @@ class _Replayed:
         """The finding on the denominator; inconclusive if no larger cohort was possible."""
         if finding.failed:
             return finding
-        if self._trials.many is None:
+        if self.trials.many is None:
             why = "a cohort larger than the denominator needs too much memory"
         elif self._is_silenced:
             why = (
@@ -269,7 +260,7 @@ class _Replayed:
     def _not_finite(self) -> Check:
         """The effect of a NaN in one client's update, for which nothing is promised."""
         name, expected = "not_finite", "an update with a NaN changes no more than one client may"
-        vectors = self._trials.vectors
+        vectors = self.trials.vectors
         poison = vectors[-1].copy()
         poison[0] = np.nan
         trial = Trial("", [*vectors[:-1], poison], len(vectors) - 1)
@@ -280,9 +271,9 @@ class _Replayed:
         if not _is_finite(change.vector):
             why = "one NaN makes the release NaN: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
-        ratio = float(np.linalg.norm(change.vector)) / self._promise.sensitivity
+        ratio = float(np.linalg.norm(change.vector)) / self.ruler.promise.sensitivity
         words = f"{ratio:.3g} times what one client may change"
-        judged = self._ruler.judge(Change(Trial("", vectors, 0), change.vector, change.magnitude))
+        judged = self.ruler.judge(Change(Trial("", vectors, 0), change.vector, change.magnitude))
         if judged.outcome == "failed":
             why = f"one NaN changes {words}: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
@@ -291,9 +282,9 @@ class _Replayed:
     def noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings from the smallest round, which is mostly noise."""
         name = "smallest_round"
-        words = f"a round of {len(self._few)} clients releases their sum with noise"
+        words = f"a round of {len(self.trials.few)} clients releases their sum with noise"
         try:
-            smallest = self._rounds.run(self._few)
+            smallest = self.rounds.run(self.trials.few)
         except InputError:
             raise
         except Exception as error:
@@ -303,26 +294,26 @@ class _Replayed:
             yield failed(name, words, "numbers that are not finite")
             return
         idle = self._idle() if self._is_silenced else smallest
-        members = self._trials.vectors[len(self._few) :]
+        members = self.trials.vectors[len(self.trials.few) :]
         if members and _is_finite(idle.release):
-            yield every_client(self._recorded.release - idle.release, members, self._ruler)
-        if self._recorded.state is not None:
-            other = self._idle(1) if self._is_silenced else self._rounds.run(self._few, 1)
-            answers = (self._recorded, idle, other)
-            yield memory_finding(self._rounds, answers, self._few, self._ruler)
+            yield every_client(self.recorded.release - idle.release, members, self.ruler)
+        if self.recorded.state is not None:
+            other = self._idle(1) if self._is_silenced else self.rounds.run(self.trials.few, 1)
+            answers = (self.recorded, idle, other)
+            yield memory_finding(self.rounds, answers, self.trials.few, self.ruler)
         noise = NoiseQuestions(
-            self._rounds, self._trials, self._recorded, self._ruler, self._without, self._begun
+            self.rounds, self.trials, self.recorded, self.ruler, self._without, self.begun
         )
         yield from noise.findings(touched)
-        clip = self._promise.adaptive_clip
-        if clip is not None and self._clip_norm_of is not None:
+        clip = self.ruler.promise.adaptive_clip
+        if clip is not None and self.clip_norm_of is not None:
             yield from ClipQuestions(
-                self._rounds, self._trials, self._ruler, clip, self._clip_norm_of, self._is_silenced
+                self.rounds, self.trials, self.ruler, clip, self.clip_norm_of, self._is_silenced
             ).findings(touched)
 
     def _idle(self, other_seed: int = 0) -> Answer:
         """The recorded round, with zeros from clients beyond the smallest cohort."""
-        silent = len(self._trials.vectors) - len(self._few)
-        zeros = [np.zeros(self._rounds.dim)] * silent
+        silent = len(self.trials.vectors) - len(self.trials.few)
+        zeros = [np.zeros(self.rounds.dim)] * silent
         with np.errstate(all="ignore"):
-            return self._rounds.run([*self._few, *zeros], other_seed)
+            return self.rounds.run([*self.trials.few, *zeros], other_seed)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -79,7 +80,6 @@ def aggregation_of(
     shapes: Sequence[tuple[int, ...]],
 ) -> Aggregation:
     """The aggregation of a mechanism, for weights of these shapes."""
-    process: NoiseProcess = FreshNoise()
     kind, zeroing = MECHANISMS.kind_of(table), table.zeroing
     rule = kind.adaptive_clip and kind.adaptive_clip(table, noise, expected_cohort)
     match table:
@@ -101,24 +101,39 @@ def aggregation_of(
                 f"mechanism.kind: {name!r} is not for runtime 'jax', which cannot run plugins' "
                 "mechanisms; must be another kind, or another runtime"
             )
-    if isinstance(table, MatrixFactorisation):
-        process = MatrixNoise(stream_of(table, num_rounds))
-    elif isinstance(table, TreeAggregation):
-        process = TreeNoise(Trees(num_rounds, table.restart_every).period)
-    elif isinstance(table, ClientGaussian):
-        process = ClientNoise()
-    aggregation = Aggregation(
-        begin=Norms(jnp.float32(clip), jnp.float32(_zeroing_estimate(zeroing))),
-        clip_quantile=rule.target_quantile if rule else 0.0,
-        clip_rate=rule.learning_rate if rule else 0.0,
-        zeroing=zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
-        noise=noise,
-        denominator=expected_cohort,
-        process=process,
-    )
+    common: dict[str, Any] = {
+        "begin": Norms(jnp.float32(clip), jnp.float32(_zeroing_estimate(zeroing))),
+        "clip_quantile": rule.target_quantile if rule else 0.0,
+        "clip_rate": rule.learning_rate if rule else 0.0,
+        "zeroing": zeroing if isinstance(zeroing, AdaptiveZeroing) else None,
+        "noise": noise,
+    }
     if isinstance(table, distributed.Distributed):
-        return _integer_sums(table, aggregation, distributed.whole(expected_cohort), shapes)
-    return aggregation
+        cohort, dim = distributed.whole(expected_cohort), sum(map(math.prod, shapes))
+        distributed.check_grid(table, cohort, dim)
+        size, multiplier = distributed.padded_size(dim), noise.sum_noise_multiplier
+        return IntegerSums(
+            **common,
+            denominator=cohort,
+            shapes=shapes,
+            bits=table.bits,
+            most_cells=distributed.most_cells(table.bits, multiplier, cohort, size),
+            largest_scale=distributed.LARGEST_SCALE,
+        )
+    process = _noise_process(table, num_rounds)
+    return Aggregation(**common, denominator=expected_cohort, process=process)
+
+
+def _noise_process(table: tables.Mechanism, num_rounds: int) -> NoiseProcess:
+    match table:
+        case MatrixFactorisation():
+            return MatrixNoise(stream_of(table, num_rounds))
+        case TreeAggregation():
+            return TreeNoise(Trees(num_rounds, table.restart_every).period)
+        case ClientGaussian():
+            return ClientNoise()
+        case _:
+            return FreshNoise()
 
 
 def _zeroing_estimate(zeroing: Zeroing | None) -> float:
@@ -126,29 +141,3 @@ def _zeroing_estimate(zeroing: Zeroing | None) -> float:
     if isinstance(zeroing, FixedZeroing):
         return zeroing.norm
     return math.inf if zeroing is None else zeroing.initial_estimate
-
-
-def _integer_sums(
-    table: distributed.Distributed,
-    like: Aggregation,
-    cohort: int,
-    shapes: Sequence[tuple[int, ...]],
-) -> IntegerSums:
-    """The aggregation `like`, but with integers, on the finest grid that the bits allow."""
-    dim = sum(math.prod(shape) for shape in shapes)
-    distributed.check_grid(table, cohort, dim)
-    multiplier = like.noise.sum_noise_multiplier
-    return IntegerSums(
-        begin=like.begin,
-        clip_quantile=like.clip_quantile,
-        clip_rate=like.clip_rate,
-        zeroing=like.zeroing,
-        noise=like.noise,
-        denominator=cohort,
-        shapes=shapes,
-        bits=table.bits,
-        most_cells=distributed.most_cells(
-            table.bits, multiplier, cohort, distributed.padded_size(dim)
-        ),
-        largest_scale=distributed.LARGEST_SCALE,
-    )

@@ -30,12 +30,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from fl_audit.canaries.families import factor_sizes
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
-from fl_audit.engines.jax.noise_processes import fold_in, random_bits
+from fl_audit.engines.jax.noise_processes import fold_in, in_shapes, random_bits
 from fl_audit.engines.jax.scoring import sylvester_factors, walsh_hadamard
 from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.jax_classifier import Array, Weights
@@ -255,7 +254,4 @@ class IntegerSums(Aggregation):
         (sums,) = total.updates
         decoded = centred(sums, self.bits).astype(jnp.float32) / self.scale(norms)
         vector = rotated_back(decoded, self._signs(key), self._dim)
-        mean = vector / jnp.maximum(total.participants, 1.0)
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        pieces = zip(jnp.split(mean, ends[:-1]), self.shapes, strict=True)
-        return [piece.reshape(shape) for piece, shape in pieces], noise
+        return in_shapes(vector / jnp.maximum(total.participants, 1.0), self.shapes), noise

@@ -148,7 +148,7 @@ class State(NamedTuple):
 class JaxEngine(engine.Engine):
     """Clients, aggregation and the server's step as compiled functions of JAX."""
 
-    first_round = "in the first round JAX compiles its functions, some seconds"
+    first_round = "in the first round JAX compiles its functions, which takes some seconds"
     packages = ("jax", "jaxlib")
 
     def __init__(

@@ -32,7 +32,9 @@ from fl_audit.resources import set_jax_defaults
 class JaxOnRay(JaxEngine):
     """Rounds whose participants' updates are summed by actors."""
 
-    first_round = "before the first round each actor loads the task and compiles, up to a minute"
+    first_round = (
+        "before the first round each actor loads the task and compiles, which takes up to a minute"
+    )
 
     def __init__(self, run: PreparedRun, noise_keys: NoiseKeys | None = None) -> None:
         """Creates the functions of a run; Ray starts with the run's first round."""

@@ -124,9 +124,14 @@ def standard_normal(key: Array, shape: tuple[int, ...]) -> Array:
 
 def normal_like(key: Array, like: Weights) -> list[Array]:
     """Independent standard normal arrays in the shapes of `like`."""
-    ends = np.cumsum([math.prod(part.shape) for part in like])
-    pieces = jnp.split(standard_normal(key, (int(ends[-1]),)), ends[:-1])
-    return [piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)]
+    shapes = [part.shape for part in like]
+    return in_shapes(standard_normal(key, (sum(map(math.prod, shapes)),)), shapes)
+
+
+def in_shapes(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """A vector split into arrays of these shapes, in their order."""
+    pieces = jnp.split(vector, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 # Processes.
@@ -141,9 +146,9 @@ class NoiseProcess(abc.ABC):
     def begin(self, weights: Weights, key: Array) -> Any:
         """The state before the first round, of arrays; `weights` have the shapes of the sum."""
 
-    @abc.abstractmethod
     def key_of_round(self, state: Any, fresh: Array) -> Array:
-        """The key of a round: `fresh`, or a key derived from the state before the round."""
+        """The key of a round, from the state's key and the round's number; else `fresh`."""
+        return fold_in(state.key, state.calls)
 
     @abc.abstractmethod
     def next(self, state: Any, key: Array, sums: Weights) -> tuple[list[Array], Any]:
@@ -163,11 +168,15 @@ class FreshNoise(NoiseProcess):
         return normal_like(key, sums), state
 
 
-class ClientNoiseState(NamedTuple):
-    """The state of participants' noise between two rounds."""
+class NoiseState(NamedTuple):
+    """The state between two rounds of noise with one key for all rounds."""
 
     key: Array
     calls: Array  # rounds so far, int32
+    # of correlated noise, the kept vectors, stacked, for each array of the sum; else empty
+    past: list[Array]
+    # under trees, the noise on the sum over the tree's rounds so far; else empty
+    released: list[Array]
 
 
 class ClientNoise(NoiseProcess):
@@ -175,28 +184,12 @@ class ClientNoise(NoiseProcess):
 
     is_at_clients = True
 
-    def begin(self, weights: Weights, key: Array) -> ClientNoiseState:
-        return ClientNoiseState(key, jnp.zeros((), jnp.int32))
+    def begin(self, weights: Weights, key: Array) -> NoiseState:
+        return NoiseState(key, jnp.zeros((), jnp.int32), [], [])
 
-    def key_of_round(self, state: ClientNoiseState, fresh: Array) -> Array:
-        """A key derived from the state's key and the number of the round."""
-        return fold_in(state.key, state.calls)
-
-    def next(
-        self, state: ClientNoiseState, key: Array, sums: Weights
-    ) -> tuple[list[Array], ClientNoiseState]:
+    def next(self, state: NoiseState, key: Array, sums: Weights) -> tuple[list[Array], NoiseState]:
         """No noise on the sum, and the next state."""
         return [jnp.zeros_like(part) for part in sums], state._replace(calls=state.calls + 1)
-
-
-class CorrelatedState(NamedTuple):
-    """The state of correlated noise between two rounds."""
-
-    key: Array
-    calls: Array  # rounds so far, int32
-    past: list[Array]  # the kept vectors, stacked, for each array of the sum
-    # under trees, the noise on the sum over the tree's rounds so far; else empty
-    released: list[Array]
 
 
 class CorrelatedNoise(NoiseProcess):
@@ -207,17 +200,9 @@ class CorrelatedNoise(NoiseProcess):
     def _num_kept(self) -> int:
         """The number of kept vectors."""
 
-    def begin(self, weights: Weights, key: Array) -> CorrelatedState:
+    def begin(self, weights: Weights, key: Array) -> NoiseState:
         past = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
-        calls = jnp.zeros((), jnp.int32)
-        return CorrelatedState(key, calls, past, self._none_released(weights))
-
-    def _none_released(self, weights: Weights) -> list[Array]:
-        return []
-
-    def key_of_round(self, state: CorrelatedState, fresh: Array) -> Array:
-        """A key derived from the state's key and the number of the round."""
-        return fold_in(state.key, state.calls)
+        return NoiseState(key, jnp.zeros((), jnp.int32), past, [])
 
 
 class MatrixNoise(CorrelatedNoise):
@@ -230,9 +215,7 @@ class MatrixNoise(CorrelatedNoise):
     def _num_kept(self) -> int:
         return len(self._stream.weights)
 
-    def next(
-        self, state: CorrelatedState, key: Array, sums: Weights
-    ) -> tuple[list[Array], CorrelatedState]:
+    def next(self, state: NoiseState, key: Array, sums: Weights) -> tuple[list[Array], NoiseState]:
         pairs = [
             self._row(fresh, vectors)
             for fresh, vectors in zip(normal_like(key, sums), state.past, strict=True)
@@ -274,12 +257,11 @@ class TreeNoise(CorrelatedNoise):
     def _num_kept(self) -> int:
         return self._period.bit_length()
 
-    def _none_released(self, weights: Weights) -> list[Array]:
-        return [jnp.zeros(w.shape, jnp.float32) for w in weights]
+    def begin(self, weights: Weights, key: Array) -> NoiseState:
+        none_released = [jnp.zeros(w.shape, jnp.float32) for w in weights]
+        return super().begin(weights, key)._replace(released=none_released)
 
-    def next(
-        self, state: CorrelatedState, key: Array, sums: Weights
-    ) -> tuple[list[Array], CorrelatedState]:
+    def next(self, state: NoiseState, key: Array, sums: Weights) -> tuple[list[Array], NoiseState]:
         leaf = state.calls % self._period
         is_first = leaf == 0
         past, prefix = self._with_leaf(leaf, key, state.past)

@@ -18,7 +18,7 @@ from fl_audit.array_types import IndexArray
 from fl_audit.config import RayCluster
 from fl_audit.config.file import config_to_toml
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.ray.cluster import check_ray, lost_part, ray_at, ray_on_this_machine
+from fl_audit.engines.ray.cluster import lost_part, quiet_ray, ray_at, ray_on_this_machine
 from fl_audit.engines.ray.tree_sum import (
     Piece,
     RemoteSum,
@@ -358,7 +358,7 @@ class RaySession:
 
 def check_for_ray(run: PreparedRun) -> None:
     """Raises unless a run can be trained on Ray's actors."""
-    check_ray()
+    quiet_ray()  # raises unless Ray is installed
     if isinstance(run.config.mechanism, ClientGaussian):
         raise InputError(
             "mechanism.kind: 'client_gaussian' is not for runtime 'ray'; must be another kind, or "

@@ -69,11 +69,6 @@ shutil.rmtree(folder, ignore_errors=True)
 """
 
 
-def check_ray() -> None:
-    """Raises a `ModuleNotFoundError` if Ray is not installed."""
-    quiet_ray()
-
-
 @contextlib.contextmanager
 def ray_on_this_machine(num_cpus: int, store_bytes: int) -> Iterator[Any]:
     """Starts Ray for this program alone and yields its module; must be in the main thread."""
@@ -201,7 +196,10 @@ _ENVIRONMENT = {
 
 
 def quiet_ray() -> Any:
-    """Imports Ray with `_ENVIRONMENT`; variables that are already set are kept."""
+    """Imports Ray with `_ENVIRONMENT`; variables that are already set are kept.
+
+    Raises ModuleNotFoundError unless Ray is installed.
+    """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import ray

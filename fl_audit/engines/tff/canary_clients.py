@@ -173,9 +173,7 @@ class CanaryClients:
         the audit should say so. None unless the aggregator's state has clip norm and denominator.
         """
         clip = read_clip(state)
-        if clip.norm is None or clip.denominator is None:
-            return None
-        return clip.norm / clip.denominator
+        return clip.over_denominator(clip.norm)
 
     def noise_stddev(self, state: Any) -> float | None:
         """The standard deviation of the noise on each coordinate of the round's aggregate.
@@ -185,9 +183,7 @@ class CanaryClients:
         unless the aggregator's state has noise and denominator.
         """
         clip = read_clip(state)
-        if clip.noise_stddev is None or clip.denominator is None:
-            return None
-        return clip.noise_stddev / clip.denominator
+        return clip.over_denominator(clip.noise_stddev)
 
     def join(self, round_number: int, clients: Iterable[Any], state: Any = None) -> list[Any]:
         """The data for `process.next` in a round: real clients, then canaries.
@@ -251,6 +247,12 @@ class ClipState:
     denominator: float | None  # a fixed number by which the sum of updates is divided
     noise_stddev: float | None = None  # of the noise on a coordinate of the sum, or on a node
     unzeroed: float = math.inf  # the largest coordinate that is certainly not zeroed
+
+    def over_denominator(self, of_sum: float | None) -> float | None:
+        """A number of the sum as one of the aggregate; None if it or the denominator is unknown."""
+        if of_sum is None or self.denominator is None:
+            return None
+        return of_sum / self.denominator
 
 
 def read_clip(state: Any) -> ClipState:

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from fl_audit.array_types import Float32Array, FloatArray
+from fl_audit.array_types import BoolArray, Float32Array, FloatArray
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.shadow_recipe import (
     Batches,
@@ -50,7 +50,7 @@ from fl_audit.engines.tff.local import clients_in_parallel, local_of
 from fl_audit.engines.tff.tff_engine import Evaluator, MeanLosses
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
-from fl_audit.membership.outputs import margin, margin_of_loss
+from fl_audit.membership.outputs import MemberOutputs, margin, margin_of_loss
 from fl_audit.participation import Cohort, make_schedule
 from fl_audit.resources import num_cores
 from fl_audit.seeds import Stream, generator
@@ -208,8 +208,6 @@ def _where(of_models: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
 
 # Blocks are trained once and then read from files.
 
-BoolArray = npt.NDArray[np.bool_]
-
 AfterBlock = Callable[[int, int], None]
 """Called after each block with its number of models, and the number of these trained, not read."""
 
@@ -264,11 +262,9 @@ def train_models(
     for start in range(0, len(training), models_per_block):
         part = training[start : start + models_per_block]
         path = folder / f"block-{name_of(common, part, first + start)}"
-        is_new = not path.exists()
         shapes = {"margins": part.shape, "correct": part.shape}
         train = functools.partial(_trained, job, part, first + start)
-        outputs.append(cached_arrays(path, shapes, train))
-        after_block(len(part), len(part) if is_new else 0)
+        outputs.append(cached_arrays(path, shapes, train, len(part), after_block))
     return ModelOutputs(
         np.concatenate([block["margins"] for block in outputs]),
         np.concatenate([block["correct"] for block in outputs]),
@@ -316,7 +312,7 @@ def digest_of(facts: Any, arrays: Sequence[AnyArray]) -> "hashlib._Hash":
     return digest
 
 
-def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int) -> str:
+def name_of(common: "hashlib._Hash", training: BoolArray, first: int) -> str:
     """The end of a file's name: the number of the first model, and a digest of all inputs."""
     digest = common.copy()
     digest.update(f"{first} {training.shape}".encode() + np.packbits(training).tobytes())
@@ -324,27 +320,23 @@ def name_of(common: "hashlib._Hash", training: npt.NDArray[np.bool_], first: int
 
 
 def cached_arrays(
-    path: Path, shapes: Shapes, make: Callable[[], Mapping[str, AnyArray]]
+    path: Path,
+    shapes: Shapes,
+    make: Callable[[], Mapping[str, AnyArray]],
+    num_models: int,
+    after_block: AfterBlock,
 ) -> Mapping[str, AnyArray]:
     """The arrays of a file; a missing file is first written with what `make` returns."""
+    is_new = not path.exists()
     arrays = read_or_make(path, "a file of trained models", make)
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise InputError(f"{path}: is damaged; remove the file to train its models again")
+    after_block(num_models, num_models if is_new else 0)
     return arrays
 
 
 _RUNS_VERSION = 1
 """The version of the runs' training procedure, to be raised by a change that alters results."""
-
-
-@dataclass(frozen=True, eq=False)
-class RunOutputs:
-    """Outputs of the final models of runs, for each client."""
-
-    # log-odds of e^-loss, or minus the loss if the task has no log-odds, (runs, clients)
-    margins: FloatArray
-    losses: FloatArray  # mean on the client's examples, (runs, clients)
-    accuracy: FloatArray  # on held-out examples, (runs,)
 
 
 class FederatedRuns:
@@ -368,23 +360,22 @@ class FederatedRuns:
 
     def train(
         self, training: BoolArray, first: int, folder: Path, after_run: AfterBlock
-    ) -> RunOutputs:
+    ) -> MemberOutputs:
         """Trains runs numbered from `first` on, or reads their files.
 
-        `training` says which clients take part in a run, bool of shape (runs, clients).
+        `training` says which clients take part in a run, bool of shape (runs, clients). Accuracy is
+        on held-out examples, losses are means over a client's examples, and margins are log-odds
+        of e^-loss, or minus the loss if the task has no log-odds.
         """
         clients = training.shape[1:]
         shapes = {"margins": clients, "losses": clients, "accuracy": ()}
         outputs = []
         for number, mask in enumerate(training, start=first):
             path = folder / f"run-{name_of(self._digest, mask[None], number)}"
-            is_new = not path.exists()
-            outputs.append(
-                cached_arrays(path, shapes, functools.partial(self._outputs, mask, number))
-            )
-            after_run(1, int(is_new))
+            run = functools.partial(self._outputs, mask, number)
+            outputs.append(cached_arrays(path, shapes, run, 1, after_run))
         margins, losses, accuracy = (np.stack([run[name] for run in outputs]) for name in shapes)
-        return RunOutputs(margins, losses, accuracy)
+        return MemberOutputs(margins, losses, accuracy)
 
     @functools.cached_property
     def _digest(self) -> "hashlib._Hash":

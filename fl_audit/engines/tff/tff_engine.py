@@ -148,7 +148,9 @@ class TffEngine(Engine):
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
 
-    first_round = "in the first round TensorFlow first traces its graphs, up to a minute"
+    first_round = (
+        "in the first round TensorFlow first traces its graphs, which takes up to a minute"
+    )
     packages = ("tensorflow", "tensorflow-federated", "tensorflow-privacy")
 
     @abc.abstractmethod
@@ -217,7 +219,7 @@ class TffEngine(Engine):
         except NotVectorizedError as error:
             raise InputError(
                 "audit.threat_models: 'all_iterates' for canaries.kind 'examples' needs a model "
-                f"that trains in blocks of clients, and must be left out for this one: {error}"
+                f"that trains in blocks of clients, so leave it out for this model: {error}"
             ) from error
         initial = run.task.classifier.initial_weights
         return lambda model, clients: blocks.updates(unflatten(model, initial), clients)

@@ -78,10 +78,10 @@ def functions_of(
     )
 
 
-def checked_classes(
-    functions: JaxModel, weights: Sequence[Float32Array], like: Examples, source: str
-) -> int:
-    """`OwnJaxModel.classes`; raises InputError unless each function gives a number per example."""
+def shapes_of(
+    functions: JaxModel, weights: Sequence[Float32Array], like: Examples
+) -> tuple[int, dict[str, tuple[int, ...]]]:
+    """`OwnJaxModel.classes`, and the shapes of what the functions return for `like`, by name."""
     outputs = functions.outputs(
         [jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs)
     )
@@ -90,14 +90,11 @@ def checked_classes(
         "correct": functions.scores,
         "log_odds": functions.attacked_losses,
     }
-    for name, function in named.items():
-        shape = jax.eval_shape(function, outputs, jnp.asarray(like.labels)).shape
-        if shape != (len(like),):
-            raise InputError(
-                f"{source}: {name} must give one number an example, shape ({len(like)},), got "
-                f"{shape}"
-            )
-    return int(np.shape(outputs)[-1]) if np.ndim(outputs) > 1 else 1
+    shapes = {
+        name: jax.eval_shape(function, outputs, jnp.asarray(like.labels)).shape
+        for name, function in named.items()
+    }
+    return int(np.shape(outputs)[-1]) if np.ndim(outputs) > 1 else 1, shapes
 
 
 class _Step(NamedTuple):

@@ -4,7 +4,7 @@ The steps of the next-word LSTM are unrolled.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,14 @@ from fl_audit.array_types import Float32Array
 from fl_audit.errors import InputError
 from fl_audit.tasks.dense import Dense
 from fl_audit.tasks.images import Cnn, ResidualBlock, WideResnet
-from fl_audit.tasks.learning_task import NO_CLASS, Examples, Model, Network, NetworkModel
+from fl_audit.tasks.learning_task import (
+    NO_CLASS,
+    Examples,
+    Model,
+    Network,
+    NetworkModel,
+    PerExample,
+)
 from fl_audit.tasks.next_word import NextWord
 from fl_audit.tasks.tf.classifier import Classifier, Logits
 
@@ -309,10 +316,6 @@ def dense_logits(weights: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
     return hidden @ weights[-2] + weights[-1]
 
 
-PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-"""A function of a batch's outputs and labels that returns a number per example."""
-
-
 @dataclass(frozen=True)
 class OwnModel(Classifier):
     """A model with a custom loss; padding is `NO_CLASS` for integer labels, NaN for others."""
@@ -353,14 +356,12 @@ class OwnModel(Classifier):
 def own_classifier(
     weights: tuple[Float32Array, ...],
     predict: Logits,
-    of_examples: Mapping[str, PerExample | None],
+    of_examples: tuple[PerExample, PerExample, PerExample | None],
     like: Examples,
     accuracy_description: str,
 ) -> OwnModel:
-    """The model of `loss`, `correct` and perhaps `log_odds`, for examples shaped as `like`."""
-    loss, correct = of_examples["loss"], of_examples["correct"]
-    assert loss is not None
-    assert correct is not None
+    """The model of `loss`, `correct` and `log_odds`, for examples shaped as `like`."""
+    loss, correct, log_odds = of_examples
     return OwnModel(
         initial_weights=weights,
         logits=predict,
@@ -371,25 +372,21 @@ def own_classifier(
         accuracy_description=accuracy_description,
         example_loss=loss,
         example_score=correct,
-        example_log_odds=of_examples["log_odds"],
+        example_log_odds=log_odds,
     )
 
 
-def check_functions(
-    predict: Logits,
-    of_examples: Mapping[str, PerExample | None],
-    weights: Sequence[Float32Array],
-    like: Examples,
-    source: str,
-) -> None:
-    """Calls a user's functions, but None, once on `like`; each must give a number per example."""
-    outputs = predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
-    for name, function in of_examples.items():
-        if function is None:
-            continue
-        given = tf.convert_to_tensor(function(outputs, tf.constant(like.labels)))
-        if given.shape != [len(like)]:
-            raise InputError(
-                f"{source}: {name} must give one number an example, shape ({len(like)},), got "
-                f"{tuple(given.shape)}"
-            )
+def shapes_of(model: OwnModel, like: Examples) -> dict[str, tuple[int, ...]]:
+    """The shapes of what a user's functions return for `like`, by name."""
+    weights = [tf.constant(weight) for weight in model.initial_weights]
+    outputs, labels = model.logits(weights, tf.constant(like.inputs)), tf.constant(like.labels)
+    functions = {
+        "loss": model.example_loss,
+        "correct": model.example_score,
+        "log_odds": model.example_log_odds,
+    }
+    return {
+        name: tuple(tf.convert_to_tensor(function(outputs, labels)).shape)
+        for name, function in functions.items()
+        if function is not None
+    }
