@@ -241,7 +241,7 @@ def true_positive_band(n: int, confidence: float, favoured: int | None = None) -
     >>> band = true_positive_band(1000, 0.95)
     >>> band.ranks[:6].tolist(), int(band.ranks[-1])
     ([1, 2, 3, 4, 5, 6], 1000)
-    >>> np.exp(band.negatives.error[-1]).round(4)  # of the smallest score; 0.003 for it alone
+    >>> round(math.exp(band.negatives.error[-1]), 4)  # of the smallest score; 0.003 for it alone
     0.0067
     """
     failing = min(1 - confidence, _LARGEST_FAILURE)
