@@ -206,6 +206,31 @@ def online_lira(
     return _log_density(outputs, having) - _log_density(outputs, without)
 
 
+def offline_lira(
+    targets: npt.ArrayLike, shadow: ShadowOutputs, spread: Spread = "each_point"
+) -> FloatArray:
+    """How far an output x is above the outputs of models without the point, as -log P(Z > x).
+
+    Z is distributed like the outputs of models trained without the point, the only shadow models
+    that this attacker has. The score ranks outputs like the paper's offline score, 1 - P(Z > x).
+    Outputs must be larger for better learned points (margins, not losses).
+
+    Args:
+      targets: Outputs of the attacked models, finite floats of shape (..., points).
+      shadow: Outputs of shadow models; for each point, only models trained without it are used.
+      spread: Whether each point has its own standard deviation, or all points share one.
+
+    Returns:
+      Scores, float64 of the shape of targets; larger for likelier members.
+
+    Raises:
+      InputError: The points differ, or a distribution cannot be fitted.
+    """
+    outputs = _checked(targets, shadow)
+    without = shadow.non_member_fits(spread)
+    return np.asarray(-special.log_ndtr((without.mean - outputs) / without.stddev))
+
+
 def _checked(targets: npt.ArrayLike, shadow: ShadowOutputs) -> FloatArray:
     outputs = np.asarray(targets, dtype=np.float64)
     points = shadow.values.shape[1]

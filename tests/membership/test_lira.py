@@ -13,6 +13,7 @@ from fl_audit.membership.lira import (
     NormalFit,
     ShadowOutputs,
     decide_member,
+    offline_lira,
     online_lira,
     select_worst,
 )
@@ -82,6 +83,19 @@ def test_shared_deviations_pool_the_squares_about_each_mean():
     freedom = sum(len(part) - 1 for part in parts)
     np.testing.assert_allclose(fit.stddev, np.sqrt(squares / freedom))
     np.testing.assert_allclose(fit.mean, [part.mean() for part in parts])
+
+
+def test_offline_scores_use_models_without_the_point_alone_and_never_saturate():
+    shadow = drawn(4, 50, 2, 5.0)
+    targets = np.array([[0.0, 1.0], [30.0, 200.0], [31.0, 201.0]])
+    scores = offline_lira(targets, shadow)
+    without = shadow.non_member_fits()
+    expected = -stats.norm.logsf(targets, without.mean, without.stddev)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
+    assert np.all(np.diff(scores, axis=0) > 0)
+    assert np.isfinite(scores).all()
+    changed = ShadowOutputs(np.where(shadow.member, 77.0, shadow.values), shadow.member)
+    np.testing.assert_array_equal(offline_lira(targets, changed), scores)
 
 
 def test_too_few_or_equal_models_are_refused():
