@@ -65,7 +65,7 @@ def add(commands: Commands) -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     from fl_audit.comparison import compare, comparison_json, difference_to_last
     from fl_audit.comparison.as_text import brief_lines, comparison_lines
-    from fl_audit.comparison.order import attackers_of
+    from fl_audit.comparison.ranking import attackers_of
     from fl_audit.json_records import to_json
 
     comparison = compare(arguments.folders, arguments.delta, printing.scoring_progress)

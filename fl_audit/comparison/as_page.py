@@ -5,12 +5,12 @@ from typing import Any
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison import as_text
 from fl_audit.comparison.comparison import Comparison
-from fl_audit.comparison.order import (
+from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
+from fl_audit.comparison.ranking import (
     beyond_noise,
     compared_statistic,
     patterns_of,
 )
-from fl_audit.comparison.plots import pattern_legend, tradeoff_panels
 from fl_audit.report.chart import EpsilonBars, bars_of
 from fl_audit.report.page import render
 from fl_audit.version import __version__

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
-from fl_audit.comparison.order import beyond_noise, patterns_of
+from fl_audit.comparison.ranking import beyond_noise, patterns_of
 from fl_audit.comparison.reported_run import Party
 from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.estimators.result import estimate_text

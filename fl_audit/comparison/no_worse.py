@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import Comparison
-from fl_audit.comparison.order import span
+from fl_audit.comparison.ranking import span
 from fl_audit.comparison.reported_run import ReportedRun
 from fl_audit.errors import InputError
 from fl_audit.number_words import epsilon_text, significant

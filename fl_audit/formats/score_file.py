@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts
 from fl_audit.estimators.scores import CanaryScores, Inclusion
 from fl_audit.formats import text_files
 from fl_audit.progress import warned_if_read

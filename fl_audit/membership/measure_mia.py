@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IndexArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts
 from fl_audit.membership.lira import NormalFit, member_p_values
 
 _ENOUGH_FOR_SKEWNESS = 30

@@ -16,7 +16,7 @@ import numpy as np
 from fl_audit.array_types import BoolArray, FloatArray, IndexArray
 from fl_audit.config.attack_tables import AnyAttack, num_models
 from fl_audit.estimators import CanaryScores, estimate
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
 from fl_audit.formats.score_file import COUNT_COLUMNS, ScoreFile, write_score_file
 from fl_audit.formats.text_files import write_text

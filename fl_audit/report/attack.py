@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators import AuditResult, CanaryScores
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.counts.intervals import ConfusionCounts, EpsilonPosterior
 from fl_audit.estimators.roc.curve import RocCurve

@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChallengeCounts, Prior
-from fl_audit.estimators.challenge_bases.error_counts import BetaStrength, FixedStrength
+from fl_audit.estimators.challenge_bases.counts_and_priors import BetaStrength, FixedStrength
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
 from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, autocorrelations

@@ -10,7 +10,7 @@ import pytest
 
 from fl_audit.comparison import compare, render_comparison
 from fl_audit.comparison.as_text import brief_lines
-from fl_audit.comparison.order import clients_bounds
+from fl_audit.comparison.ranking import clients_bounds
 from fl_audit.comparison.settings import Spread
 from fl_audit.estimators.roc.summary import roc_summary
 from fl_audit.estimators.scores import CanaryScores

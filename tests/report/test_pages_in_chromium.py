@@ -9,7 +9,7 @@ import pytest
 from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.estimators import CanaryScores, estimate
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
 from fl_audit.formats.folders import RunFolder
 from fl_audit.membership.outputs import epsilon_star_of_model

@@ -9,7 +9,11 @@ Membership Inference Attacks".
 3.4
 """
 
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior, alpha_prior
+from fl_audit.estimators.challenge_bases.counts_and_priors import (
+    ChallengeCounts,
+    Prior,
+    alpha_prior,
+)
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
 from fl_audit.estimators.challenge_bases.posterior_summary import PosteriorSummary
 from fl_audit.estimators.challenge_bases.sample_posterior import full_posterior, posterior

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.estimators.challenge_bases.error_counts import (
+from fl_audit.estimators.challenge_bases.counts_and_priors import (
     BetaStrength,
     ChallengeCounts,
     FixedStrength,

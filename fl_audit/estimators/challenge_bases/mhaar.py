@@ -21,7 +21,7 @@ import numpy as np
 
 from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases import error_counts
+from fl_audit.estimators.challenge_bases import counts_and_priors
 from fl_audit.estimators.challenge_bases.posterior_summary import (
     Marginal,
     PosteriorSummary,
@@ -37,17 +37,17 @@ class Parameters:
 
     epsilon: FloatArray
     strength: FloatArray
-    correlations: error_counts.Correlations
+    correlations: counts_and_priors.Correlations
 
 
 class Coordinates:
     """The free parameters as rows (log epsilon, s, tau, rho / its largest value given tau)."""
 
     def __init__(
-        self, prior: error_counts.Prior, correlated: error_counts.CorrelatedCounts | None
+        self, prior: counts_and_priors.Prior, correlated: counts_and_priors.CorrelatedCounts | None
     ) -> None:
         self._prior, self._correlated = prior, correlated
-        self._free_strength = isinstance(prior.strength, error_counts.BetaStrength)
+        self._free_strength = isinstance(prior.strength, counts_and_priors.BetaStrength)
         free = 1 + self._free_strength
         # The columns of log epsilon and, if it is free, s; and the columns of tau and rho's share.
         self.privacy: IntArray = np.arange(free)
@@ -67,15 +67,15 @@ class Coordinates:
         columns = list(coordinates.T)
         epsilon = np.exp(columns.pop(0))
         zeros = np.zeros_like(epsilon)
-        if isinstance(self._prior.strength, error_counts.FixedStrength):
+        if isinstance(self._prior.strength, counts_and_priors.FixedStrength):
             strength = zeros + self._prior.strength.value
         else:
             strength = columns.pop(0)
         if self._correlated is None:
-            return Parameters(epsilon, strength, error_counts.Correlations(zeros, zeros))
+            return Parameters(epsilon, strength, counts_and_priors.Correlations(zeros, zeros))
         tau, share = columns
         rho = share * self._correlated.largest_rho(tau)
-        return Parameters(epsilon, strength, error_counts.Correlations(tau, rho))
+        return Parameters(epsilon, strength, counts_and_priors.Correlations(tau, rho))
 
     def log_prior(self, coordinates: FloatArray) -> FloatArray:
         """Log prior density of coordinates up to a constant; -inf where forbidden."""
@@ -83,7 +83,7 @@ class Coordinates:
         log_epsilon = columns.pop(0)
         # At most e^300, so that epsilon^2 does not overflow.
         log_prior = self._prior.epsilon_logpdf(np.exp(np.minimum(log_epsilon, 300))) + log_epsilon
-        if isinstance(self._prior.strength, error_counts.BetaStrength):
+        if isinstance(self._prior.strength, counts_and_priors.BetaStrength):
             log_prior = log_prior + self._prior.strength.logpdf(columns.pop(0))
         if self._correlated is not None:
             tau, share = columns
@@ -143,13 +143,13 @@ class Start:
     """The start of each chain: parameters with tau = rho = 0, and rates in R_s for each base."""
 
     parameters: Parameters
-    rates: error_counts.ErrorRates
+    rates: counts_and_priors.ErrorRates
 
 
 def find_start(
-    rates: error_counts.ErrorRates,
+    rates: counts_and_priors.ErrorRates,
     delta: float,
-    strength: error_counts.BetaStrength | error_counts.FixedStrength,
+    strength: counts_and_priors.BetaStrength | counts_and_priors.FixedStrength,
     rng: np.random.Generator,
 ) -> Start:
     """A start for each chain, spread over the epsilons that the error rates allow.
@@ -159,12 +159,14 @@ def find_start(
     fixed strength, epsilon is chosen at random among those for which each base has a pair in
     R_s(epsilon, delta); InputError if there is none.
     """
-    if isinstance(strength, error_counts.FixedStrength):
+    if isinstance(strength, counts_and_priors.FixedStrength):
         return _start_fixed(rates, delta, strength.value, rng)
     return _start_free(rates, delta, rng)
 
 
-def _start_free(rates: error_counts.ErrorRates, delta: float, rng: np.random.Generator) -> Start:
+def _start_free(
+    rates: counts_and_priors.ErrorRates, delta: float, rng: np.random.Generator
+) -> Start:
     alpha, beta = rates.alpha[:, :, :1], rates.beta[:, :, :1]
     folded = below_diagonal(alpha, beta)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -176,11 +178,11 @@ def _start_free(rates: error_counts.ErrorRates, delta: float, rng: np.random.Gen
         shrunk = (strength * epsilon)[:, None, None], (strength * delta)[:, None, None]
         inside = np.any(folded.inside(*shrunk), axis=(1, 2))
         strength = np.where(inside, strength / 2, strength)
-    return _start(epsilon, strength, error_counts.ErrorRates(alpha, beta))
+    return _start(epsilon, strength, counts_and_priors.ErrorRates(alpha, beta))
 
 
 def _start_fixed(
-    rates: error_counts.ErrorRates, delta: float, strength: float, rng: np.random.Generator
+    rates: counts_and_priors.ErrorRates, delta: float, strength: float, rng: np.random.Generator
 ) -> Start:
     folded = below_diagonal(rates.alpha, rates.beta)
     chains = len(rates.alpha)
@@ -196,13 +198,15 @@ def _start_fixed(
             "use grid, or let the strength vary"
         )
     rows = np.arange(chains)[:, None], np.arange(chosen.shape[1]), chosen
-    picked = error_counts.ErrorRates(rates.alpha[rows][:, :, None], rates.beta[rows][:, :, None])
+    picked = counts_and_priors.ErrorRates(
+        rates.alpha[rows][:, :, None], rates.beta[rows][:, :, None]
+    )
     return _start(epsilon, np.full(chains, strength), picked)
 
 
-def _start(epsilon: FloatArray, strength: FloatArray, rates: error_counts.ErrorRates) -> Start:
+def _start(epsilon: FloatArray, strength: FloatArray, rates: counts_and_priors.ErrorRates) -> Start:
     zeros = np.zeros_like(epsilon)
-    return Start(Parameters(epsilon, strength, error_counts.Correlations(zeros, zeros)), rates)
+    return Start(Parameters(epsilon, strength, counts_and_priors.Correlations(zeros, zeros)), rates)
 
 
 _START_POINTS = 256
@@ -271,9 +275,9 @@ class MhaarDraws:
 
 
 def mhaar_posterior(
-    counts: error_counts.ChallengeCounts,
+    counts: counts_and_priors.ChallengeCounts,
     delta: float,
-    prior: error_counts.Prior,
+    prior: counts_and_priors.Prior,
     *,
     correlated: bool,
     settings: ChainSettings,
@@ -286,12 +290,14 @@ def mhaar_posterior(
             f"chains times bases times auxiliary ({_START_POINTS} at the start) must be at most "
             f"{_MOST_PAIRS:,}, got {pairs:,}"
         )
-    if isinstance(prior.strength, error_counts.FixedStrength) and prior.strength.value == 1:
+    if isinstance(prior.strength, counts_and_priors.FixedStrength) and prior.strength.value == 1:
         raise InputError("mhaar needs a strength below 1, got a fixed strength of 1 (use grid)")
-    bivariate = error_counts.CorrelatedCounts(counts, prior.correlation) if correlated else None
+    bivariate = (
+        counts_and_priors.CorrelatedCounts(counts, prior.correlation) if correlated else None
+    )
     coordinates = Coordinates(prior, bivariate)
     chain = _Chain(
-        bivariate or error_counts.IndependentCounts(counts), coordinates, delta, settings, rng
+        bivariate or counts_and_priors.IndependentCounts(counts), coordinates, delta, settings, rng
     )
     chain.start(prior)
     for _ in range(settings.burn_in):
@@ -320,7 +326,7 @@ class _Chain:
 
     def __init__(
         self,
-        model: error_counts.CountModel,
+        model: counts_and_priors.CountModel,
         coordinates: Coordinates,
         delta: float,
         settings: ChainSettings,
@@ -329,7 +335,7 @@ class _Chain:
         self._model, self._coordinates, self._delta = model, coordinates, delta
         self._settings, self._rng = settings, rng
 
-    def start(self, prior: error_counts.Prior) -> None:
+    def start(self, prior: counts_and_priors.Prior) -> None:
         """Find parameters under which each base has error rates of positive weight."""
         rates = self._model.draw(self._rng, self._settings.chains, _START_POINTS)
         start = find_start(rates, self._delta, prior.strength, self._rng)
@@ -346,7 +352,7 @@ class _Chain:
     def iterate(self) -> float:
         """Run one iteration of Algorithm 1; return the share of accepted epsilon and s moves."""
         extra = self._model.draw(self._rng, self._settings.chains, self._settings.auxiliary - 1)
-        rates = error_counts.ErrorRates(
+        rates = counts_and_priors.ErrorRates(
             np.concatenate([self._rates.alpha, extra.alpha], axis=2),
             np.concatenate([self._rates.beta, extra.beta], axis=2),
         )
@@ -413,13 +419,15 @@ class _Chain:
             area = log_reach(at.epsilon, at.strength * at.epsilon, self._delta)
         return np.asarray(total - weights.shape[1] * area)
 
-    def _pick(self, rates: error_counts.ErrorRates, weights: FloatArray) -> error_counts.ErrorRates:
+    def _pick(
+        self, rates: counts_and_priors.ErrorRates, weights: FloatArray
+    ) -> counts_and_priors.ErrorRates:
         """Pick for each chain and base one of the K pairs, in proportion to the weights."""
         sums = np.cumsum(weights, axis=2)
         level = self._rng.random((*sums.shape[:2], 1)) * sums[:, :, -1:]
         # The first cumulative weight above the level belongs to a pair of positive weight.
         chosen = np.argmax(sums > level, axis=2)[:, :, None]
-        return error_counts.ErrorRates(
+        return counts_and_priors.ErrorRates(
             np.take_along_axis(rates.alpha, chosen, axis=2),
             np.take_along_axis(rates.beta, chosen, axis=2),
         )

@@ -38,7 +38,7 @@ from scipy import special
 from scipy.interpolate import CubicSpline
 
 from fl_audit.array_types import BoolArray, FloatArray
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts
 from fl_audit.estimators.distributions import narrowed
 
 

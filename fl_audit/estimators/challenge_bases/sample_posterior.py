@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from fl_audit.errors import InputError, nearest
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts, Prior
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import GridPosterior, grid_posterior
 from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, MhaarDraws, mhaar_posterior
 from fl_audit.estimators.challenge_bases.posterior_summary import PosteriorSummary

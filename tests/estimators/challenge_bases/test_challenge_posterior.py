@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.error_counts import (
+from fl_audit.estimators.challenge_bases.counts_and_priors import (
     BetaStrength,
     ChallengeCounts,
     CorrelationPrior,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fl_audit.estimators.challenge_bases.error_counts import ChallengeCounts
+from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts
 from fl_audit.estimators.challenge_bases.region_mass import (
     RegionMass,
     below_diagonal,

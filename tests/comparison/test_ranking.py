@@ -4,7 +4,7 @@ import pytest
 
 from fl_audit.comparison import compare
 from fl_audit.comparison.as_text import comparison_lines
-from fl_audit.comparison.order import beyond_noise, by_participations, groups_apart
+from fl_audit.comparison.ranking import beyond_noise, by_participations, groups_apart
 from fl_audit.comparison.reported_run import ReportedRun
 
 NOISE = "config.mechanism.noise_multiplier"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.challenge_bases.error_counts import (
+from fl_audit.estimators.challenge_bases.counts_and_priors import (
     BetaStrength,
     ChallengeCounts,
     CorrelationPrior,
