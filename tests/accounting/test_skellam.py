@@ -96,7 +96,7 @@ def test_the_smallest_round_counts():
 def test_what_is_not_known_is_said():
     moving = account(released(grid=None), 1e-5).client.by_accountant[0]
     assert moving.epsilon is None
-    assert "the clip norm moves" in moving.reason
+    assert "the clip norm is adaptive" in moving.reason
     drawn = account(released(sampling=PoissonSampling(0.1)), 1e-5).client.by_accountant[0]
     assert drawn.epsilon is None
     assert "sampled rounds" in drawn.reason

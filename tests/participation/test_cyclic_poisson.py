@@ -66,7 +66,7 @@ def test_under_independent_noise_a_group_is_poisson_sampled_in_its_rounds():
     accounting = account(release, 1e-5)
     assert accounting.client.by_accountant == expected
     assert "add or remove" in accounting.neighbours
-    assert any("one of 4 that take turns" in line for line in accounting.assumes)
+    assert any("in 4 groups that take turns" in line for line in accounting.assumes)
     known = attacker_bounds(release, release.client, 1e-5).knowing_rounds
     assert known.guarantee.by_accountant == account_gaussian(1.0, TURNS, 1e-5)
     assert known.guarantee.epsilon > accounting.client.epsilon

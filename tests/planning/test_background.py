@@ -86,7 +86,7 @@ def _compare(run, unknowns, by_vectors=None):
     for _ in range(TRIALS):
         vectors = _by_vectors(by_vectors or run, unknowns, path, 0, random)
         for name, exposure in exposures.items():
-            drawn = exposure.scores(exposure.draw(num_excluded, random), 1.0, lengths)
+            drawn = exposure.scores(exposure.draw(num_excluded, random), exposure.at(1.0, lengths))
             for group, members in enumerate((run.included, ~run.included)):
                 pair = found.setdefault((name, group), ([], []))
                 pair[0].append(_moments(vectors[name][members]))
@@ -163,7 +163,7 @@ def test_scores_of_uploads_have_the_moments_of_those_of_vectors(repeats):
         uploads += pool * run.included[:, None]
         total = (uploads / np.linalg.norm(uploads, axis=2, keepdims=True)).sum(0)
         vectors = np.sum(pool * total, axis=1) / np.linalg.norm(total, axis=1)
-        drawn = exposure.scores(exposure.draw(num_excluded, random), 1.0, lengths)
+        drawn = exposure.scores(exposure.draw(num_excluded, random), exposure.at(1.0, lengths))
         for group, members in enumerate((run.included, ~run.included)):
             found[group][0].append(_moments(vectors[members]))
             found[group][1].append(_moments(drawn[group]))
@@ -244,7 +244,9 @@ def test_own_rounds_under_correlated_noise_are_those_of_vectors(mechanism, patte
         cosines = np.sum(pool[run.included] * compared, 1) / np.linalg.norm(compared, axis=1)
         found.append(np.mean(cosines))
         lengths = np.ones(exposure.num_included)
-        drawn.append(np.mean(exposure.scores(exposure.draw(1, random), 1.0, lengths)[0]))
+        drawn.append(
+            np.mean(exposure.scores(exposure.draw(1, random), exposure.at(1.0, lengths))[0])
+        )
     error = np.hypot(np.std(found), np.std(drawn)) / 40**0.5
     assert abs(np.mean(found) - np.mean(drawn)) < 5 * error
 

@@ -80,7 +80,7 @@ def test_words(run_folder, mechanism, said):
     [
         (
             {"noise": dataclasses.replace(noise_of(0.3), distribution="skellam")},
-            "the clip norm moves",
+            "the clip norm is adaptive",
         ),
         ({"zeroing": "adaptive"}, "quantile of the updates that is not noised"),
     ],
