@@ -98,8 +98,9 @@ def run_without(absent, *words):
 @pytest.mark.parametrize(
     ("runtime", "absent", "message"),
     [
-        # Without any of the extras TensorBoard is missed first.
-        ("auto", EXTRA_OF, "this needs tensorboard, which is not installed: .*make setup"),
+        # Without any of the extras Matplotlib is missed first, then TensorBoard.
+        ("auto", EXTRA_OF, "this needs matplotlib, which is not installed: .*'.[report]'"),
+        ("auto", ["tensorboard"], "this needs tensorboard, which is not installed: .*make setup"),
         ("jax", ["jax"], "this needs jax, which is not installed: .*'.[jax]'"),
         (
             "auto",
