@@ -1,6 +1,7 @@
 """An audited run from start to end: check, train with canaries, score, estimate, report."""
 
 import contextlib
+import importlib
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -123,6 +124,7 @@ def _loaded(config: Config, folder: RunFolder) -> tuple[PreparedRun, Inputs, Eng
     if rounds >= _MANY_ROUNDS:
         hint(f"drawing the cohorts of {rounds:,} rounds, which takes a while")
     with doing("loading libraries and data"):
+        importlib.import_module("fl_audit.run.train")  # TensorBoard is missed before files exist
         run = prepare(config, secret_of(folder, config))
         return run, read_inputs(config, run.task), make_runtime(run, folder.worker_log)
 
