@@ -114,7 +114,7 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 
         return log_tail
 
-    # Weights are from e^-14 to e^14 over the variance: from negligible to more than any tail needs.
+    # Weights are e^-14 to e^14, divided by the variance: negligible to more than any tail needs.
     unit = -math.log(trials * probability * (1 - probability))
     tails = [
         optimize.minimize_scalar(bound(sign), bounds=(unit - 14, unit + 14), method="bounded").fun
@@ -124,14 +124,16 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
 
 
 def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Check:
-    """The finding on clients that return after some rounds, at the worst distance.
+    """Tests whether a participation changes the chance of another one some rounds later.
 
-    Suppose that m participations are followed by a round at some distance, and that in n of these m
-    rounds the client participates again. If rounds are drawn independently with this probability,
-    exp(a n) over the m-th power of the generating function of one draw is a supermartingale over
-    rounds, also for samples of fixed size (Hoeffding 1963, theorem 4). So the probability of
-    m D(n / m || probability) > y is at most e^-y for given m and side (Chernoff), and for any m and
-    side at most 2 e^-y times the number of participations.
+    The finding is for the distance d, in rounds, with the smallest p-value. For a fixed d, let m be
+    the number of participations after which the run has a round d rounds later, and n the number of
+    these in which the client also participates in that later round. If every client joins each
+    round independently with `probability`, then for any a, exp(a n) divided by the m-th power of
+    the moment generating function of one draw is a supermartingale in the round index, also for
+    samples of fixed size (Hoeffding 1963, theorem 4). So for a given m and tail, the probability of
+    m D(n / m || probability) > y is at most e^-y (Chernoff). A union bound over both tails, all m
+    and all distances multiplies it by 2, the number of participations and the number of distances.
     """
     rounds = len(cohorts)
     present = np.zeros((num_clients, rounds), np.float32)
@@ -159,7 +161,7 @@ _RETURN = "whether a client participates does not depend on its participation so
 
 
 def _pairs_by_distance(present: npt.NDArray[np.float32]) -> FloatArray:
-    """The number of pairs of a client's rounds at each distance from 1, of shape (rounds - 1,)."""
+    """The number of pairs of a client's rounds at distances 1, 2, …, of shape (rounds - 1,)."""
     from scipy import fft  # imported here because it takes a fifth of a second
 
     rounds = present.shape[1]

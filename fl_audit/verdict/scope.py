@@ -1,10 +1,10 @@
 """The scope of an audit: the client represented by its canaries, and the statistics that count.
 
 A claim that relies on sampling holds against attackers who do not know who participates in which
-round. A lower bound against an attacker who knows the rounds does not contradict such a claim: that
-bound is reported, and has to be below the epsilon without amplification. A bound for a canary is
-also a bound for a client who participates like canaries: it contradicts a claim about clients who
-may participate more often, but canaries that participate less often cannot support such a claim.
+round. A lower bound against an attacker who knows the rounds does not contradict such a claim; it
+is reported, and tests only the epsilon without amplification. A bound for a canary is also a bound
+for a client who participates like the canary. So if clients may participate more often than
+canaries, the bound can still contradict a claim about clients, but it cannot support the claim.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ _ROUNDING = 1e-9
 """The relative error of sums of squares by rounding."""
 
 _BY_CHANCE = 1e-3
-"""Rounds without an included canary count as left out if they have less than this probability by
-chance.
+"""Rounds without an included canary count as left out if chance leaves so many without one with
+less than this probability.
 """
 
 KNOWS_ROUNDS = (
@@ -59,15 +59,17 @@ class Scope:
     """What the canaries of an audit can show about a claim for a client.
 
     Attributes:
-      counts_on_sampling: Whether the claim relies on sampling; None if that is not stated, so that
-        the claim may.
+      counts_on_sampling: Whether the claim relies on sampling; None if that is not stated, in which
+        case it may.
       whom: The client represented by canaries, in words.
-      unfit: Why a bound for a canary is not a bound for a client; None if it is one.
-      not_covered: Possible participation of a client that no canary had, so that canaries cannot
-        support the claim; None without any.
+      unfit: Why the scores cannot test the claim: a bound for a canary is no bound for a client, or
+        the claim does not cover the attacker of the statistic; None if they can.
+      not_covered: A way in which a client may participate (rounds, their number, weight) and no
+        canary did, so that canaries cannot support the claim; None without any.
       covers_uploads: Whether the claim covers an attacker who sees single uploads.
-      say_so: How to make statistics of known rounds count, in words; None if impossible.
-      say_so_of_uploads: How to make statistics of uploads count, in words; None if impossible.
+      say_so: What to state so that statistics of known rounds count; None if nothing would help or
+        they count already.
+      say_so_of_uploads: The same for statistics of uploads.
     """
 
     counts_on_sampling: bool | None = False
@@ -167,7 +169,7 @@ def scope_of_log(
 def _unlike_clients(
     participation: Participation, rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
 ) -> str | None:
-    """How an included canary differs from a log's clients; None if no canary differs."""
+    """Why an included canary may be more exposed than any client of a log; None if none is."""
     own = [rounds[canary] for canary in np.flatnonzero(included)]
     client, weight = participation.client_rounds, participation.client_weight
     most = max(map(len, own), default=0)
@@ -193,9 +195,10 @@ def _unlike_clients(
 def why_unfit(release: Release) -> str | None:
     """Why a bound for a canary does not bound a client's epsilon; None if it does.
 
-    The bound carries over if a canary participates no more often than a client may, and if both are
-    sampled from one distribution. If only the client's rounds are sampled, the claim may rely on
-    the sampling, but the bound for a canary with a fixed number of rounds does not.
+    The bound carries over if both have a known largest number of rounds, and the canary has no more
+    rounds than a client may, nor a larger sensitivity under correlated noise; or if the rounds of
+    both are secret and from one distribution. If only the client's rounds are sampled, the claim
+    may rely on the sampling, but the bound for a canary with a fixed number of rounds does not.
     """
     canary, client = release.canary.participations, release.client.participations
     if canary is not None and client is not None:

@@ -99,7 +99,7 @@ def bias_corrected_interval(
     if np.isnan(values[-1]) or np.isnan(estimate):
         raise ValueError("the statistic must be a number, got NaN")
     below = (np.sum(values < estimate) + np.sum(values <= estimate)) / (2 * count)
-    # Within half a replicate of the ends, so that the quantile is finite.
+    # At least half a replicate away from 0 and from 1, so that the quantile is finite.
     shift = 2 * special.ndtri(np.clip(below, 0.5 / count, 1 - 0.5 / count))
     half_width = -special.ndtri((1 - confidence) / 2)
     levels = special.ndtr(np.array([shift - half_width, shift + half_width]))
