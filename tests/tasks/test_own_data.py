@@ -93,7 +93,10 @@ GOOD = {"inputs": np.ones((20, 2)), "labels": np.arange(20) % 2}
     [
         ({"input": np.ones((2, 2)), "labels": [0, 1]}, "array `inputs` is missing; did you mean"),
         ({"inputs": np.ones((3, 2)), "labels": [0, 1]}, "must have one label for each input"),
-        ({"inputs": np.ones((2, 3)), "labels": [0, 1]}, "has 3 numbers, an input of client 'a' has 2"),
+        (
+            {"inputs": np.ones((2, 3)), "labels": [0, 1]},
+            "has 3 numbers, an input of client 'a' has 2",
+        ),
         (
             {"inputs": np.array([[0, 1], [2, np.nan]]), "labels": [0, 1]},
             "row 2, inputs: must be a finite number in float32, got nan",
