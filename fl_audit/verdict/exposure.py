@@ -196,10 +196,11 @@ class LargestExposure:
     def scores(
         self, chance: tuple[FloatArray, ...], at: tuple[FloatArray, FloatArray]
     ) -> tuple[FloatArray, FloatArray]:
-        own, largest = chance[:1], chance[1].copy()
-        cosines, _ = self.own.scores((*own, chance[2]), at)
+        own, largest, excluded = chance
+        cosines, _ = self.own.scores((own, excluded), at)
+        largest = largest.copy()
         np.maximum.at(largest, self.canary, cosines)
-        return largest, chance[2]
+        return largest, excluded
 
     def groups(self, factor: float, lengths: FloatArray) -> list[tuple[int, float, float]] | None:
         return None
