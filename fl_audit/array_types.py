@@ -6,5 +6,4 @@ import numpy.typing as npt
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
-IndexArray = npt.NDArray[np.int64]
 IntArray = npt.NDArray[np.int64]

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config import Uniform
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.participation import Schedule
@@ -25,9 +25,9 @@ def with_replacement(run: PreparedRun) -> Schedule:
     roster = Roster(run.task.population.client_ids, run.included)
     urn = Urn.from_roster(roster, config.clients_per_round)
 
-    def draw(round_index: int) -> IndexArray:
+    def draw(round_index: int) -> IntArray:
         random = generator(run.config.seed, Stream.CLIENT_ROUNDS, round_index)
-        drawn: IndexArray = random.integers(urn.size, size=urn.sample_size)
+        drawn: IntArray = random.integers(urn.size, size=urn.sample_size)
         drawn.sort()
         return drawn
 

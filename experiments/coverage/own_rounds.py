@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
     any_one_of,
@@ -117,7 +117,7 @@ def simulated(cell: Cell, seed: int) -> Audited:
     return Audited(included, OwnRounds(tuple(rounds)), aggregates / lengths, vectors)
 
 
-def _dealt(random: np.random.Generator, cell: Cell) -> IndexArray:
+def _dealt(random: np.random.Generator, cell: Cell) -> IntArray:
     parts = np.array_split(np.arange(cell.rounds), cell.own)
     return np.stack([random.choice(part, cell.canaries) for part in parts], axis=1)
 

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from scipy import special
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 
 INPUTS, CLASSES, HIDDEN, SHARE, DELTA = 64, 10, 512, 0.1, 1e-4
@@ -171,7 +171,7 @@ def initial_weights(rng: np.random.Generator, scale: float = 1.0) -> list[FloatA
 
 def examples(
     source: str, canaries: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, IndexArray]:
+) -> tuple[FloatArray, FloatArray, IntArray]:
     """Digits in random order, the first ones canaries: inputs, one-hot labels and labels.
 
     Args:

@@ -22,7 +22,7 @@ from experiments.dp_sgd.known_steps import (
     logits,
     losses,
 )
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.attacks.update_ratio import MOST_DIRECTIONS, Signals, log_likelihood_ratios
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.null import EMPIRICAL, Null, SignCanaryNull
@@ -61,7 +61,7 @@ class Setting:
     seed: int = 1
 
 
-Images = tuple[FloatArray, IndexArray]
+Images = tuple[FloatArray, IntArray]
 
 
 def made(source: str, count: int, held_out: Images, rng: np.random.Generator) -> Images:
@@ -125,7 +125,7 @@ class Vectors:
         self._clip = np.float32(setting.clip)
         self._direction = np.zeros(self._dim)
 
-    def send(self, weights: list[FloatArray], present: IndexArray) -> list[FloatArray]:
+    def send(self, weights: list[FloatArray], present: IntArray) -> list[FloatArray]:
         """The sum of what some canaries send, an array a layer."""
         del weights
         total = self._clip * self._vectors[present].sum(0)
@@ -175,7 +175,7 @@ class ImagePool:
         self._canaries, self._setting = canaries, setting
         self._sum, self._ratios = np.zeros((2, setting.canaries))
 
-    def send(self, weights: list[FloatArray], present: IndexArray) -> list[FloatArray]:
+    def send(self, weights: list[FloatArray], present: IntArray) -> list[FloatArray]:
         """The sum of what some canaries send, an array a layer."""
         images = self._canaries[0][present], self._canaries[1][present]
         sent = gradients(weights, images, self._setting.clip)

@@ -27,7 +27,7 @@ import numpy as np
 from scipy import special
 
 from fl_audit.accounting.sampling import log_binomial_masses
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.distributions import supremum
 
 _TAIL = 1e-16
@@ -133,7 +133,7 @@ class _Statistic:
     shift: float
     coin: float
 
-    def cells(self, step: float) -> tuple[IndexArray, FloatArray, FloatArray]:
+    def cells(self, step: float) -> tuple[IntArray, FloatArray, FloatArray]:
         """The values of g as multiples of `step`, and their probabilities without and with a party.
 
         Mass beyond the range of g is put at the limits of this range.

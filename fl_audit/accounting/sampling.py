@@ -27,7 +27,7 @@ from scipy import special
 
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.json_records import WRITTEN_IF_SET, fields_from_json, fields_to_json
 
 ADD_OR_REMOVE = "one client more or less in the population (add or remove one)"
@@ -143,7 +143,7 @@ class Sampling:
         """
         return random.random((rounds, members)) < self._known_share
 
-    def allows(self, member: IndexArray, rounds: int) -> bool:
+    def allows(self, member: IntArray, rounds: int) -> bool:
         """Whether a member can have these rounds, distinct and ascending, in a run of `rounds`."""
         return True
 

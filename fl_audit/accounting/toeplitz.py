@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 LARGEST_GRAM = 4096
 """Runs of more rounds get no matrix over pairs of rounds (128 MB)."""
@@ -204,7 +204,7 @@ class Toeplitz:
         rounds = np.arange(self.num_rounds)
         return self.worst_of(rounds % separation, rounds)
 
-    def worst_of(self, members: IndexArray, rounds: IndexArray) -> float:
+    def worst_of(self, members: IntArray, rounds: IntArray) -> float:
         """The largest squared sensitivity to any of several parties with given rounds; 0 for none.
 
         Exact if C has no negative entry, else an upper bound. Entry i of `members` and `rounds`,
@@ -236,7 +236,7 @@ class Toeplitz:
         return pairs
 
 
-def _added(column: FloatArray, rounds: IndexArray) -> FloatArray:
+def _added(column: FloatArray, rounds: IntArray) -> FloatArray:
     """The sum of the columns that start at these rounds, float64 of shape (num_rounds,)."""
     total = np.zeros(len(column))
     for start in rounds:

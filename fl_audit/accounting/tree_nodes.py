@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 _LARGEST_PRECISION = 4096
 """Trees with more rounds get no precision matrix (rounds x rounds)."""
@@ -94,7 +94,7 @@ class Trees:
             rounds = _joined(rounds, node, participations, separation, is_node=False)
         return int(max(values.max() for values, _ in rounds))
 
-    def worst_of(self, members: IndexArray, rounds: IndexArray) -> int:
+    def worst_of(self, members: IntArray, rounds: IntArray) -> int:
         """The largest of `squared_sensitivities`; 0 for no party."""
         return int(squared_sensitivities(members, rounds, self).max(initial=0))
 
@@ -146,7 +146,7 @@ def _noise_of_sums(size: int) -> FloatArray:
     return np.stack(rows)
 
 
-def squared_sensitivities(members: IndexArray, rounds: IndexArray, trees: Trees) -> IndexArray:
+def squared_sensitivities(members: IntArray, rounds: IntArray, trees: Trees) -> IntArray:
     """The squared sensitivity, in squared clip norms, of all nodes to each party.
 
     Entry i of `members` and `rounds`, both of shape (participations,) and counted from 0, is one
@@ -229,7 +229,7 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
 # squares) and, for each value and rest before the node, the shortest rest after the node. A rest of
 # `separation` rounds means impossible.
 
-_Rounds: TypeAlias = tuple[tuple[IndexArray, IndexArray], ...]
+_Rounds: TypeAlias = tuple[tuple[IntArray], ...]
 """By number of rounds: values, int64 of shape (values,), and rests, of (values, separation)."""
 
 
@@ -261,17 +261,13 @@ def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_nod
     return tuple(joined)
 
 
-def _in_turn(
-    left: tuple[IndexArray, IndexArray], right: tuple[IndexArray, IndexArray], separation: int
-) -> tuple[IndexArray, IndexArray]:
+def _in_turn(left: tuple[IntArray], right: tuple[IntArray], separation: int) -> tuple[IntArray]:
     """The values of two neighbouring nodes' rounds together, and the rests after both nodes."""
     after = np.pad(right[1], ((0, 0), (0, 1)), constant_values=separation)[:, left[1]]
     return np.add.outer(right[0], left[0]).ravel(), after.reshape(-1, left[1].shape[1])
 
 
-def _undominated(
-    values: IndexArray, rests: IndexArray, separation: int
-) -> tuple[IndexArray, IndexArray]:
+def _undominated(values: IntArray, rests: IntArray, separation: int) -> tuple[IntArray]:
     """Removes impossible values, and values for which a larger value has no larger rest."""
     order = np.argsort(-values)
     values, shortest = values[order], np.minimum.accumulate(rests[order], axis=0)

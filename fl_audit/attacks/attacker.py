@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation, Release
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, depends_on_vectors
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds
@@ -86,7 +86,7 @@ class AttackContext:
     canary_rounds: OwnRounds | None = None
     seed: int = 0
     correlation: Correlation | None = None
-    aggregate_lengths: Callable[[IndexArray], FloatArray] | None = None
+    aggregate_lengths: Callable[[IntArray], FloatArray] | None = None
     given_uploads: CanaryUploads | None = None
     release: Release | None = None
 

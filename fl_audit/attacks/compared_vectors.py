@@ -18,7 +18,7 @@ from fl_audit.canaries.families import FAMILIES
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import AtMostNull, LargestOfRoundsNull, NullTail, ScaledNull
 from fl_audit.estimators.random_signs import Concentration, concentration_of
-from fl_audit.formats.text_files import read_json, write_text
+from fl_audit.formats.text_files import check_format_version, read_json, write_text
 
 _FORMAT_VERSION = 1
 
@@ -158,10 +158,7 @@ def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
     if not path.exists():
         return {}
     file = read_json(path, _File, "the compared vectors of a run")
-    if file.format_version != _FORMAT_VERSION:
-        raise InputError(
-            f"{path}: format_version is {file.format_version}, must be {_FORMAT_VERSION}"
-        )
+    check_format_version(path, file.format_version, _FORMAT_VERSION)
     for name, compared in file.statistics.items():
         if not _makes_sense(compared):
             raise InputError(

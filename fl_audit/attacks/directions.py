@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.checkpointed_array import CheckpointedArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.attacks.own_rounds import RoundWeights
@@ -193,7 +193,7 @@ class RoundDirections:
     def flush(self) -> None:
         self._log.flush()
 
-    def kept_sums(self, weights: RoundWeights, at: IndexArray) -> KeptSums | None:
+    def kept_sums(self, weights: RoundWeights, at: IntArray) -> KeptSums | None:
         """What is kept of the directions in rows `at`; None if one is unknown or zero."""
         norms = self._log.fourth_norms()[at]
         if not (norms > 0).all():
@@ -210,7 +210,7 @@ class RoundDirections:
             known.write(self._kept)
         return known
 
-    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
+    def weighted_sums(self, weights: RoundWeights, at: IntArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, from rows `at` of the log.
 
         None if the direction of a round is unknown or of a zero vector, or if the directions of a
@@ -219,7 +219,7 @@ class RoundDirections:
         known = self.kept_sums(weights, at)
         return None if known is None else known.weighted_sums(weights, at)
 
-    def _most_concentrated(self, at: IndexArray, weights: FloatArray) -> IndexArray:
+    def _most_concentrated(self, at: IntArray, weights: FloatArray) -> IntArray:
         """The sets whose sums, at norm 1, have the largest sum of cubes, and of fourth powers."""
         squares, cubes, fourth_powers = np.zeros((3, len(weights)))
         for columns in self._log.columns(at):

@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from fl_audit.accounting.release import Correlation
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors
@@ -56,9 +56,9 @@ class CorrelatedRounds:
     """
 
     correlation: Correlation
-    lengths: Callable[[IndexArray], FloatArray]
+    lengths: Callable[[IntArray], FloatArray]
 
-    def weights(self, presences: RoundWeights, rounds: IndexArray) -> RoundWeights | None:
+    def weights(self, presences: RoundWeights, rounds: IntArray) -> RoundWeights | None:
         """The weights of scored rounds' directions; None if a norm is not known, or zero."""
         lengths = self.lengths(rounds)
         if not (lengths > 0).all():
@@ -66,7 +66,7 @@ class CorrelatedRounds:
         return presences.whitened(self.correlation, rounds, lengths)
 
 
-def lengths_in_metrics(metrics: Path, rounds: IndexArray) -> FloatArray:
+def lengths_in_metrics(metrics: Path, rounds: IntArray) -> FloatArray:
     """The norms of a run's aggregates in some rounds, from its metrics.csv."""
     try:
         return np.array([row.aggregate_norm for row in read_metrics(metrics)])[rounds]

@@ -38,7 +38,7 @@ import numpy.typing as npt
 from scipy import special
 
 from fl_audit.accounting.sampling import Sampling
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.null import too_large_p_value
 
 FAILURE = 1e-6
@@ -72,7 +72,7 @@ class KnownPattern:
     shift: float
     rounds: int
 
-    def log_ratios(self, scores: FloatArray, seen: IndexArray) -> FloatArray:
+    def log_ratios(self, scores: FloatArray, seen: IntArray) -> FloatArray:
         """The log likelihood ratio of each canary.
 
         Args:
@@ -83,9 +83,7 @@ class KnownPattern:
         logs[seen] = self.shift * scores - self.shift**2 / 2
         return self.sampling.log_ratio(logs)
 
-    def draw_scores(
-        self, canaries: int, seen: IndexArray, random: np.random.Generator
-    ) -> FloatArray:
+    def draw_scores(self, canaries: int, seen: IntArray, random: np.random.Generator) -> FloatArray:
         """Standardized scores of canaries, each included by a fair coin, for `log_ratios`."""
         present = self.sampling.draw(self.rounds, canaries, random)
         present &= random.random(canaries) < 0.5
@@ -160,7 +158,7 @@ def sphere_factor(rounds: int, dim: int) -> float:
     return constant + (left - 2) / 2 * math.log1p(-(rounds + 2) / dim) + (rounds + 2) / 2
 
 
-def likelihood_null(pattern: KnownPattern, seen: IndexArray, dim: int) -> LikelihoodNull:
+def likelihood_null(pattern: KnownPattern, seen: IntArray, dim: int) -> LikelihoodNull:
     """The null of a pattern's log ratios in the `seen` rounds, simulated.
 
     The bound fails with probability at most `FAILURE`, independently of training and coins.
@@ -197,7 +195,7 @@ def _upper_bounds(ratios: FloatArray, thresholds: FloatArray) -> FloatArray:
 
 
 def _mixed_ratios(
-    pattern: KnownPattern, seen: IndexArray, count: int, random: np.random.Generator
+    pattern: KnownPattern, seen: IntArray, count: int, random: np.random.Generator
 ) -> FloatArray:
     """Log ratios of samples from the even mixture, independent, of shape (count,)."""
     size = max(_CHUNK // pattern.rounds, 1)

@@ -25,7 +25,7 @@ from fl_audit.accounting.noise_distributions import (
 from fl_audit.accounting.release import Correlation, Denominator, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, Sampling, UnknownRounds
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.attacks.known_rounds import CorrelatedRounds
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.measured_canary_check import logged_lengths
@@ -64,7 +64,7 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
 
 
 def rounds_of_training(
-    participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
+    participation: Participation, rounds: Sequence[IntArray], released: Sequence[int]
 ) -> int:
     """The number of rounds among which clients are sampled.
 
@@ -77,7 +77,7 @@ def rounds_of_training(
 
 
 def are_sampled_alike(
-    participation: Participation, rounds: Sequence[IndexArray], released: Sequence[int]
+    participation: Participation, rounds: Sequence[IntArray], released: Sequence[int]
 ) -> bool:
     """Whether canaries are sampled like clients, as stated or, if not stated, by a test.
 
@@ -96,7 +96,7 @@ def are_sampled_alike(
     return is_possible and _is_likely(sampling, rounds, num_rounds)
 
 
-def _is_likely(sampling: Sampling, rounds: Sequence[IndexArray], num_rounds: int) -> bool:
+def _is_likely(sampling: Sampling, rounds: Sequence[IntArray], num_rounds: int) -> bool:
     """Whether the shares of canaries by round and by number of rounds are as expected."""
     expected = sampling.round_share
     if expected is None:
@@ -150,7 +150,7 @@ def _noise_range(log: SeenLog) -> tuple[float, float]:
     return float(np.min(stddevs / longest)), float(np.max(stddevs / shortest))
 
 
-def _lengths_and_stddevs(log: SeenLog, indices: IndexArray) -> tuple[FloatArray, FloatArray]:
+def _lengths_and_stddevs(log: SeenLog, indices: IntArray) -> tuple[FloatArray, FloatArray]:
     """A client's norm and the noise's standard deviation in some rounds; NaN where not stated."""
     _, clients = logged_lengths(log.folder, log.cosines.measured_lengths()).at(indices)
     stated = read_mechanism(log.folder)

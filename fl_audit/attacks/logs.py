@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
 from fl_audit.attacks.own_rounds import OwnRounds
@@ -75,7 +75,7 @@ def read_listed(folder: LogFolder, pool: CanaryPool) -> ListedCanaries:
     return ListedCanaries(included, OwnRounds(tuple(rounds), arms if any(arms) else ()))
 
 
-def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
+def _check_once_in_each(path: str, rounds: Sequence[IntArray]) -> None:
     """Refuses a canary that is listed twice in a round."""
     for canary, own in enumerate(rounds):
         numbers, counts = np.unique(own, return_counts=True)
@@ -87,7 +87,7 @@ def _check_once_in_each(path: str, rounds: Sequence[IndexArray]) -> None:
 
 
 def _check_independent_of_coins(
-    path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IndexArray]
+    path: str, included: npt.NDArray[np.bool_], rounds: Sequence[IntArray]
 ) -> None:
     """Refuses rounds that depend on the coins, such as rounds of included canaries alone.
 
@@ -124,7 +124,7 @@ def hypergeometric_p_value(total: int, included: int, sampled: int, observed: in
     return 2 * float(min(np.exp(tail).sum() for tail in tails))
 
 
-def _log_choose(n: int, k: IndexArray | int) -> FloatArray:
+def _log_choose(n: int, k: IntArray | int) -> FloatArray:
     return np.asarray(-special.betaln(n - k + 1, k + 1) - np.log1p(n))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.attacks.logs import SeenLog
 from fl_audit.attacks.own_rounds import NumberedRow, OwnRounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
@@ -44,7 +44,7 @@ class RoundLengths:
     of_aggregate: FloatArray
     of_client: FloatArray
 
-    def at(self, rounds: IndexArray) -> tuple[FloatArray, FloatArray]:
+    def at(self, rounds: IntArray) -> tuple[FloatArray, FloatArray]:
         """The norms of aggregates and of clients in some rounds; NaN in rounds beyond the last."""
         known = rounds < len(self.of_aggregate)
         of_aggregate, of_client = np.full((2, len(rounds)), np.nan)
@@ -53,7 +53,7 @@ class RoundLengths:
         return of_aggregate, of_client
 
 
-_Participations = list[tuple[int, IndexArray, FloatArray]]
+_Participations = list[tuple[int, IntArray, FloatArray]]
 """Rounds, from 0, each with canaries and these canaries' cosines with the round's aggregate."""
 
 
@@ -107,7 +107,7 @@ def canary_check_in_rounds(
 
 
 def _with_unscored_rounds(
-    canary_check: CanaryCheck, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IndexArray
+    canary_check: CanaryCheck, own: OwnRounds, included: npt.NDArray[np.bool_], scored: IntArray
 ) -> CanaryCheck:
     """The check, with a signal that is reduced for unscored rounds.
 
@@ -138,7 +138,7 @@ def _with_unscored_rounds(
 
 def _collect(
     rows: Iterable[NumberedRow], own: OwnRounds, included: npt.NDArray[np.bool_]
-) -> tuple[Mapping[tuple[bool, int], _Participations], IndexArray]:
+) -> tuple[Mapping[tuple[bool, int], _Participations], IntArray]:
     """Participations by inclusion and by shift from a canary's own round; and the scored rounds."""
     collected: dict[tuple[bool, int], _Participations] = {
         key: [] for key in ((False, 0), *((True, shift) for shift in (0, *_SHIFTS)))

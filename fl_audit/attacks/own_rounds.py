@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 NumberedRow = tuple[int, npt.NDArray[np.float32]]
 """A round, counted from 0, and a score of every canary, float32 of shape (num_canaries,)."""
@@ -21,7 +21,7 @@ class OwnRounds:
     `arms` has the name of each canary's arm; it is empty without arms.
     """
 
-    of_canary: tuple[IndexArray, ...]
+    of_canary: tuple[IntArray, ...]
     arms: tuple[str, ...] = ()
 
     @property
@@ -30,13 +30,13 @@ class OwnRounds:
         return max(map(len, self.of_canary), default=0)
 
     @functools.cached_property
-    def participations(self) -> tuple[IndexArray, IndexArray]:
+    def participations(self) -> tuple[IntArray]:
         """The canary and the round of each participation, int64 of shape (participations,)."""
         counts = [len(rounds) for rounds in self.of_canary]
         canaries = np.repeat(np.arange(len(counts)), counts)
         return canaries, np.concatenate([np.zeros(0, np.int64), *self.of_canary])
 
-    def among(self, rounds: IndexArray) -> tuple[IndexArray, IndexArray]:
+    def among(self, rounds: IntArray) -> tuple[IntArray]:
         """The canary of each participation in one of `rounds`, and that round's index in `rounds`.
 
         `rounds` ascend. Participations are sorted by canary, and then as in `of_canary`.
@@ -46,7 +46,7 @@ class OwnRounds:
         is_among = np.isin(own, rounds)
         return canaries[is_among], at[is_among]
 
-    def members(self) -> dict[int, IndexArray]:
+    def members(self) -> dict[int, IntArray]:
         """The canaries of each round, by round from 0; rounds without canaries are left out."""
         canaries, rounds = self.participations
         order = np.argsort(rounds, kind="stable")
@@ -66,10 +66,10 @@ class RoundWeights:
     """
 
     of_set: FloatArray
-    set_of: IndexArray
+    set_of: IntArray
 
     @classmethod
-    def from_presences(cls, own: OwnRounds, rounds: IndexArray) -> "RoundWeights":
+    def from_presences(cls, own: OwnRounds, rounds: IntArray) -> "RoundWeights":
         """Weight 1 in a canary's scored rounds or, if it has none, in the first scored round."""
         participates = np.zeros((len(own.of_canary), len(rounds)), bool)
         participates[own.among(rounds)] = True
@@ -78,7 +78,7 @@ class RoundWeights:
         return cls(sets.astype(np.float64), set_of.reshape(-1))
 
     def whitened(
-        self, correlation: Correlation, rounds: IndexArray, lengths: FloatArray
+        self, correlation: Correlation, rounds: IntArray, lengths: FloatArray
     ) -> "RoundWeights":
         """The weights of aggregates' directions under noise that is correlated over rounds.
 
@@ -117,7 +117,7 @@ class SumsInOwnRounds:
 
     totals: FloatArray
     counts: FloatArray
-    rounds: IndexArray
+    rounds: IntArray
 
     def over_roots(self) -> FloatArray:
         return np.asarray(self.totals / np.sqrt(self.counts))

@@ -39,7 +39,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.errors import InputError
@@ -134,7 +134,7 @@ class KeptSums:
     dim: int
     width: int
 
-    def weighted_sums(self, weights: RoundWeights, at: IndexArray) -> OwnSums | None:
+    def weighted_sums(self, weights: RoundWeights, at: IntArray) -> OwnSums | None:
         """The sums of every canary's weighted directions, in rows `at` of the log of directions.
 
         The largest weight of each set must be about 1. None if the directions of a canary's rounds

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.compared_vectors import (
     ComparedVectors,
     any_one_of,
@@ -53,7 +53,7 @@ class RoundCosines(abc.ABC):
     @abc.abstractmethod
     def numbered_rows(self) -> Iterator[NumberedRow]: ...
 
-    def scored_rounds(self) -> IndexArray:
+    def scored_rounds(self) -> IntArray:
         """The scored rounds, from 0, in order; reads their rows."""
         return np.array([index for index, _ in self.numbered_rows()], np.int64)
 
@@ -70,7 +70,7 @@ class RoundCosines(abc.ABC):
         """The rows of `ConcentrationLog` for the scored rounds in `rounds` (None for all)."""
 
     @abc.abstractmethod
-    def _scored(self) -> IndexArray:
+    def _scored(self) -> IntArray:
         """The indices of the scored rounds in the log of directions."""
 
     def any_one(self) -> ComparedVectors | None:
@@ -145,7 +145,7 @@ class LoggedRounds(RoundCosines):
         window = slice(None) if rounds is None else slice(rounds.start, rounds.stop)
         return np.asarray(rows[window][self._log.written()[window]])
 
-    def _scored(self) -> IndexArray:
+    def _scored(self) -> IntArray:
         return np.flatnonzero(self._log.written())
 
     def measured_aggregates(self) -> RunAggregates | None:
@@ -297,5 +297,5 @@ class AggregateFiles(RoundCosines):
     def _concentrations_of(self, rounds: range | None) -> FloatArray:
         return self._concentrations
 
-    def _scored(self) -> IndexArray:
+    def _scored(self) -> IntArray:
         return np.arange(len(self._paths))

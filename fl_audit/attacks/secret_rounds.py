@@ -26,7 +26,7 @@ from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import FixedRounds, OneGroup, Sampling
 from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors
@@ -136,7 +136,7 @@ class SecretRoundsAttacker(AggregateAttacker):
         self._patterns = patterns
         self._dim = len(context.canaries.vector(0))
         self._is_gaussian = context.family == _WITH_NULL
-        self._whitened: IndexArray | None = None
+        self._whitened: IntArray | None = None
 
     @classmethod
     def from_context(cls, context: AttackContext) -> Self:
@@ -164,7 +164,7 @@ class SecretRoundsAttacker(AggregateAttacker):
                 ratios[some] = pattern.log_ratios(z, rounds)
         return {LIKELIHOOD_RATIO.name: ratios}
 
-    def _whitening(self, rounds: IndexArray) -> FloatArray | None:
+    def _whitening(self, rounds: IntArray) -> FloatArray | None:
         """The factor L of G = L L^T; None if G is unknown or nearly singular."""
         known = self._cosines.kept_sums(RoundWeights.from_presences(self._own, rounds))
         products = None if known is None else known.exact_products

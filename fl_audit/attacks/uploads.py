@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.compared_vectors import (
     ANY_VECTOR,
     ComparedVectors,
@@ -118,7 +118,7 @@ class CanaryUploads:
             directions = KeptSums.read(kept)
         return cls(pool, cosines, concentrations, directions)
 
-    def rounds_of(self, canary: int) -> IndexArray:
+    def rounds_of(self, canary: int) -> IntArray:
         """The rounds, from 0, in which a canary has an upload."""
         return np.flatnonzero(np.isfinite(self._cosines.array[:, canary]))
 
@@ -186,7 +186,7 @@ class CanaryUploads:
     def _scores_of_sums(
         self,
         totals: FloatArray,
-        counts: IndexArray,
+        counts: IntArray,
         is_there: npt.NDArray[np.bool_],
         stand_in: Float32Array,
     ) -> UploadScores:

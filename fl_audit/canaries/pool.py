@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fl_audit.canaries.families import FAMILIES, CanaryFamily
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.scores import Inclusion
-from fl_audit.formats.text_files import read_json, write_text
+from fl_audit.formats.text_files import check_format_version, read_json, write_text
 from fl_audit.seeds import Stream, generator
 
 FORMAT_VERSION = 2
@@ -133,10 +133,7 @@ def write_pool(path: Path, pool: CanaryPool) -> None:
 def read_pool(path: Path) -> CanaryPool:
     """Reads a `pool.json`; refuses missing and unknown keys, and values out of range."""
     file = read_json(path, _File, "a pool of canaries")
-    if file.format_version != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: format_version is {file.format_version}, must be {FORMAT_VERSION}"
-        )
+    check_format_version(path, file.format_version, FORMAT_VERSION)
     try:
         inclusion = typing.cast(Inclusion, file.inclusion)
         return CanaryPool(file.seed, file.count, file.dim, file.family, inclusion)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 NO_FAULT = 0.02
 """The largest deviation, relative to a client's norm, that is never a fault: norms are rounded."""
@@ -46,8 +46,8 @@ class CanaryParticipations:
         of random signs or of uniform direction, but not of one coordinate.
     """
 
-    canaries: IndexArray
-    rounds: IndexArray
+    canaries: IntArray
+    rounds: IntArray
     cosines: FloatArray
     aggregate_lengths: FloatArray
     client_lengths: FloatArray

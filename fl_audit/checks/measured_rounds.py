@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.release import Correlation
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.check import Check
 from fl_audit.checks.noise_rows import NoiseWatch, row_size
@@ -138,7 +138,7 @@ class AggregateLog:
     def aggregates(
         self,
         stated: FloatArray,
-        rounds: IndexArray,
+        rounds: IntArray,
         sizes: Sequence[int],
         correlation: Correlation | None,
         frozen: frozenset[int] = frozenset(),

@@ -43,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.checks.noise_bounds import EVERY_ROUND, strongest_autocorrelation
 from fl_audit.inner_products import euclidean_norm
 
@@ -133,7 +133,7 @@ class NearestRounds:
         for the first round, the whole squared norm.
     """
 
-    rounds: IndexArray
+    rounds: IntArray
     lengths: FloatArray
 
 

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.checks.check import Check, compared, failed
 from fl_audit.checks.noise_rows import binomial_divergence
 from fl_audit.errors import InputError
 
 
 def check_poisson(
-    cohorts: Sequence[IndexArray], num_clients: int, probability: float
+    cohorts: Sequence[IntArray], num_clients: int, probability: float
 ) -> tuple[Check, ...]:
     """Checks the cohorts of a run against Poisson sampling.
 
@@ -57,7 +57,7 @@ def check_poisson(
     )
 
 
-def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
+def check_rounds(canary_rounds: Sequence[IntArray]) -> Check:
     """Tests whether a canary participates twice in a round; rounds count from 0."""
     repeated = [rounds[1:][np.diff(rounds) == 0] for rounds in map(np.sort, canary_rounds)]
     twice = np.concatenate([*repeated, np.zeros(0, np.int64)])
@@ -71,7 +71,7 @@ def check_rounds(canary_rounds: Sequence[IndexArray]) -> Check:
     )
 
 
-def _once(cohorts: Sequence[IndexArray]) -> Check:
+def _once(cohorts: Sequence[IntArray]) -> Check:
     expected = "no client participates twice in a round"
     twice = sum(len(cohort) - len(np.unique(cohort)) for cohort in cohorts)
     if twice:
@@ -123,7 +123,7 @@ def log_p_dispersion(squares: float, count: int, trials: int, probability: float
     return float(min(0.0, min(tails) + math.log(2)))
 
 
-def clients_return(cohorts: Sequence[IndexArray], num_clients: int, probability: float) -> Check:
+def clients_return(cohorts: Sequence[IntArray], num_clients: int, probability: float) -> Check:
     """Tests whether a participation changes the chance of another one some rounds later.
 
     The finding is for the distance d, in rounds, with the smallest p-value. For a fixed d, let m be

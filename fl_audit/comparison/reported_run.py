@@ -23,7 +23,7 @@ from fl_audit.estimators import Estimate
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
-from fl_audit.formats.text_files import read_json
+from fl_audit.formats.text_files import check_format_version, read_json
 from fl_audit.library_words import json_words
 from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.finished_run import check_together
@@ -193,11 +193,7 @@ def _report_fields(folder: RunFolder) -> dict[str, Any]:
     fields = read_json(folder.report_json, dict[str, Any], "the report of a run")
     run = fields.get("run")
     version = run.get("format_version") if isinstance(run, Mapping) else None
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{folder.report_json}: format_version of the run is {version!r}, must be "
-            f"{FORMAT_VERSION}"
-        )
+    check_format_version(folder.report_json, version, FORMAT_VERSION)
     return fields
 
 

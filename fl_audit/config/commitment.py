@@ -36,6 +36,7 @@ from fl_audit.estimators import valid_methods
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
+    check_format_version,
     parse_toml,
     read_foreign,
     read_json,
@@ -211,10 +212,7 @@ def open_commitment(path: Path) -> Opened:
 def read_commitment(path: Path) -> tuple[bytes, Commitment]:
     """Reads the published file: its text and its content."""
     commitment = read_json(path, Commitment, "a commitment of `fl-audit commit`")
-    if commitment.format_version != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: format_version is {commitment.format_version}, must be {FORMAT_VERSION}"
-        )
+    check_format_version(path, commitment.format_version, FORMAT_VERSION)
     return read_foreign(path), commitment
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config import Client
 from fl_audit.participation import Cohort
 from fl_audit.seeds import Stream, generator
@@ -26,7 +26,7 @@ class RoundData:
     """The participants of one round."""
 
     clients: Sequence[Examples]  # each real client's, in the order of training, pass after pass
-    canaries: IndexArray  # indices in the pool
+    canaries: IntArray  # indices in the pool
     canary_examples: Sequence[
         Examples
     ] = ()  # each canary's, likewise; empty if canaries are vectors
@@ -37,7 +37,7 @@ class RoundData:
         return [*self.clients, *self.canary_examples]
 
     @property
-    def vectors(self) -> IndexArray:
+    def vectors(self) -> IntArray:
         """The canaries that send a vector."""
         return self.canaries[len(self.canary_examples) :]
 
@@ -70,7 +70,7 @@ class CohortData:
         random = generator(self.seed, Stream.LOCAL_ORDER, round_index, client)
         return population.take(client, self._order(population.num_examples(client), random))
 
-    def _order(self, num_examples: int, random: np.random.Generator) -> IndexArray:
+    def _order(self, num_examples: int, random: np.random.Generator) -> IntArray:
         """The positions of the examples to train on, pass after pass."""
         passes = [
             random.permutation(num_examples)[: self.task.max_examples_per_client]

@@ -35,7 +35,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.attacks.threat_models import threat_models_of
 from fl_audit.attacks.uploads import ScoredCanaries
@@ -63,7 +63,7 @@ class ReadRound(Protocol):
         """The real clients."""
 
     @property
-    def canaries(self) -> IndexArray:
+    def canaries(self) -> IntArray:
         """The round's canaries, by their indices in the pool."""
 
 
@@ -91,7 +91,7 @@ class ClientUpdates(Protocol):
 
     def __call__(
         self, model: Float32Array, clients: Sequence[Examples]
-    ) -> Iterator[tuple[IndexArray, Float32Array]]:
+    ) -> Iterator[tuple[IntArray, Float32Array]]:
         """Yields positions in `clients`, and these clients' unclipped updates, (positions, dim)."""
 
 

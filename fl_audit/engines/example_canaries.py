@@ -21,7 +21,7 @@ from fl_audit.canaries.canary_tables import (
     wrong_labels,
 )
 from fl_audit.config import Config, ExampleCanaries
-from fl_audit.errors import InputError, nearest
+from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.text_files import number_in, read_csv
 from fl_audit.participation import PATTERNS
@@ -212,10 +212,7 @@ class _Rows:
 
 
 def _read_npz(path: Path) -> _Rows:
-    arrays = read_arrays(path, "an NPZ file of plain arrays")
-    for name in ("inputs", "labels"):
-        if name not in arrays:
-            raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
+    arrays = read_arrays(path, "an NPZ file of plain arrays", ("inputs", "labels"))
     ids = arrays.get("client_id", np.arange(arrays["labels"].size))
     if not ids.shape == arrays["labels"].shape == arrays["inputs"].shape[:1]:
         raise InputError(

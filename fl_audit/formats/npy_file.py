@@ -5,7 +5,7 @@ import math
 import os
 import tokenize
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -13,7 +13,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, nearest
 from fl_audit.formats.text_files import atomic_writer, open_foreign
 
 AnyArray: TypeAlias = npt.NDArray[Any]
@@ -85,8 +85,8 @@ def next_array(file: IO[bytes]) -> AnyArray:
     return array
 
 
-def read_arrays(path: Path, what: str) -> Mapping[str, AnyArray]:
-    """Reads an NPZ file; refuses too large contents, two arrays of one name, and other content."""
+def read_arrays(path: Path, what: str, required: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+    """Reads an NPZ file; refuses missing arrays, two of one name, and large or other content."""
     with opened(path, what) as file, zipfile.ZipFile(file) as members:
         size = sum(member.file_size for member in members.infolist())
         if len({*members.namelist()}) < len(members.namelist()):
@@ -97,10 +97,14 @@ def read_arrays(path: Path, what: str) -> Mapping[str, AnyArray]:
         most = max(_MOST_UNPACKED, os.fstat(file.fileno()).st_size)
         if size > most:
             raise ValueError(f"unpacks to {size:,} bytes, must be at most {most:,}")
-        return {
+        arrays = {
             member.filename.removesuffix(".npy"): _unpacked(members, member)
             for member in members.infolist()
         }
+    for name in required:
+        if name not in arrays:
+            raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
+    return arrays
 
 
 def _unpacked(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:

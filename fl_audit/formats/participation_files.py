@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from fl_audit.accounting.sampling import Sampling
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
@@ -57,7 +57,7 @@ class CanaryRow:
     """A row of the file; without its column `rounds`, from 0, is None and `arm` is empty."""
 
     included: bool
-    rounds: IndexArray | None
+    rounds: IntArray | None
     arm: str = ""
 
 
@@ -86,7 +86,7 @@ def check_scored(path: Path, flags: Mapping[str, bool], listed: Mapping[str, Can
         )
 
 
-def _rounds(path: Path, canary: str, text: str) -> IndexArray:
+def _rounds(path: Path, canary: str, text: str) -> IntArray:
     """Reads a canary's rounds, which count from 1 in the file, as rounds from 0."""
     numbers = [read_integer(number, _LARGEST_ROUND) for number in text.split()]
     if not all(numbers):  # None, or 0

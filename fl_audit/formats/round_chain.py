@@ -38,6 +38,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import opened, read_header
 from fl_audit.formats.text_files import (
     append_whole,
+    check_format_version,
     decode_json,
     open_foreign,
     read_foreign,
@@ -426,10 +427,8 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
     line: Line = decode_json(text, cast("type[Any]", Line), where, "a valid line of a chain")
     if isinstance(line, Begun) != (number == 1):
         raise InputError(f"{path}: line {number}: the first line, and no other, must be `begun`")
-    if isinstance(line, Begun) and line.format_version != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: format_version is {line.format_version}, must be {FORMAT_VERSION}"
-        )
+    if isinstance(line, Begun):
+        check_format_version(path, line.format_version, FORMAT_VERSION)
     if isinstance(line, Logged | Scoring) and line.round < 1:
         raise InputError(f"{path}: line {number}: rounds count from 1, got {line.round}")
     if isinstance(line, Logged) and line.step is not None and line.step < 1:

@@ -18,7 +18,7 @@ from typing import IO, Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, next_array, opened, read_header
 from fl_audit.formats.text_files import atomic_writer
@@ -278,7 +278,7 @@ class DirectionLog(RoundArray):
         """The directions' 4-norms, or NaN or 0 as in `DirectionLog`, float64 of shape (rounds,)."""
         return np.array(self.array[:, 0], np.float64)
 
-    def columns(self, rounds: IndexArray) -> Iterator[FloatArray]:
+    def columns(self, rounds: IntArray) -> Iterator[FloatArray]:
         """The images of some rounds in float64, some columns at a time."""
         for start in range(1, self.array.shape[1], _COLUMNS):
             yield self.array[rounds, start : start + _COLUMNS].astype(np.float64)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fl_audit.accounting.release import Release
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.text_files import read_json
+from fl_audit.formats.text_files import check_format_version, read_json
 from fl_audit.json_records import WRITTEN_IF_SET, from_json, to_json
 
 FORMAT_VERSION = 1
@@ -101,11 +101,7 @@ def record_text(record: RunRecord) -> str:
 def read_record(folder: RunFolder) -> RunRecord:
     """Reads `run.json`."""
     fields = read_json(folder.record, dict[str, Any], "a run record")
-    version = fields.get("format_version")
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{folder.record}: format_version is {version!r}, must be {FORMAT_VERSION}"
-        )
+    check_format_version(folder.record, fields.get("format_version"), FORMAT_VERSION)
     try:
         record: RunRecord = from_json(RunRecord, fields)
         return record

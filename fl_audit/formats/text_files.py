@@ -530,6 +530,11 @@ _DEEPEST = 20
 _MOST_TOML_BYTES = 1 << 22
 
 
+def check_format_version(path: Path, version: object, known: int) -> None:
+    if version != known:
+        raise InputError(f"{path}: format_version is {version!r}, must be {known}")
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file; refuses deep nesting, numbers beyond 64 bits and text with a null byte."""
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config_tables.kinds import PositiveFloat
 from fl_audit.mechanisms.kind import (
     MechanismKind,
@@ -47,7 +47,7 @@ def _aggregator(
     return MeanOfNoisedUploads(table.clip_norm, table.multiplier, expected_cohort)
 
 
-def noise_keys(aggregator_state: Any, participants: int) -> IndexArray:
+def noise_keys(aggregator_state: Any, participants: int) -> IntArray:
     """The keys of the noise of a round's participants, int64 of shape (participants, 2).
 
     The keys follow from the state of `MeanOfNoisedUploads` before the round, which holds a key and

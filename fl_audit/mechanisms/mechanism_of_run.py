@@ -20,7 +20,7 @@ from fl_audit.accounting.analytical import guarantee_to, noise_multiplier_for
 from fl_audit.accounting.noise_distributions import noise_distribution_named
 from fl_audit.accounting.release import Correlation, Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.config_tables.kinds import Kinds
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.client_gaussian import CLIENT_GAUSSIAN_KIND
@@ -196,13 +196,13 @@ def describe(mechanism: Mechanism, noise: Noise, schedule: Schedule, num_canarie
     )
 
 
-def _cohort_sizes(schedule: Schedule) -> IndexArray:
+def _cohort_sizes(schedule: Schedule) -> IntArray:
     """The number of clients and canaries in each round, int64 of shape (rounds,)."""
     cohorts = map(schedule.cohort, range(schedule.num_rounds))
     return np.array([len(cohort.clients) + len(cohort.canaries) for cohort in cohorts], np.int64)
 
 
-def _party_in_sums(attendance: Attendance, sizes: IndexArray) -> Party:
+def _party_in_sums(attendance: Attendance, sizes: IntArray) -> Party:
     """A party with its squared sensitivity if each participant adds all of the noise.
 
     That is the sum of 1 / participants over the rounds of the worst member or, if rounds are
@@ -236,7 +236,7 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
     return worst
 
 
-def _drawn(draw: Draw, num_rounds: int) -> tuple[IndexArray, IndexArray]:
+def _drawn(draw: Draw, num_rounds: int) -> tuple[IntArray]:
     """The member and the round of each participation, as two arrays of one length."""
     cohorts = [draw(index) for index in range(num_rounds)]
     rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from fl_audit.array_types import BoolArray, FloatArray, IndexArray
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.errors import InputError
 
 
@@ -142,7 +142,7 @@ class ShadowOutputs:
                 f"point {point}"
             )
 
-    def take(self, models: IndexArray | slice) -> "ShadowOutputs":
+    def take(self, models: IntArray | slice) -> "ShadowOutputs":
         """The outputs of some of the models."""
         return ShadowOutputs(self.values[models], self.member[models])
 
@@ -260,7 +260,7 @@ class WorstPoints:
         root mean square of both standard deviations, float64 of shape (k,).
     """
 
-    points: IndexArray
+    points: IntArray
     accuracy: FloatArray
     separation: FloatArray
 

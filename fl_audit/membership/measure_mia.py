@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts
 from fl_audit.membership.lira import NormalFit, member_p_values
@@ -39,7 +39,7 @@ class MeasuredMia:
         n1 = self.having.shape[1]
         return ChallengeCounts(fp[0], np.full(bases, n0), fn[0], np.full(bases, n1))
 
-    def curve(self, false_positive_rates: npt.ArrayLike) -> tuple[IndexArray, IndexArray]:
+    def curve(self, false_positive_rates: npt.ArrayLike) -> tuple[IntArray]:
         """False positives X(alpha*) and false negatives Y(alpha*), the curve of Figure 4.
 
         Args:

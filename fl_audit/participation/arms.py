@@ -33,7 +33,7 @@ from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
 from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.errors import InputError, nearest
 from fl_audit.number_words import count
 from fl_audit.participation.placement import equal_parts
@@ -156,7 +156,7 @@ def read_arm(text: str) -> Arm:
     return Arm(name, value, of_parts)
 
 
-def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IndexArray:
+def arm_of_canaries(num_arms: int, num_canaries: int, seed: int) -> IntArray:
     """The index of each canary's arm, from 0; int64 of shape (num_canaries,)."""
     order = generator(seed, Stream.CANARY_ARMS).permutation(num_canaries)
     arms = np.empty(num_canaries, np.int64)

@@ -24,7 +24,7 @@ from fl_audit.accounting.samplings.balls_in_bins import BallsInBinsSampling
 from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
 from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
 from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config_tables.kinds import PositiveInt
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
@@ -81,14 +81,14 @@ def cyclic_poisson_schedule(
     groups, rounds = config.separation, config.rounds
 
     def by_coin(probability: float) -> OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
+        def draw_rounds(members: IntArray, stream: Stream) -> schedule.Draw:
             order = generator(seed, stream).permutation(members)
             in_groups = [np.sort(group) for group in np.array_split(order, groups)]
 
-            def draw(round_index: int) -> IndexArray:
+            def draw(round_index: int) -> IntArray:
                 group = in_groups[round_index % groups]
                 coins = generator(seed, stream, round_index).random(len(group))
-                sampled: IndexArray = group[coins < probability]
+                sampled: IntArray = group[coins < probability]
                 return sampled
 
             return draw
@@ -140,7 +140,7 @@ def balls_in_bins_schedule(
     rounds = config.rounds
 
     def among(bins: int) -> OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
+        def draw_rounds(members: IntArray, stream: Stream) -> schedule.Draw:
             chosen = generator(seed, stream).integers(bins, size=len(members))
             groups = [members[chosen == index] for index in range(min(bins, rounds))]
             return lambda round_index: groups[round_index % bins]
@@ -203,7 +203,7 @@ def random_allocation_schedule(
         )
 
     def of(number: int) -> OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
+        def draw_rounds(members: IntArray, stream: Stream) -> schedule.Draw:
             random = generator(seed, stream)
             rounds = without_replacement(random, config.rounds, number, len(members))
             participants = np.repeat(members, number)
@@ -226,7 +226,7 @@ def _rounds_per_client(config: RandomAllocation, num_clients: int) -> int:
 
 def without_replacement(
     random: np.random.Generator, population: int, number: int, members: int
-) -> IndexArray:
+) -> IntArray:
     """Uniform samples without replacement, one per row, int64 of shape (members, number).
 
     This is Floyd's algorithm (Bentley & Floyd 1987) for all members at once: each draw extends the
@@ -286,7 +286,7 @@ def b_min_sep_schedule(config: BMinSep, seed: int, roster: schedule.Roster) -> s
         )
 
     def by_coin(coin: float) -> OwnDraw:
-        def draw_rounds(members: IndexArray, stream: Stream) -> schedule.Draw:
+        def draw_rounds(members: IntArray, stream: Stream) -> schedule.Draw:
             return _rested(members, generator(seed, stream), coin, config)
 
         sampling = MinSeparationSampling(coin, config.separation, config.rounds)
@@ -311,7 +311,7 @@ def _coin(config: BMinSep, num_clients: int) -> float:
 
 
 def _rested(
-    members: IndexArray, random: np.random.Generator, coin: float, config: BMinSep
+    members: IntArray, random: np.random.Generator, coin: float, config: BMinSep
 ) -> schedule.Draw:
     rest = config.separation - 1
     resting = random.random(len(members)) < rest * coin / (1 + rest * coin)

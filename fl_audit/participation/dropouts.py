@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from fl_audit.accounting.sampling import FixedRounds
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
@@ -86,7 +86,7 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
     offsets = generator(seed, Stream.DROPOUTS).random(size)
 
     @functools.lru_cache(maxsize=2)
-    def reporting(round_index: int) -> tuple[IndexArray, IndexArray]:
+    def reporting(round_index: int) -> tuple[IntArray]:
         """The clients that report in a round, and the canaries of the pool that would report."""
         clients, canaries = schedule.clients(round_index), schedule.sampled_canaries(round_index)
         members = np.concatenate([clients, num_clients + canaries])
@@ -95,10 +95,10 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
         kept = np.sort(members[comes][np.argsort(coins[comes])[: dropouts.report_goal]])
         return kept[kept < num_clients], kept[kept >= num_clients] - num_clients
 
-    def reporting_clients(round_index: int) -> IndexArray:
+    def reporting_clients(round_index: int) -> IntArray:
         return reporting(round_index)[0]
 
-    def sampled(round_index: int) -> IndexArray:
+    def sampled(round_index: int) -> IntArray:
         return reporting(round_index)[1]
 
     clients, canaries = parties

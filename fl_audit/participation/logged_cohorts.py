@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config_tables.kinds import NumRounds, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import csv_rows, read_integer, reading, text_lines
@@ -126,7 +126,7 @@ def _contiguous(path: Path, rounds: npt.NDArray[np.int32]) -> tuple[int, int]:
 
 
 def _check_once_a_round(
-    path: Path, log: ReplayLog, rows: IndexArray, first: int, client_ids: Sequence[str]
+    path: Path, log: ReplayLog, rows: IntArray, first: int, client_ids: Sequence[str]
 ) -> None:
     """Refuses a client twice in a round.
 
@@ -185,7 +185,7 @@ def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
     return ReplayLog(log.clients[is_kept], log.rounds[is_kept], rounds)
 
 
-def _copied_clients(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IndexArray:
+def _copied_clients(config: Replay, seed: int, roster: Roster, log: ReplayLog) -> IntArray:
     """The real client whose rounds a canary copies, drawn for each canary of the pool."""
     counts = np.bincount(log.clients)
     is_eligible = counts == counts.max() if config.canaries == "most_frequent" else counts > 0
@@ -193,9 +193,7 @@ def _copied_clients(config: Replay, seed: int, roster: Roster, log: ReplayLog) -
     return random.choice(np.flatnonzero(is_eligible), len(roster.pool))
 
 
-def _in_their_rounds(
-    copied: IndexArray, log: ReplayLog, canaries: IndexArray
-) -> ParticipationTable:
+def _in_their_rounds(copied: IntArray, log: ReplayLog, canaries: IntArray) -> ParticipationTable:
     by_client = np.argsort(log.clients, kind="stable")
     starts = np.searchsorted(log.clients, copied, side="left", sorter=by_client)
     ends = np.searchsorted(log.clients, copied, side="right", sorter=by_client)

@@ -34,7 +34,7 @@ from fl_audit.accounting.sampling import FixedRounds, OncePerBlock, OneGroup, Sa
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.samplings.truncated_poisson import TruncatedPoissonSampling
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config_tables.kinds import (
     NonNegativeInt,
     NumRounds,
@@ -139,11 +139,11 @@ def _shuffled_epochs(num_clients: int, epochs: list[range], seed: int) -> schedu
 
     # Cached, because rounds are mostly requested in order, and a large permutation takes 10 ms.
     @functools.lru_cache(maxsize=1)
-    def split_epoch(epoch: int) -> list[IndexArray]:
+    def split_epoch(epoch: int) -> list[IntArray]:
         order = generator(seed, Stream.CLIENT_ROUNDS, epoch).permutation(num_clients)
         return np.array_split(order, len(epochs[epoch]))
 
-    def draw(round_index: int) -> IndexArray:
+    def draw(round_index: int) -> IntArray:
         epoch = bisect.bisect_right(starts, round_index) - 1
         return split_epoch(epoch)[round_index - starts[epoch]]
 
@@ -210,8 +210,8 @@ def bernoulli_schedule(config: Bernoulli, seed: int, roster: schedule.Roster) ->
     return placement.schedule_of_draws(config, seed, roster, by_coin(probability), with_mean)
 
 
-def _coins(members: IndexArray, probability: float, seed: int, stream: Stream) -> schedule.Draw:
-    def draw(round_index: int) -> IndexArray:
+def _coins(members: IntArray, probability: float, seed: int, stream: Stream) -> schedule.Draw:
+    def draw(round_index: int) -> IntArray:
         coins = generator(seed, stream, round_index).random(len(members))
         return members[coins < probability]
 
@@ -268,7 +268,7 @@ class Urn:
         """The real clients in each draw from the urn."""
         num_clients = self.roster.num_clients
 
-        def sampled_clients(round_index: int) -> IndexArray:
+        def sampled_clients(round_index: int) -> IntArray:
             sampled = draw(round_index)
             return sampled[sampled < num_clients]
 
@@ -282,9 +282,9 @@ class Urn:
         """The canaries in each draw."""
         num_clients, included = self.roster.num_clients, self.roster.included
 
-        def sampled_canaries(round_index: int) -> IndexArray:
+        def sampled_canaries(round_index: int) -> IntArray:
             sampled = draw(round_index)
-            canaries: IndexArray = sampled[sampled >= num_clients] - num_clients
+            canaries: IntArray = sampled[sampled >= num_clients] - num_clients
             return canaries
 
         expected = self.sample_size * int(included.sum()) / self.size
@@ -312,7 +312,7 @@ def _truncated_schedule(
     urn = Urn(roster if is_shared else roster.without_canaries, largest)
     probability = config.clients_per_round / roster.num_clients
 
-    def draw(round_index: int) -> IndexArray:
+    def draw(round_index: int) -> IntArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
         sampled = np.flatnonzero(random.random(urn.size) < probability)
         return sampled if len(sampled) <= largest else sample(random, sampled, largest)
@@ -334,9 +334,9 @@ def _truncated_schedule(
     )
 
 
-def sample(random: np.random.Generator, members: IndexArray | int, size: int) -> IndexArray:
+def sample(random: np.random.Generator, members: IntArray | int, size: int) -> IntArray:
     """A uniform sample without replacement of `members`, or of `range(members)`, ascending."""
-    sampled: IndexArray = random.choice(members, size, replace=False, shuffle=False)
+    sampled: IntArray = random.choice(members, size, replace=False, shuffle=False)
     sampled.sort()
     return sampled
 
@@ -375,7 +375,7 @@ def uniform_schedule(config: Uniform, seed: int, roster: schedule.Roster) -> sch
 
     sampling = FixedSizeSampling(urn.sample_size, urn.size)
 
-    def draw(round_index: int) -> IndexArray:
+    def draw(round_index: int) -> IntArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
         return sample(random, urn.size, urn.sample_size)
 
@@ -402,7 +402,7 @@ def _canaries_of_mean(
     groups = np.array_split(order, separation)
     size, urn = placement.urn_for(share, len(groups[0]))
 
-    def draw(round_index: int) -> IndexArray:
+    def draw(round_index: int) -> IntArray:
         random = generator(seed, Stream.CANARY_ROUNDS, round_index)
         group = groups[round_index % separation]
         places = sample(random, urn, size)
@@ -562,7 +562,7 @@ def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> schedule.D
     order = generator(seed, Stream.CLIENT_ROUNDS).permutation(urn.size)
     groups = np.array_split(order, config.separation)
 
-    def draw(round_index: int) -> IndexArray:
+    def draw(round_index: int) -> IntArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
         return sample(random, groups[round_index % config.separation], urn.sample_size)
 
@@ -579,7 +579,7 @@ def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> schedule.D
             turns.append(np.sort(members[sampled]).astype(np.int32))
         return turns
 
-    def draw_capped(round_index: int) -> IndexArray:
+    def draw_capped(round_index: int) -> IntArray:
         turn, number = divmod(round_index, config.separation)
         return capped_turns(number)[turn].astype(np.int64)
 
@@ -588,7 +588,7 @@ def _drawn_from_groups(urn: Urn, config: MinSeparation, seed: int) -> schedule.D
 
 
 def _every_turn(
-    canaries: IndexArray, seed: int, config: MinSeparation
+    canaries: IntArray, seed: int, config: MinSeparation
 ) -> schedule.ParticipationTable:
     """Places each canary in the rounds of one group, drawn among groups that have a round.
 
@@ -663,7 +663,7 @@ def every_round_schedule(
     )
 
 
-def _always(members: IndexArray) -> schedule.Draw:
+def _always(members: IntArray) -> schedule.Draw:
     return lambda _: members
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from fl_audit.accounting.sampling import OneRoundPerBlock, Sampling
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config_tables.kinds import NumRounds, PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
@@ -223,7 +223,7 @@ def like_clients_words(mean: float | None) -> str:
 
 
 def spread(
-    canaries: IndexArray,
+    canaries: IntArray,
     seed: int,
     num_rounds: int,
     repeats: int,
@@ -244,7 +244,7 @@ def equal_parts(rounds: range, number: int) -> list[range]:
 
 
 def once_per_epoch(
-    canaries: IndexArray, seed: int, num_rounds: int, epochs: Sequence[range]
+    canaries: IntArray, seed: int, num_rounds: int, epochs: Sequence[range]
 ) -> ParticipationTable:
     """Draws a round for each canary in each epoch, even a short last one (Andrew et al. sec. 4)."""
     parts = [range(epoch.start, min(epoch.stop, num_rounds)) for epoch in epochs]
@@ -252,7 +252,7 @@ def once_per_epoch(
 
 
 def shuffled(
-    canaries: IndexArray, seed: int, num_rounds: int, epochs: Sequence[range]
+    canaries: IntArray, seed: int, num_rounds: int, epochs: Sequence[range]
 ) -> ParticipationTable:
     """Draws a round for each canary in each epoch, as for clients.
 
@@ -268,7 +268,7 @@ def shuffled(
 
 
 def _once_in_each(
-    canaries: IndexArray, seed: int, num_rounds: int, parts: Sequence[range]
+    canaries: IntArray, seed: int, num_rounds: int, parts: Sequence[range]
 ) -> ParticipationTable:
     random = generator(seed, Stream.CANARY_ROUNDS)
     sampled = [random.integers(part.start, part.stop, len(canaries)) for part in parts]
@@ -279,7 +279,7 @@ def _once_in_each(
 
 
 def in_last_rounds(
-    canaries: IndexArray, seed: int, num_rounds: int, last: int, mean: float
+    canaries: IntArray, seed: int, num_rounds: int, last: int, mean: float
 ) -> ParticipationTable:
     """Draws a Poisson number of late rounds for each canary (Andrew et al. section 4).
 
@@ -294,7 +294,7 @@ def in_last_rounds(
 
 
 def poisson_sampled(
-    canaries: IndexArray, seed: int, num_rounds: int, probability: float
+    canaries: IntArray, seed: int, num_rounds: int, probability: float
 ) -> ParticipationTable:
     """Draws each canary into each round with one probability, like Poisson-sampled clients."""
     random = generator(seed, Stream.CANARY_ROUNDS)
@@ -310,7 +310,7 @@ def poisson_sampled(
 class OwnDraw:
     """The draw of members' rounds; `share` is the mean share of members in a round."""
 
-    draw: Callable[[IndexArray, Stream], Draw]
+    draw: Callable[[IntArray, Stream], Draw]
     sampling: Sampling
     share: float
 

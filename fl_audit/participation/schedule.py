@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock, Sampling
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config_tables import Kinds, Table
 from fl_audit.config_tables.kinds import RecordedTable, recorded_words
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count
 
-Draw = Callable[[int], IndexArray]
+Draw = Callable[[int], IntArray]
 """A function from a round, counted from 0, to the indices of its participants."""
 
 
@@ -36,7 +36,7 @@ class Roster:
         return len(self.client_ids)
 
     @property
-    def pool(self) -> IndexArray:
+    def pool(self) -> IntArray:
         """The indices of all canaries, included or not."""
         return np.arange(len(self.included))
 
@@ -54,8 +54,8 @@ class Cohort:
       canaries: The indices of canaries in the pool, int64 of shape (canaries,).
     """
 
-    clients: IndexArray
-    canaries: IndexArray
+    clients: IntArray
+    canaries: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +91,9 @@ class CanaryAttendance(Attendance):
 def included_among(sampled: Draw, included: npt.NDArray[np.bool_]) -> Draw:
     """Keeps the included canaries among those sampled for a round."""
 
-    def attend(round_index: int) -> IndexArray:
+    def attend(round_index: int) -> IntArray:
         canaries = sampled(round_index)
-        attending: IndexArray = canaries[included[canaries]]
+        attending: IntArray = canaries[included[canaries]]
         return attending
 
     return attend
@@ -145,19 +145,19 @@ class Schedule:
         """The cohort of one round."""
         return Cohort(self.clients(round_index), self.canaries(round_index))
 
-    def clients(self, round_index: int) -> IndexArray:
+    def clients(self, round_index: int) -> IntArray:
         """The indices of the real clients of one round, int64."""
         return self.client_attendance.members_in(round_index)
 
-    def canaries(self, round_index: int) -> IndexArray:
+    def canaries(self, round_index: int) -> IntArray:
         """The indices of the included canaries that participate in one round, int64."""
         return self.canary_attendance.members_in(round_index)
 
-    def sampled_canaries(self, round_index: int) -> IndexArray:
+    def sampled_canaries(self, round_index: int) -> IntArray:
         """The indices of the canaries sampled for one round, included or not."""
         return self.canary_attendance.sampled(round_index)
 
-    def rounds_of_canaries(self, num_canaries: int) -> list[IndexArray]:
+    def rounds_of_canaries(self, num_canaries: int) -> list[IntArray]:
         """The sampled rounds of each canary of the pool, included or not, ascending."""
         sampled = [self.sampled_canaries(index) for index in range(self.num_rounds)]
         rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in sampled])
@@ -217,7 +217,7 @@ class ParticipationTable:
 
     @classmethod
     def of_members(
-        cls, members: IndexArray, rounds: Sequence[IndexArray], num_rounds: int
+        cls, members: IntArray, rounds: Sequence[IntArray], num_rounds: int
     ) -> "ParticipationTable":
         """The participations of `members`, each with its own, possibly empty, array of `rounds`."""
         numbers = np.array([len(of_one) for of_one in rounds], np.int64)
@@ -243,10 +243,10 @@ class ParticipationTable:
             attendance.members_in, attendance.expected, sampling, sampled=self.members_in
         )
 
-    def members_in(self, round_index: int) -> IndexArray:
+    def members_in(self, round_index: int) -> IntArray:
         """The participants of one round, ascending."""
         start, end = self._starts[round_index : round_index + 2]
-        members: IndexArray = self._members[start:end].astype(np.int64)
+        members: IntArray = self._members[start:end].astype(np.int64)
         return members
 
     def by_member(self, count: int) -> list[list[int]]:

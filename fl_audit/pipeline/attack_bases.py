@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_audit.array_types import BoolArray, FloatArray, IndexArray
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.config.attack_tables import AnyAttack, num_models
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts, Prior
@@ -162,7 +162,7 @@ def attack_base(target: Target, number: int, member: int) -> AttackedBase:
 def _by_population(
     target: Target,
     member: int,
-    outside: IndexArray,
+    outside: IntArray,
     *,
     shadow_member: ShadowOutputs,
     shadow_outputs: MemberOutputs,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.accounting.attacker_bounds import upload_shift
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.canaries.canary_tables import family_of
@@ -39,9 +39,9 @@ class PlannedRun(RunDesign):
     server: ServerSgd | None
     pool: Canaries
     task: TaskFacts
-    clients: IndexArray
-    canary: IndexArray
-    round: IndexArray
+    clients: IntArray
+    canary: IntArray
+    round: IntArray
 
     def null_facts(self, compared: Mapping[str, ComparedVectors]) -> RunFacts:
         """The input of the statistics' null distributions.
@@ -73,7 +73,7 @@ class PlannedRun(RunDesign):
         return rule and rule(mechanism, self.noise, self.schedule.expected_cohort)
 
     @functools.cached_property
-    def canaries(self) -> IndexArray:
+    def canaries(self) -> IntArray:
         """Number of canaries in each round, m, int64 of shape (rounds,)."""
         return np.bincount(self.round, minlength=self.num_rounds)
 
@@ -108,7 +108,7 @@ def check_covered(config: Config) -> None:
         raise InputError("mechanism.zeroing: a plan does not cover zeroing; leave it out")
 
 
-def plan_run(config: Config, task: TaskFacts, clients: IndexArray | None = None) -> PlannedRun:
+def plan_run(config: Config, task: TaskFacts, clients: IntArray | None = None) -> PlannedRun:
     """Flips the coins and draws the schedule."""
     check_covered(config)
     pool: Any = config.canaries

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fl_audit.accounting.attacker_bounds import AttackerBounds, attacker_bounds
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import FixedRounds, Sampling
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks.training_faults import TrainingFault
@@ -131,7 +131,7 @@ class _ScoredArms:
     scores: Mapping[str, ScoreFile]
     facts: RunFacts
     arms: npt.NDArray[np.str_]
-    rounds: Sequence[IndexArray | None]
+    rounds: Sequence[IntArray | None]
     release: Release | None
     is_drawn: bool
     delta: float
@@ -212,7 +212,7 @@ class _ScoredArms:
         lower = next((found.epsilon for found in result.estimates), None)
         return Detection(arm, upper, lower, *mean_auc([result.roc]))
 
-    def _bounds(self, arm: str, rounds: Sequence[IndexArray]) -> AttackerBounds | None:
+    def _bounds(self, arm: str, rounds: Sequence[IntArray]) -> AttackerBounds | None:
         """The upper bounds for a canary of an arm; None without a release, or if delta is 0."""
         release = self.release
         if release is None or self.delta == 0:
@@ -229,7 +229,7 @@ class _ScoredArms:
 
 
 def unlike_canaries(
-    arms: Iterable[str | None], rounds: Iterable[Sequence[int] | IndexArray]
+    arms: Iterable[str | None], rounds: Iterable[Sequence[int] | IntArray]
 ) -> str | None:
     """How included canaries differ, so that no single epsilon applies to them; None if alike."""
     named, numbers = {arm for arm in arms if arm}, {len(own) for own in rounds}
@@ -240,7 +240,7 @@ def unlike_canaries(
     return None
 
 
-def _allowed(release: Release, rounds: Sequence[IndexArray]) -> FloatArray | None:
+def _allowed(release: Release, rounds: Sequence[IntArray]) -> FloatArray | None:
     """Each canary's largest allowed shift, shape (num_canaries,); None without Gaussian noise."""
     z = release.noise.noise_multiplier
     if z == 0 or release.noise.distribution not in ("gaussian", "tree", "matrix"):

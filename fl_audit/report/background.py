@@ -8,7 +8,7 @@ import numpy as np
 from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN, noise_on_sum
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import UnknownRounds
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.log_release import correlated_rounds, stated_rounds, stated_uploads
 from fl_audit.attacks.logs import SeenLog
@@ -96,7 +96,7 @@ def background_of_log(log: SeenLog) -> Background | None:
     return _with_common(found, log.cosines.numbered_rows(), lengths)
 
 
-def _measured(empty: Background, scored: IndexArray, lengths: RoundLengths) -> Background | None:
+def _measured(empty: Background, scored: IntArray, lengths: RoundLengths) -> Background | None:
     """The background in scored rounds of known norms; None without such rounds or canaries."""
     of_aggregate, of_client = lengths.at(scored)
     known = np.isfinite(of_aggregate) & np.isfinite(of_client) & (of_aggregate > 0)
@@ -144,7 +144,7 @@ def _with_common(
     )
 
 
-def _server_weights(run: FinishedRun, rounds: IndexArray) -> FloatArray | None:
+def _server_weights(run: FinishedRun, rounds: IntArray) -> FloatArray | None:
     """The weights of rounds' aggregates in the final model; None unless the server uses SGD."""
     server = run.config.server
     if not isinstance(server, ServerSgd):

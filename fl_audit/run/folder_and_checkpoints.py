@@ -26,6 +26,7 @@ from fl_audit.formats.round_chain import Chain, ChainWriter, Resumed, Saved, dig
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
     atomic_writer,
+    check_format_version,
     check_writable,
     read_foreign,
     read_toml,
@@ -257,9 +258,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: Path, like: Sequence[Any]) -> Checkpoint:
     """Reads a checkpoint of the same engine and model, whose initial state is `like`."""
     arrays = read_arrays(path, "a checkpoint")
-    version = _number(path, arrays, "format_version")
-    if version != _FORMAT_VERSION:
-        raise InputError(f"{path}: format_version is {version}, must be {_FORMAT_VERSION}")
+    check_format_version(path, _number(path, arrays, "format_version"), _FORMAT_VERSION)
     names = [f"leaf_{i:04d}" for i in range(len(like))]
     if set(names) != {name for name in arrays if name.startswith("leaf_")}:
         raise InputError(

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from fl_audit.accounting import noise_on_sum
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.attacks.attacker import Attacker, SeenRound
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRounds, why_no_live_test
@@ -183,7 +183,7 @@ class SharedCosines:
         self._log = context.round_cosines if has_log else None
         self._included = context.run.included
 
-    def round_cosines(self, index: int, members: IndexArray) -> CanaryCosines | None:
+    def round_cosines(self, index: int, members: IntArray) -> CanaryCosines | None:
         """The cosines of a round, from 0, with canaries `members`; None if it was not scored."""
         scored = None if self._log is None else self._log.scored_round(index)
         if scored is None:

@@ -53,10 +53,7 @@ def _shaped(config: NpzTask, examples: Examples) -> Examples:
 
 def _read(path: Path) -> Examples | None:
     """The examples of a file; None if both its arrays are empty."""
-    arrays = read_arrays(path, "an NPZ file of plain arrays")
-    for name in ("inputs", "labels"):
-        if name not in arrays:
-            raise InputError(f"{path}: array `{name}` is missing; {nearest(name, arrays)}")
+    arrays = read_arrays(path, "an NPZ file of plain arrays", ("inputs", "labels"))
     inputs, labels = arrays["inputs"], arrays["labels"]
     if labels.shape == (0,) and inputs.shape[:1] == (0,):
         return None

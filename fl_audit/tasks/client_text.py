@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
 from fl_audit.formats.text_files import csv_rows, in_turn, reading, text_lines
@@ -161,7 +161,7 @@ class Corpus:
     length: int
     client_ids: Sequence[str]  # in order of appearance
     all_words: Sequence[str]  # a word's number is its index here
-    counts: IndexArray  # of each word in training sentences, before sentences are cut
+    counts: IntArray  # of each word in training sentences, before sentences are cut
     numbers: npt.NDArray[np.uint32]  # the words of all cut sentences, one after the other
     lengths: npt.NDArray[np.int32]  # the number of words of each cut sentence
     clients: npt.NDArray[np.int32]  # the client of each sentence, -1 if it is held out
@@ -176,7 +176,7 @@ class Corpus:
     def num_held_out(self) -> int:
         return int(np.sum(self.clients == _HELD_OUT))
 
-    def first_rows(self) -> IndexArray:
+    def first_rows(self) -> IntArray:
         """The first row of each client in `rows`, then the number of rows; shape (clients + 1,)."""
         return np.cumsum(np.bincount(self.clients - _HELD_OUT))
 

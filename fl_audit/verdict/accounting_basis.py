@@ -268,8 +268,10 @@ def _contradicted(verdict: Verdict, noise: Accounted, excess: _Excess) -> Verdic
     by_scores = without_next_steps(verdict.reason)
     if verdict.outcome is not Outcome.CONTRADICTED:
         by_scores = ["the canaries’ scores by themselves do not contradict the claim"]
-    step = f"{NEXT}do not publish this claim; claim what accounting gives, or train with more noise"
-    reason = lines((first, whom, *by_scores, step))
+    step = "claim what accounting gives, or train with more noise"
+    if noise.at_least(verdict.claim.delta) == math.inf:
+        step = "train with noise"
+    reason = lines((first, whom, *by_scores, f"{NEXT}do not publish this claim; {step}"))
     return verdict.contradicted_by("accounting", reason, assumes=_ASSUMES[noise.source])
 
 

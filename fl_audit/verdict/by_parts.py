@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_audit.accounting import PoissonSampling
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.checks import CanaryCheck
 from fl_audit.checks.sampling_check import check_poisson, clients_return
@@ -105,12 +105,12 @@ def expected_parts(
     )
 
 
-def _of_included(background: Background) -> list[IndexArray]:
+def _of_included(background: Background) -> list[IntArray]:
     canaries = zip(background.own.of_canary, background.included, strict=True)
     return [own for own, is_in in canaries if is_in]
 
 
-def _scored_rounds(background: Background) -> IndexArray:
+def _scored_rounds(background: Background) -> IntArray:
     canary, _ = background.own.among(background.rounds)
     return np.bincount(canary, minlength=len(background.included))[background.included]
 

@@ -26,7 +26,7 @@ from scipy import special
 
 from fl_audit.accounting.release import Correlation, Release
 from fl_audit.accounting.toeplitz import Toeplitz
-from fl_audit.array_types import BoolArray, FloatArray, IndexArray
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.estimators.null import unit_of
 from fl_audit.verdict.claim_tests import ScoredStatistic
@@ -84,7 +84,7 @@ class VectorExposure:
         added = num_included - self.num_included
         return self.of(_drawn(self.num_included, num_included, random), added)
 
-    def of(self, canaries: IndexArray, added: int) -> "VectorExposure":
+    def of(self, canaries: IntArray, added: int) -> "VectorExposure":
         """The exposure of these canaries, with `added` more included canaries in every vector."""
         signal, another = self.signal[canaries], self.another[canaries]
         rest = np.maximum(self.rest[canaries] + added * another, signal**2)
@@ -147,7 +147,7 @@ class LargestExposure:
       in_common: The mean share of an aggregate's squared length that is common to all rounds.
     """
 
-    canary: IndexArray
+    canary: IntArray
     own: VectorExposure
     num_rounds: int
     num_included: int
@@ -216,13 +216,13 @@ Exposure = VectorExposure | LargestExposure
 """The exposure of included canaries on one statistic, for any share of the noise."""
 
 
-def _drawn(number: int, wanted: int, random: np.random.Generator) -> IndexArray:
+def _drawn(number: int, wanted: int, random: np.random.Generator) -> IntArray:
     """`wanted` indices below `number`: the whole range as often as it fits, then random ones."""
     whole, rest = divmod(wanted, max(number, 1))
     return np.concatenate([np.tile(np.arange(number), whole), random.permutation(number)[:rest]])
 
 
-def largest_of_normals(numbers: IndexArray, random: np.random.Generator) -> FloatArray:
+def largest_of_normals(numbers: IntArray, random: np.random.Generator) -> FloatArray:
     """Draws the largest of n standard normal numbers, for each n in `numbers`, at least 1."""
     return np.asarray(special.ndtri_exp(-random.standard_exponential(len(numbers)) / numbers))
 
@@ -268,7 +268,7 @@ class Background:
     included: BoolArray
     dim: int
     correlation: Correlation | None = None
-    rounds: IndexArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    rounds: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     aggregate_lengths: FloatArray = field(default_factory=_none)
     client_lengths: FloatArray = field(default_factory=_none)
     noise: FloatArray = field(default_factory=_none)
@@ -282,7 +282,7 @@ class Background:
     client_sensitivity: float | None = None
 
     def with_rounds(
-        self, rounds: IndexArray, aggregate_lengths: FloatArray, client_lengths: FloatArray
+        self, rounds: IntArray, aggregate_lengths: FloatArray, client_lengths: FloatArray
     ) -> "Background":
         """The background with the lengths of rounds, without noise yet."""
         nothing = np.zeros(len(rounds))
@@ -490,7 +490,7 @@ def exposure_of_scores(statistic: ScoredStatistic, mu: float) -> VectorExposure 
     return VectorExposure(ones, rest * ones, dim * mu**-2 * ones, 0 * ones, dim)
 
 
-def _marginal_variances(correlation: Correlation, rounds: IndexArray) -> FloatArray:
+def _marginal_variances(correlation: Correlation, rounds: IntArray) -> FloatArray:
     """The variance of correlated noise in each round, divided by the independent noise's."""
     until = int(rounds[-1]) + 1
     if isinstance(correlation, Toeplitz):

@@ -30,7 +30,7 @@ from fl_audit.accounting import Party, PoissonSampling, Release, epsilon_at_leas
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT
 from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
-from fl_audit.array_types import FloatArray, IndexArray, IntArray
+from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.curve_tests import ROUNDING
 from fl_audit.verdict.accounting_basis import Source
 from fl_audit.verdict.less_noise import with_noise_on_sum
@@ -86,7 +86,7 @@ class NoiseTest:
         sizes: IntArray = np.ceil(self._roots * (_HIGHEST - _LOWEST) / self._step).astype(np.int64)
         return sizes
 
-    def statistic(self, z: FloatArray, numbers: IndexArray) -> int:
+    def statistic(self, z: FloatArray, numbers: IntArray) -> int:
         group = np.searchsorted(self.numbers, numbers)
         roots = self._roots[group]
         above = roots * (z - roots / self.stated - _LOWEST)
@@ -150,7 +150,7 @@ class Parts:
     release: Release
     source: Source
     z: FloatArray
-    numbers: IndexArray
+    numbers: IntArray
     participations: int
     trials: int
     level: float

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from fl_audit.array_types import BoolArray, FloatArray, IndexArray
+from fl_audit.array_types import BoolArray, FloatArray, IntArray
 from fl_audit.checks.canary_check import Missing
 from fl_audit.estimators import (
     METHODS,
@@ -424,7 +424,7 @@ class _Samples:
                 return False
         return int(np.sum(self.loud >= factor)) >= needed
 
-    def _try(self, test: int, samples: IndexArray, factor: float) -> None:
+    def _try(self, test: int, samples: IntArray, factor: float) -> None:
         """Evaluates a test at a share of the noise for samples with unknown outcome."""
         is_open = (self.silent[test, samples] > factor) & (factor > self.loud[samples])
         open_ = samples[is_open]

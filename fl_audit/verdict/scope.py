@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import UnknownRounds
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.attacks.log_release import are_sampled_alike
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
@@ -111,7 +111,7 @@ def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
 
 def scope_of_run(
     record: RunRecord,
-    rounds: Sequence[IndexArray],
+    rounds: Sequence[IntArray],
     included: npt.NDArray[np.bool_],
     *,
     covers_uploads: bool,
@@ -131,7 +131,7 @@ def scope_of_run(
 
 def scope_of_log(
     participation: Participation | None,
-    rounds: Sequence[IndexArray] | None,
+    rounds: Sequence[IntArray] | None,
     included: npt.NDArray[np.bool_],
     released: Sequence[int],
     file: str,
@@ -167,7 +167,7 @@ def scope_of_log(
 
 
 def _unlike_clients(
-    participation: Participation, rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
+    participation: Participation, rounds: Sequence[IntArray], included: npt.NDArray[np.bool_]
 ) -> str | None:
     """Why an included canary may be more exposed than any client of a log; None if none is."""
     own = [rounds[canary] for canary in np.flatnonzero(included)]
@@ -235,7 +235,7 @@ def _too_seldom(canary: int, client: int) -> str:
 
 
 def _number_of_rounds(
-    rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_]
+    rounds: Sequence[IntArray], included: npt.NDArray[np.bool_]
 ) -> tuple[int, int]:
     """The smallest and the largest number of rounds of an included canary."""
     numbers = [len(own) for own, is_in in zip(rounds, included, strict=True) if is_in] or [0]
@@ -252,7 +252,7 @@ def _whom(numbers: tuple[int, int] | None) -> str:
 
 
 def _rounds_left_out(
-    rounds: Sequence[IndexArray], included: npt.NDArray[np.bool_], released: Sequence[int]
+    rounds: Sequence[IntArray], included: npt.NDArray[np.bool_], released: Sequence[int]
 ) -> str | None:
     """A clause on the longest gap between rounds with canaries, if chance hardly explains it."""
     own = [

@@ -73,7 +73,10 @@ def test_a_claim_below_what_the_noise_gives_is_contradicted(release, scope, clai
     assert (found.outcome, found.basis) == ("contradicted", "accounting")
     first, *rest = found.reason.splitlines()
     assert first == (f"The configured noise does not give the claimed ε: accounting gives {gives}.")
-    assert rest[-1].startswith("Next: do not publish")
+    wanted = (
+        "train with noise." if gives == "∞" else "claim what accounting gives, or train with more"
+    )
+    assert rest[-1].startswith(f"Next: do not publish this claim; {wanted}")
     assert sum(line.startswith("Next: ") for line in rest) == 1
     assert found.assumes == "The noise and the rounds are as configured."
     assert found.to_json()["basis"] == "accounting"

@@ -23,7 +23,7 @@ from fl_audit.accounting.release import Correlation, Party, Release
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, Presences, in_one_group, mean_of_groups
 from fl_audit.accounting.secret_sampling import SecretSampling, one_of_blocks_pair
 from fl_audit.accounting.toeplitz import Toeplitz
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class BallsInBinsSampling(SecretSampling):
     def draw(self, rounds: int, members: int, random: np.random.Generator) -> Presences:
         return in_one_group(rounds, members, self.bins, random)
 
-    def allows(self, member: IndexArray, rounds: int) -> bool:
+    def allows(self, member: IntArray, rounds: int) -> bool:
         if not len(member):
             return self.bins > rounds
         return np.array_equal(member, np.arange(member[0] % self.bins, rounds, self.bins))

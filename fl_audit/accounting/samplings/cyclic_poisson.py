@@ -25,7 +25,7 @@ from fl_audit.accounting.sampling import (
 )
 from fl_audit.accounting.secret_sampling import CoinSampling, coins_pair
 from fl_audit.accounting.toeplitz import Toeplitz
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CyclicPoissonSampling(CoinSampling):
         is_turn = in_one_group(rounds, members, self.separation, random)
         return np.asarray(is_turn & (random.random((rounds, members)) < self.probability))
 
-    def allows(self, member: IndexArray, rounds: int) -> bool:
+    def allows(self, member: IntArray, rounds: int) -> bool:
         return len(np.unique(member % self.separation)) <= 1
 
     @classmethod

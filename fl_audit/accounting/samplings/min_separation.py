@@ -19,7 +19,7 @@ from fl_audit.accounting.least_epsilon import least_epsilon
 from fl_audit.accounting.release import Correlation, Party, Release
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, Presences
 from fl_audit.accounting.secret_sampling import CoinSampling, coins_pair
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class MinSeparationSampling(CoinSampling):
             left = np.where(of_round, rest, np.maximum(left - 1, 0))
         return present
 
-    def allows(self, member: IndexArray, rounds: int) -> bool:
+    def allows(self, member: IntArray, rounds: int) -> bool:
         return bool((np.diff(member) >= self.separation).all())
 
     @classmethod

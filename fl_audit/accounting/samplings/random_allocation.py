@@ -16,7 +16,7 @@ from fl_audit.accounting.least_epsilon import least_epsilon
 from fl_audit.accounting.release import Correlation, Party, Release
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, Blocks, Presences
 from fl_audit.accounting.secret_sampling import SecretSampling, one_of_blocks_pair
-from fl_audit.array_types import FloatArray, IndexArray
+from fl_audit.array_types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class AllocatedRounds(SecretSampling):
         ranks = random.random((rounds, members))
         return np.asarray(ranks <= np.partition(ranks, self.number - 1, axis=0)[self.number - 1])
 
-    def allows(self, member: IndexArray, rounds: int) -> bool:
+    def allows(self, member: IntArray, rounds: int) -> bool:
         return len(member) == self.number
 
     @classmethod

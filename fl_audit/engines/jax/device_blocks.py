@@ -18,7 +18,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import tree_map
 
-from fl_audit.array_types import Float32Array, IndexArray
+from fl_audit.array_types import Float32Array, IntArray
 from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, clients_in_memory, pad_block
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.local_training import LocalTraining
@@ -146,7 +146,7 @@ class Blocks:
 
     def updates(
         self, weights: Sequence[Float32Array], clients: Sequence[Examples]
-    ) -> Iterator[tuple[IndexArray, Float32Array]]:
+    ) -> Iterator[tuple[IntArray, Float32Array]]:
         """Yields clients' positions and updates, as `engines.engine.ClientUpdates` does."""
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fl_audit.array_types import IndexArray
+from fl_audit.array_types import IntArray
 from fl_audit.config import RayCluster
 from fl_audit.config.file import config_to_toml
 from fl_audit.engines.prepare import PreparedRun
@@ -275,12 +275,12 @@ class UnreadRound:
     round_index: int
 
     @property
-    def clients(self) -> IndexArray:
+    def clients(self) -> IntArray:
         """The indices of the real clients."""
         return self.cohort.clients
 
     @property
-    def canaries(self) -> IndexArray:
+    def canaries(self) -> IntArray:
         """The round's canaries, by their indices in the pool."""
         return self.cohort.canaries
 

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.array_types import Float32Array, IndexArray
+from fl_audit.array_types import Float32Array, IntArray
 from fl_audit.canaries.families import CanaryFamily
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.engines.cohort import RoundData
@@ -61,7 +61,7 @@ class DataSets:
             vector = self.family.vector(int(canary)) * np.float32(canary_norm)
             yield _client_data(small_data_set(vector[None, :]), no_batches)
 
-    def noise_key(self, key: IndexArray) -> tf.data.Dataset:
+    def noise_key(self, key: IntArray) -> tf.data.Dataset:
         """A participant's noise key as an input: a data set of one key."""
         return small_data_set(key[None, :])
 
@@ -139,7 +139,7 @@ class CanaryClients:
         """The rounds of each canary of the pool, included or not, from 1, for `RoundScorer`."""
         return self._rounds
 
-    def in_round(self, round_number: int) -> IndexArray:
+    def in_round(self, round_number: int) -> IntArray:
         """The ascending indices of the canaries of one round, which counts from 1."""
         if not 1 <= round_number <= self._num_rounds:
             raise InputError(

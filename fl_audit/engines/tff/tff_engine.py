@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.array_types import Float32Array, FloatArray, IndexArray
+from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import Check
@@ -123,7 +123,7 @@ class ClientInputs(Protocol):
     def inputs(self, weights: Weights, data: RoundData, canary_norm: float) -> Iterator[Any]:
         """Inputs of participants that train, then of canaries that are vectors, lazily."""
 
-    def noise_key(self, key: IndexArray) -> Any:
+    def noise_key(self, key: IntArray) -> Any:
         """A participant's noise key, int64 (2,), as a part of its input."""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import device_lib
 
-from fl_audit.array_types import Float32Array, IndexArray
+from fl_audit.array_types import Float32Array, IntArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.canaries.families import CanaryFamily
 from fl_audit.config import FedSgd
@@ -255,13 +255,13 @@ class TrainedBlocks:
         for canary in data.vectors:
             yield canary_result(self.family.vector(int(canary)) * np.float32(canary_norm), weights)
 
-    def noise_key(self, key: IndexArray) -> IndexArray:
+    def noise_key(self, key: IntArray) -> IntArray:
         """A participant's noise key as an input: itself."""
         return key
 
     def updates(
         self, weights: Sequence[Float32Array], clients: Sequence[Examples]
-    ) -> Iterator[tuple[IndexArray, Float32Array]]:
+    ) -> Iterator[tuple[IntArray, Float32Array]]:
         """Yields clients' positions and updates, as `engines.engine.ClientUpdates` does."""
         for members, trained in self._trained(weights, clients):
             # TFF's updates are initial minus trained weights; those yielded have the other sign.
@@ -270,7 +270,7 @@ class TrainedBlocks:
 
     def _trained(
         self, weights: Sequence[Float32Array], clients: Sequence[Examples]
-    ) -> Iterator[tuple[IndexArray, TrainedBlock]]:
+    ) -> Iterator[tuple[IntArray, TrainedBlock]]:
         """The positions of each block's clients, and the block trained from a model."""
         tensors = [tf.constant(array) for array in weights]
         # Clients with similar numbers of batches share a block, so that little of it is padding.
