@@ -21,9 +21,9 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.framework_adapter import AdapterAudit, CanaryRounds, moved_along, widened
-from fl_audit.attacks.measured_canary_check import check_choice
 from fl_audit.attacks.scorer import RoundScorer, StatedRound
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.checks.canary_watch import check_choice
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 from fl_audit.participation.placement import spread

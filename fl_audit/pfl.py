@@ -22,9 +22,9 @@ import numpy as np
 
 from fl_audit.attacks import framework_adapter
 from fl_audit.attacks.arrays import flatten, unflatten
-from fl_audit.attacks.measured_canary_check import check_choice
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.checks.canary_watch import check_choice
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError
 

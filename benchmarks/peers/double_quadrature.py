@@ -15,7 +15,8 @@ from collections.abc import Callable
 from scipy import integrate, optimize, special, stats
 
 from fl_audit.estimators.counts import ConfusionCounts
-from fl_audit.estimators.counts.intervals import Interval, interval_of_rates
+from fl_audit.estimators.counts.confusion_counts import Interval
+from fl_audit.estimators.counts.intervals import interval_of_rates
 from fl_audit.estimators.threshold.error_rates import jeffreys_upper
 
 Density = Callable[[float], float]

@@ -17,7 +17,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChainSettings, ChallengeCounts
 from fl_audit.estimators.challenge_bases.counts_and_priors import FixedStrength, Prior
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
-from fl_audit.estimators.challenge_bases.mhaar import mhaar_posterior
+from fl_audit.estimators.challenge_bases.mhaar_chains import mhaar_posterior
 from fl_audit.report.posterior import plot_epsilon, plot_joint, plot_rates, plot_strength
 
 DELTA, CONFIDENCE = 0.01, 0.9

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChainSettings, ChallengeCounts, posterior
 from fl_audit.estimators.challenge_bases.counts_and_priors import Prior
-from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws, mhaar_posterior
+from fl_audit.estimators.challenge_bases.mhaar_chains import MhaarDraws, mhaar_posterior
 from fl_audit.estimators.challenge_bases.posterior_summary import Marginal
 from fl_audit.membership.measure_mia import measure_mia_fast
 from fl_audit.report.chart import BLUE, INK

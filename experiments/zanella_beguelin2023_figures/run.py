@@ -24,7 +24,8 @@ from fl_audit.estimators.counts import (
     intervals,
 )
 from fl_audit.estimators.counts.bayes import RocCounts, best_threshold
-from fl_audit.estimators.counts.intervals import Interval, interval_of_rates
+from fl_audit.estimators.counts.confusion_counts import Interval
+from fl_audit.estimators.counts.intervals import interval_of_rates
 from fl_audit.estimators.threshold.error_rates import clopper_pearson_upper, jeffreys_upper
 from fl_audit.formats.score_file import read_score_file
 

@@ -229,7 +229,7 @@ def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> in
 # squares) and, for each value and rest before the node, the shortest rest after the node. A rest of
 # `separation` rounds means impossible.
 
-_Rounds: TypeAlias = tuple[tuple[IntArray], ...]
+_Rounds: TypeAlias = tuple[tuple[IntArray, IntArray], ...]
 """By number of rounds: values, int64 of shape (values,), and rests, of (values, separation)."""
 
 
@@ -261,13 +261,15 @@ def _joined(left: _Rounds, right: _Rounds, most: int, separation: int, *, is_nod
     return tuple(joined)
 
 
-def _in_turn(left: tuple[IntArray], right: tuple[IntArray], separation: int) -> tuple[IntArray]:
+def _in_turn(
+    left: tuple[IntArray, IntArray], right: tuple[IntArray, IntArray], separation: int
+) -> tuple[IntArray, IntArray]:
     """The values of two neighbouring nodes' rounds together, and the rests after both nodes."""
     after = np.pad(right[1], ((0, 0), (0, 1)), constant_values=separation)[:, left[1]]
     return np.add.outer(right[0], left[0]).ravel(), after.reshape(-1, left[1].shape[1])
 
 
-def _undominated(values: IntArray, rests: IntArray, separation: int) -> tuple[IntArray]:
+def _undominated(values: IntArray, rests: IntArray, separation: int) -> tuple[IntArray, IntArray]:
     """Removes impossible values, and values for which a larger value has no larger rest."""
     order = np.argsort(-values)
     values, shortest = values[order], np.minimum.accumulate(rests[order], axis=0)

@@ -17,9 +17,9 @@ import numpy as np
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.logs import read_vector
-from fl_audit.attacks.measured_canary_check import CanariesLostError
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
+from fl_audit.checks.canary_watch import CanariesLostError
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError, one_line
 from fl_audit.formats.folders import LogFolder

@@ -30,13 +30,13 @@ class OwnRounds:
         return max(map(len, self.of_canary), default=0)
 
     @functools.cached_property
-    def participations(self) -> tuple[IntArray]:
+    def participations(self) -> tuple[IntArray, IntArray]:
         """The canary and the round of each participation, int64 of shape (participations,)."""
         counts = [len(rounds) for rounds in self.of_canary]
         canaries = np.repeat(np.arange(len(counts)), counts)
         return canaries, np.concatenate([np.zeros(0, np.int64), *self.of_canary])
 
-    def among(self, rounds: IntArray) -> tuple[IntArray]:
+    def among(self, rounds: IntArray) -> tuple[IntArray, IntArray]:
         """The canary of each participation in one of `rounds`, and that round's index in `rounds`.
 
         `rounds` ascend. Participations are sorted by canary, and then as in `of_canary`.

@@ -26,7 +26,6 @@ from fl_audit.attacks.logs import (
     write_listed,
 )
 from fl_audit.attacks.measured_canary_check import (
-    CanaryWatch,
     canary_check_in_rounds,
     logged_lengths,
 )
@@ -41,6 +40,7 @@ from fl_audit.checks import (
     write_adaptive_clip,
     write_variables,
 )
+from fl_audit.checks.canary_watch import CanaryWatch
 from fl_audit.checks.measured_rounds import check_noise
 from fl_audit.config_tables.audit import LostCanaries
 from fl_audit.errors import InputError

@@ -41,7 +41,7 @@ from fl_audit.checks.measured_rounds import (
 from fl_audit.checks.replay.replay import Replay, replay_round
 from fl_audit.checks.replay.trial_rounds import Promise, Server, read_replay, write_replay
 from fl_audit.checks.sampling_check import check_poisson, check_rounds
-from fl_audit.mechanisms.kind import AdaptiveClip
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 
 __all__ = [
     "FALSE_ALARM",

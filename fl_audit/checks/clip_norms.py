@@ -1,9 +1,9 @@
 """The check of adaptive clip norms: whether the count that moves them is noised as configured.
 
 Successive clip norms reveal each round's noised count of unclipped updates
-(`mechanisms.kind.AdaptiveClip`). The count without noise is a whole number, so the remainder of the
-noised count is the noise modulo one client, whatever the count: a wrapped normal variable (Mardia
-and Jupp, Directional Statistics, section 3.5.7).
+(`mechanisms.adaptive_clip.AdaptiveClip`). The count without noise is a whole number, so the
+remainder of the noised count is the noise modulo one client, whatever the count: a wrapped normal
+variable (Mardia and Jupp, Directional Statistics, section 3.5.7).
 """
 
 import json
@@ -18,7 +18,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import LengthLog
 from fl_audit.formats.text_files import read_json, write_text
-from fl_audit.mechanisms.kind import AdaptiveClip
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 
 NAME = "count_noise"
 

@@ -1,7 +1,9 @@
 """Mechanisms: clipping and noise of the released aggregate.
 
 To add one, write a module like `matrix.py`, here or in another package, and register its
-`MechanismKind` in `MECHANISMS`. Only calling `make_aggregator` imports TensorFlow.
+`MechanismKind` in `MECHANISMS`; if its noise has a distribution of its own, add that to
+`accounting/noise_distributions.py`, and for runtime `jax` a case to `engines/jax/from_config.py`.
+Only calling `make_aggregator` imports TensorFlow.
 
 >>> adaptive = GaussianAdaptive(noise_multiplier=1.0)
 >>> noise = round_noise(adaptive, expected_cohort=22.0)

@@ -13,6 +13,7 @@ from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.config_tables.kinds import PositiveFloat
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.independent import (
     COUNT_STDDEV_OF_COHORT,
     moving_clip_words,
@@ -20,7 +21,6 @@ from fl_audit.mechanisms.independent import (
     noise_with_count_words,
 )
 from fl_audit.mechanisms.kind import (
-    AdaptiveClip,
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,

@@ -12,8 +12,8 @@ from fl_audit.accounting.release import Noise
 from fl_audit.config_tables.kinds import NonNegativeFloat, PositiveFloat, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.kind import (
-    AdaptiveClip,
     ClipAndNoise,
     Mechanism,
     MechanismKind,

@@ -236,7 +236,7 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
     return worst
 
 
-def _drawn(draw: Draw, num_rounds: int) -> tuple[IntArray]:
+def _drawn(draw: Draw, num_rounds: int) -> tuple[IntArray, IntArray]:
     """The member and the round of each participation, as two arrays of one length."""
     cohorts = [draw(index) for index in range(num_rounds)]
     rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])

@@ -39,7 +39,7 @@ class MeasuredMia:
         n1 = self.having.shape[1]
         return ChallengeCounts(fp[0], np.full(bases, n0), fn[0], np.full(bases, n1))
 
-    def curve(self, false_positive_rates: npt.ArrayLike) -> tuple[IntArray]:
+    def curve(self, false_positive_rates: npt.ArrayLike) -> tuple[IntArray, IntArray]:
         """False positives X(alpha*) and false negatives Y(alpha*), the curve of Figure 4.
 
         Args:

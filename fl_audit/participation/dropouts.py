@@ -86,7 +86,7 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
     offsets = generator(seed, Stream.DROPOUTS).random(size)
 
     @functools.lru_cache(maxsize=2)
-    def reporting(round_index: int) -> tuple[IntArray]:
+    def reporting(round_index: int) -> tuple[IntArray, IntArray]:
         """The clients that report in a round, and the canaries of the pool that would report."""
         clients, canaries = schedule.clients(round_index), schedule.sampled_canaries(round_index)
         members = np.concatenate([clients, num_clients + canaries])

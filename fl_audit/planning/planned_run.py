@@ -18,8 +18,8 @@ from fl_audit.config import Canaries, Config, ServerSgd
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import MECHANISMS
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.distributed import FIRST_CLIP_NORM
-from fl_audit.mechanisms.kind import AdaptiveClip
 from fl_audit.tasks.facts import TaskFacts
 
 

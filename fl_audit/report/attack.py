@@ -13,7 +13,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators import AuditResult, CanaryScores
 from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
-from fl_audit.estimators.counts.intervals import ConfusionCounts, EpsilonPosterior
+from fl_audit.estimators.counts import ConfusionCounts, EpsilonPosterior
 from fl_audit.estimators.roc.curve import RocCurve
 from fl_audit.json_records import to_json
 from fl_audit.membership.outputs import ModelPrivacy

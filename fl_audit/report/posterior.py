@@ -18,7 +18,7 @@ from fl_audit.array_types import FloatArray
 from fl_audit.estimators.challenge_bases import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.counts_and_priors import BetaStrength, FixedStrength
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
-from fl_audit.estimators.challenge_bases.mhaar import MhaarDraws
+from fl_audit.estimators.challenge_bases.mhaar_chains import MhaarDraws
 from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, autocorrelations
 from fl_audit.number_words import significant
 from fl_audit.report.chart import BLUE, FAINT, INK, ORANGE, draw

@@ -16,7 +16,7 @@ from fl_audit.accounting.noise_distributions import HOW_OFTEN_UNKNOWN
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.estimators import AndersonDarling
-from fl_audit.estimators.counts.intervals import Interval
+from fl_audit.estimators.counts.confusion_counts import Interval
 from fl_audit.estimators.result import METHOD_GROUPS, MethodGroup, estimate_text
 from fl_audit.estimators.threshold.null_choice import refuted_nulls
 from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text

@@ -14,10 +14,11 @@ import msgspec
 import numpy as np
 
 from fl_audit.array_types import FloatArray
-from fl_audit.attacks.measured_canary_check import CanaryWatch, RoundLengths, canary_check_in_rounds
+from fl_audit.attacks.measured_canary_check import RoundLengths, canary_check_in_rounds
 from fl_audit.attacks.round_cosines import numbered_rows
 from fl_audit.canaries.canary_tables import family_of
 from fl_audit.checks import CanaryCheck
+from fl_audit.checks.canary_watch import CanaryWatch
 from fl_audit.checks.training_faults import TrainingCurves, training_faults
 from fl_audit.config import Config
 from fl_audit.config.commitment import tries_of

@@ -1,7 +1,8 @@
 """The sentences of a verdict: its reason, the power, and the next step.
 
 Nothing is decided here. `Verdict.reason` consists of these sentences, one per line; terminal, page
-and release sheet print them unchanged.
+and release sheet print them unchanged. Sentences on accounting are in accounting_basis.py, on a
+claim by its noise and sampling rate in by_parts.py.
 
 >>> whole("no test contradicts the claim")
 'No test contradicts the claim.'

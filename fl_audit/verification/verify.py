@@ -1,4 +1,7 @@
-"""The verification of the folder of a run or of a log."""
+"""The verification of the folder of a run or of a log.
+
+`formats/folders.py` lists the hashed files, `chain.py` compares hashes, and `run.py` numbers.
+"""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """Replay of an adaptive clip norm: the count that moves it, the count's noise, and next rounds.
 
 The clip norms before and after a round determine the noised count of the round
-(`mechanisms.kind.AdaptiveClip`). With the same randomness two counts differ only by clients; with
-the same clients and other randomness they differ only by noise.
+(`mechanisms.adaptive_clip.AdaptiveClip`). With the same randomness two counts differ only by
+clients; with the same clients and other randomness they differ only by noise.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from fl_audit.checks.replay.noise import (
 )
 from fl_audit.checks.replay.trial_rounds import FAR, SHORT, Answer, TrialRounds, Trials, most_of
 from fl_audit.errors import InputError
-from fl_audit.mechanisms.kind import AdaptiveClip
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 ClipNormOf = Callable[[Any], float]

@@ -25,7 +25,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.text_files import read_foreign, write_text
 from fl_audit.json_records import from_json, to_json
 from fl_audit.library_words import json_words
-from fl_audit.mechanisms.kind import AdaptiveClip
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from fl_audit.mechanisms.zeroing import AdaptiveZeroing
 
 # The promise.

@@ -14,9 +14,9 @@ from fl_audit.estimators.challenge_bases.counts_and_priors import (
     Prior,
     alpha_prior,
 )
-from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
+from fl_audit.estimators.challenge_bases.mhaar_chains import ChainSettings
+from fl_audit.estimators.challenge_bases.posterior import full_posterior, posterior
 from fl_audit.estimators.challenge_bases.posterior_summary import PosteriorSummary
-from fl_audit.estimators.challenge_bases.sample_posterior import full_posterior, posterior
 
 __all__ = [
     "ChainSettings",

@@ -8,12 +8,9 @@
 (0.522, 1.267)
 """
 
-from fl_audit.estimators.counts.intervals import (
-    ConfusionCounts,
-    CountsIntervals,
-    EpsilonPosterior,
-    intervals,
-)
+from fl_audit.estimators.counts.confusion_counts import ConfusionCounts
+from fl_audit.estimators.counts.intervals import CountsIntervals, intervals
+from fl_audit.estimators.counts.posterior import EpsilonPosterior
 from fl_audit.estimators.privacy_region import epsilon_of_rates
 
 __all__ = [

@@ -5,12 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.counts.intervals import (
-    ConfusionCounts,
-    EpsilonPosterior,
-    RateDistributions,
-    corner_mass,
-)
+from fl_audit.estimators.counts.confusion_counts import ConfusionCounts
+from fl_audit.estimators.counts.posterior import EpsilonPosterior, RateDistributions, corner_mass
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting

@@ -54,8 +54,8 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import supremum
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.one_run.bound import check_counts
+from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.guessing_plan import GUESS_ORDERS
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
@@ -142,7 +142,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
 
     For each r of `few_numbers_of_guesses` the ceil(r / 2) largest scores are guessed to be included
     and the floor(r / 2) smallest to be excluded; in two more tests the m / 8 and the m / 16 largest
-    are guessed to be included. Both orders have fixed shares of alpha (guessing_plan.py), and each
+    are guessed to be included. Both orders have fixed shares of alpha (guess_orders.py), and each
     r an equal part of its order's share, so that the order, r and level of a test are fixed in
     advance, as Theorem 3.2 requires.
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.estimators.one_run.bound import crossing_point
+from fl_audit.estimators.one_run.guess_orders import GuessOrder
 from fl_audit.estimators.one_run.guesses import Guesses
 from fl_audit.estimators.one_run.guessing_plan import (
-    GuessOrder,
     GuessPlan,
     plans_of,
     plans_of_samples,

@@ -14,7 +14,7 @@ from scipy import special
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.counts.bayes import RocCounts
-from fl_audit.estimators.counts.intervals import ConfusionCounts, Interval
+from fl_audit.estimators.counts.confusion_counts import ConfusionCounts, Interval
 from fl_audit.estimators.scores import CanaryScores, check_confidence
 from fl_audit.estimators.setting import NotApplicableError
 

@@ -10,7 +10,7 @@ from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.errors import InputError
-from fl_audit.estimators.counts.intervals import ConfusionCounts
+from fl_audit.estimators.counts.confusion_counts import ConfusionCounts
 from fl_audit.estimators.distributions import rank_quantile
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.null import NullTail

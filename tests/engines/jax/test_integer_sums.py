@@ -16,7 +16,7 @@ from fl_audit.engines.jax.integer_sums import centred, random_signs, rotated, ro
 from fl_audit.engines.jax.noise_processes import fold_in
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import Distributed, FixedZeroing, round_noise
-from fl_audit.mechanisms.kind import AdaptiveClip
+from fl_audit.mechanisms.adaptive_clip import AdaptiveClip
 from tests.engines.jax.test_aggregation import key, many_keys
 from tests.engines.jax.test_skellam_draws import chi_square, probabilities
 

@@ -16,9 +16,9 @@ from fl_audit.estimators.challenge_bases.counts_and_priors import (
     Prior,
 )
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
-from fl_audit.estimators.challenge_bases.mhaar import ChainSettings
+from fl_audit.estimators.challenge_bases.mhaar_chains import ChainSettings
+from fl_audit.estimators.challenge_bases.posterior import posterior
 from fl_audit.estimators.challenge_bases.region_mass import below_diagonal, log_reach
-from fl_audit.estimators.challenge_bases.sample_posterior import posterior
 
 
 def six(summary):

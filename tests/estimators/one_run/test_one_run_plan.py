@@ -6,8 +6,8 @@ from scipy import special, stats
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
+from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS
 from fl_audit.estimators.one_run.guessing_plan import (
-    GUESS_ORDERS,
     chances_included,
     numbers_of_guesses,
     pooled,

@@ -9,8 +9,9 @@ from scipy import special, stats
 
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores, estimate
 from fl_audit.estimators.one_run.bound import epsilon_lower_bound
+from fl_audit.estimators.one_run.guess_orders import orders_of
 from fl_audit.estimators.one_run.guesses import correct_among_bottom, correct_among_top
-from fl_audit.estimators.one_run.guessing_plan import orders_of, spare_for_delta
+from fl_audit.estimators.one_run.guessing_plan import spare_for_delta
 from fl_audit.estimators.one_run.valid_guesses import one_run_epsilons, one_run_rejection
 
 SEED = 20230515

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fl_audit.errors import InputError
-from fl_audit.estimators.counts.intervals import ConfusionCounts
+from fl_audit.estimators.counts.confusion_counts import ConfusionCounts
 from fl_audit.estimators.null import GaussianCanaryNull
 from fl_audit.estimators.roc import (
     auc,

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from fl_audit.attacks import RoundScorer
-from fl_audit.attacks.measured_canary_check import CanariesLostError, CanaryWatch, looks
 from fl_audit.checks.canary_check import CANARY_CHECK_FALSE_ALARM
+from fl_audit.checks.canary_watch import CanariesLostError, CanaryWatch, looks
 from fl_audit.errors import InputError
 from tests.report.wrong_setups import ROUNDS, System
 from tests.seeds_tried import some
@@ -60,7 +60,7 @@ def test_all_looks_together_keep_the_false_alarm(tmp_path, monkeypatch):
 
     The count is above 16 with a probability of 5e-7 if each is stopped with 0.3.
     """
-    monkeypatch.setattr("fl_audit.attacks.measured_canary_check.CANARY_CHECK_FALSE_ALARM", 0.3)
+    monkeypatch.setattr("fl_audit.checks.canary_watch.CANARY_CHECK_FALSE_ALARM", 0.3)
     stopped = sum(
         rounds_until_stopped(tmp_path / str(seed), System(seed))[0] < ROUNDS for seed in range(20)
     )

@@ -7,7 +7,11 @@ import numpy as np
 from fl_audit.errors import InputError, nearest
 from fl_audit.estimators.challenge_bases.counts_and_priors import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.grid import GridPosterior, grid_posterior
-from fl_audit.estimators.challenge_bases.mhaar import ChainSettings, MhaarDraws, mhaar_posterior
+from fl_audit.estimators.challenge_bases.mhaar_chains import (
+    ChainSettings,
+    MhaarDraws,
+    mhaar_posterior,
+)
 from fl_audit.estimators.challenge_bases.posterior_summary import PosteriorSummary
 from fl_audit.estimators.scores import check_confidence, check_delta
 
