@@ -2,6 +2,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 from collections import defaultdict
 
@@ -97,6 +98,35 @@ def toy_runtime():
     yield
     RUNTIMES.remove("toy")
     TASKS.remove("vectors")
+
+
+@pytest.fixture
+def as_in_a_new_process():
+    """A function that takes out what plugins have registered, and forgets their modules."""
+    from fl_audit.attacks import threat_models
+    from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
+    from fl_audit.engines.runtimes import RUNTIMES
+    from fl_audit.mechanisms import MECHANISMS
+    from fl_audit.participation import PATTERNS
+    from fl_audit.tasks.task_kinds import TASKS
+
+    path, modules = list(sys.path), set(sys.modules)
+    attackers = list(threat_models.attackers())
+    registries = (PATTERNS, MECHANISMS, TASKS, RUNTIMES, STATISTICS, THREAT_MODELS)
+    before = [(kinds, set(kinds)) for kinds in registries]
+
+    def forget():
+        for kinds, names in before:
+            for name in set(kinds) - names:
+                kinds.remove(name)
+        threat_models._attackers[:] = attackers
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if name.startswith("my_"):
+                del sys.modules[name]
+
+    yield forget
+    forget()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -194,7 +194,7 @@ def epsilon_star_of_distributions(
     3.98
     """
     check_delta(delta)
-    if delta == 0 or members == non_members:
+    if delta == 0:
         return epsilon_star_over_all_thresholds(members, non_members, delta)
     # From delta = 1/2 on the interval is empty; clipped to 1/2, no ratio exceeds 1.
     rate = min(delta, 0.5)

@@ -18,6 +18,7 @@ from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import ExactCosine, Gaussian, beta_cdf, closed_form_null
 from fl_audit.estimators.random_signs import Concentration, rademacher_sum_log_tail
+from fl_audit.estimators.scores import check_dim
 
 LARGEST_COSINE = 1 - 1e-6
 """The largest threshold on a cosine: in a small dimension a cosine may round to 1, with tail 0."""
@@ -109,7 +110,7 @@ class GaussianCanaryNull:
     dim: int
 
     def __post_init__(self) -> None:
-        ExactCosine(self.dim)  # checks dim
+        check_dim(self.dim)
 
     @property
     def description(self) -> str:
@@ -153,8 +154,7 @@ class SignCanaryNull:
     concentration: Concentration | None = None
 
     def __post_init__(self) -> None:
-        if self.dim < 2:
-            raise ValueError(f"dim must be at least 2, got {self.dim}")
+        check_dim(self.dim)
         known = self.concentration
         if known is not None and known.fourth_powers * self.dim < 1 - _ROUNDING:
             raise ValueError(

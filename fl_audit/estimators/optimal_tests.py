@@ -83,11 +83,6 @@ def gaussian_tests(shift: float) -> OptimalTests:
     )
 
 
-def reachable_shift(shift: float, num_included: int, confidence: float) -> float:
-    """The median lower bound on the distance of two unit Gaussians, by a test of the mean."""
-    return max(0.0, shift - float(special.ndtri(confidence)) / math.sqrt(num_included))
-
-
 def reachable_epsilon_gaussian(
     shift: float, num_included: int, delta: float, confidence: float
 ) -> float:
@@ -97,7 +92,8 @@ def reachable_epsilon_gaussian(
     one tests the mean. `shift` is the distance of the included mean from the null's, in standard
     deviations.
     """
-    least = reachable_shift(shift, num_included, confidence)
+    # The median lower bound on the distance of two unit Gaussians by a test of the mean.
+    least = max(0.0, shift - float(special.ndtri(confidence)) / math.sqrt(num_included))
     if least == 0 or math.isinf(least):
         return least
     return epsilon_over_all_regions(Gaussian(0.0, 1.0), Gaussian(least, 1.0), delta)

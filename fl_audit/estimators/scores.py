@@ -1,7 +1,7 @@
 """The scores of included and excluded canaries, and checks of every estimator's arguments."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,9 @@ class CanaryScores:
 
 
 def check_inclusion(inclusion: Inclusion, probability: float) -> None:
-    """Raise ValueError if the probability is out of range or does not fit the inclusion."""
+    """Raise ValueError if the inclusion is unknown, or the probability does not fit it."""
+    if inclusion not in (kinds := get_args(Inclusion)):
+        raise ValueError(f"inclusion must be one of {', '.join(kinds)}, got {inclusion!r}")
     if not 0 < probability < 1:
         raise ValueError(f"inclusion_probability must be in (0, 1), got {probability}")
     if (probability == 0.5) != (inclusion != "unequal_coins"):

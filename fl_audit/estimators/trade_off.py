@@ -26,6 +26,7 @@ from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import narrowed
 from fl_audit.estimators.optimal_tests import OptimalTests
+from fl_audit.estimators.scores import check_delta
 
 _GRID = special.log_ndtr(np.concatenate([np.arange(-45, -12, 0.05), np.arange(-12, 9, 0.005)]))
 """Logs of the false positive rates of a curve's points, rising from about -1017."""
@@ -84,8 +85,7 @@ class PointTradeOff:
 
     def __post_init__(self) -> None:
         _check("epsilon", self.epsilon)
-        if not 0 <= self.delta < 1:
-            raise InputError(f"delta must be in [0, 1), got {self.delta}")
+        check_delta(self.delta)
 
     def log_power(self, log_fpr: npt.ArrayLike) -> FloatArray:
         """Log of min(e^epsilon q + delta, 1 - e^-epsilon (1 - delta - q))."""

@@ -166,6 +166,9 @@ def _fit(values: FloatArray, selected: BoolArray, spread: Spread, what: str) -> 
         )
     mean = np.sum(values, axis=0, where=selected) / count
     squares = np.sum((values - mean) ** 2, axis=0, where=selected)
+    lowest = np.min(values, axis=0, where=selected, initial=np.inf)
+    highest = np.max(values, axis=0, where=selected, initial=-np.inf)
+    squares[lowest == highest] = 0  # the mean of equal outputs is rounded
     if spread == "all_points":
         squares, freedom = np.full_like(squares, np.sum(squares)), np.sum(count - 1)
     else:

@@ -164,8 +164,7 @@ def _warn_if_skewed(sides: list[FloatArray]) -> None:
 
 
 def _fit_all(losses: FloatArray) -> NormalFit:
-    stddev = np.std(losses, axis=1, ddof=1, keepdims=True)
-    return _checked(NormalFit(np.mean(losses, axis=1, keepdims=True), stddev))
+    return _fit(losses[:, None])
 
 
 def _fit_others(losses: FloatArray) -> NormalFit:
@@ -173,11 +172,11 @@ def _fit_others(losses: FloatArray) -> NormalFit:
     bases, models = losses.shape
     others = ~np.eye(models, dtype=np.bool_)
     rest = np.broadcast_to(losses[:, None, :], (bases, models, models))[:, others]
-    rest = rest.reshape(bases, models, models - 1)
-    return _checked(NormalFit(np.mean(rest, axis=2), np.std(rest, axis=2, ddof=1)))
+    return _fit(rest.reshape(bases, models, models - 1))
 
 
-def _checked(fit: NormalFit) -> NormalFit:
-    if np.any(fit.stddev == 0):
+def _fit(losses: FloatArray) -> NormalFit:
+    """The fits along the last axis."""
+    if np.any(np.ptp(losses, axis=-1) == 0):
         raise InputError("losses of a challenge base must not be all equal on one of its two sides")
-    return fit
+    return NormalFit(np.mean(losses, axis=-1), np.std(losses, axis=-1, ddof=1))

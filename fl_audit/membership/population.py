@@ -108,15 +108,16 @@ def calibrated_margins(
         )
     if not (np.isfinite(own).all() and np.isfinite(others).all()):
         raise InputError("features must be finite")
-    centre, spread = others.mean(axis=0), others.std(axis=0)
-    spread[spread == 0] = 1
+    # The mean of equal numbers is rounded, so that their standard deviation need not be 0.
+    centre = others.mean(axis=0)
+    spread = np.where(np.ptp(others, axis=0) > 0, others.std(axis=0), 1.0)
     design, at = (others - centre) / spread, (own - centre) / spread
     mean = of_z.mean(axis=1)
     covariance = design.T @ design + np.eye(own.size)
     weights = np.linalg.solve(covariance, design.T @ (of_z - mean[:, None]).T)
     residuals = of_z - mean[:, None] - (design @ weights).T
     stddev = np.sqrt(np.mean(residuals**2, axis=1))
-    if (stddev == 0).any():
+    if (stddev == 0).any() or (np.ptp(of_z, axis=1) == 0).any():
         raise InputError("the margins of the population are all alike under a model")
     return np.asarray((of_x - mean - at @ weights) / stddev)
 

@@ -133,8 +133,8 @@ def _detection_rates(scored: ScoredStatistic, confidence: float) -> tuple[Detect
 
 
 def _normality(scores: FloatArray) -> AndersonDarling | None:
-    """The Anderson-Darling test; None for fewer than 3 scores, or equal scores."""
-    if len(scores) < 3 or np.all(scores == scores[0]):
+    """The Anderson-Darling test; None for fewer than 4 scores, or equal scores."""
+    if len(scores) < 4 or np.all(scores == scores[0]):
         return None
     return anderson_darling(scores)
 

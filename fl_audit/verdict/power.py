@@ -144,7 +144,7 @@ class CurveSum:
 
     @functools.cached_property
     def _critical_value(self) -> int:
-        return self.test.critical_value(self.leading.level)
+        return self.test.critical_value(self.leading.level - self.leading.spent)
 
 
 AuditTests = PointTests | CurveSum

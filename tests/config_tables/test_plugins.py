@@ -9,41 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from fl_audit.attacks import threat_models
-from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.cli import main
 from fl_audit.config.file import config_to_toml, load_config, load_recorded, recorded_config
 from fl_audit.config_tables.kinds import RecordedTable
-from fl_audit.engines.runtimes import RUNTIMES
 from fl_audit.errors import InputError
 from fl_audit.formats.text_files import parse_toml
-from fl_audit.mechanisms import MECHANISMS
-from fl_audit.participation import PATTERNS
-from fl_audit.tasks.task_kinds import TASKS
 from tests.config_tables.plugins_page import of_page, write_page
 from tests.engines.toy_engine import MeanOfVectors
 
-
-@pytest.fixture(autouse=True)
-def as_in_a_new_process():
-    """A function that takes out what plugins have registered, and forgets their modules."""
-    path, modules = list(sys.path), set(sys.modules)
-    attackers = list(threat_models.attackers())
-    registries = (PATTERNS, MECHANISMS, TASKS, RUNTIMES, STATISTICS, THREAT_MODELS)
-    before = [(kinds, set(kinds)) for kinds in registries]
-
-    def forget():
-        for kinds, names in before:
-            for name in set(kinds) - names:
-                kinds.remove(name)
-        threat_models._attackers[:] = attackers
-        sys.path[:] = path
-        for name in set(sys.modules) - modules:
-            if name.startswith("my_"):
-                del sys.modules[name]
-
-    yield forget
-    forget()
+pytestmark = pytest.mark.usefixtures("as_in_a_new_process")
 
 
 @pytest.fixture

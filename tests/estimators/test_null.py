@@ -100,7 +100,7 @@ def test_all_are_values_that_never_rise(null):
     ("make", "message"),
     [
         (lambda: GaussianCanaryNull(1), "dim must be in"),
-        (lambda: SignCanaryNull(1), "dim must be at least 2, got 1"),
+        (lambda: SignCanaryNull(1), "dim must be in 2 to 2.53, got 1"),
         (lambda: SignCanaryNull(3, FOUR_ONES), "fourth_powers must be at least 1 / dim = 0.333"),
         (lambda: LargestOfRoundsNull(()), "rounds must hold at least one null"),
     ],

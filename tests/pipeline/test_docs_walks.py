@@ -176,6 +176,7 @@ def _sentences(block: str) -> list[str]:
     return made
 
 
+@pytest.mark.usefixtures("as_in_a_new_process")
 @pytest.mark.parametrize("name", WALKS)
 def test_the_commands_of_a_page_run_in_its_order(name, tmp_path, monkeypatch, capsys):
     walk, page = WALKS[name], ROOT / name

@@ -250,16 +250,12 @@ _CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(4)
 _HALF_NODES, _LOG_HALF_WEIGHTS = (_CELL_NODES + 1) / 2, np.log(_CELL_WEIGHTS / 2)
 
 
-@dataclass(frozen=True, eq=False)
-class Spline:
-    """A cubic spline for each base, in units of the grid's steps."""
+def _splines(values: FloatArray) -> FloatArray:
+    """The powers of cubic splines through values (n, k, ...), the highest first: (4, k-1, n, ...).
 
-    coefficients: FloatArray  # the highest power first, of shape (4, k - 1, n, ...)
-
-    @classmethod
-    def through(cls, values: FloatArray) -> "Spline":
-        """The spline through values of shape (n, k, ...)."""
-        return cls(CubicSpline(np.arange(values.shape[1]), values, axis=1).c)
+    Their unit is the grid's step.
+    """
+    return np.asarray(CubicSpline(np.arange(values.shape[1]), values, axis=1).c)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,14 +293,14 @@ class TableGrid:
         z = self.start + self.step * np.arange(_NUM_POINTS)
         return np.asarray(np.log(self.width * self.step) + np.log(np.cosh(z)))
 
-    def evaluate(self, spline: Spline, bases: slice, x: FloatArray) -> FloatArray:
+    def evaluate(self, powers: FloatArray, bases: slice, x: FloatArray) -> FloatArray:
         """Values (n, m, ...) of the splines of some bases at points x of shape (m,)."""
         index = (np.arcsinh((x - self.centre[bases]) / self.width[bases]) - self.start[bases]) / (
             self.step[bases]
         )
         cell = np.clip(index.astype(np.int64), 0, _NUM_POINTS - 2)
         base = np.arange(len(cell))[:, None]
-        a, b, c, d = (power[:, bases][cell, base] for power in spline.coefficients)
+        a, b, c, d = (power[:, bases][cell, base] for power in powers)
         u = np.expand_dims(index - cell, tuple(range(2, a.ndim)))
         return np.asarray(((a * u + b) * u + c) * u + d)
 
@@ -342,19 +338,19 @@ class RegionMass:
         shifts = delta * np.linspace(0, 1, _delta_steps(counts, delta) + 1)
         slices = [boundary_density(counts, x, shift) for shift in shifts]
         by_epsilon, by_delta = slices[-1].by_epsilon, slices[-1].by_delta
-        self._by_epsilon = Spline.through(by_epsilon)
-        self._by_delta = Spline.through(by_delta)
+        self._by_epsilon = _splines(by_epsilon)
+        self._by_delta = _splines(by_delta)
         if delta > 0:
             means = _mean_shift(np.stack([density.by_delta for density in slices], -1), delta)
-            self._mean_shift = Spline.through(means)
+            self._mean_shift = _splines(means)
         cells = cell_masses(by_epsilon + self._grid.log_stretch)
         above = np.concatenate([cells, by_epsilon[:, -1:]], axis=1)
         outside = np.logaddexp.accumulate(above[:, ::-1], axis=1)[:, ::-1]
         gained = np.logaddexp.accumulate(cells, axis=1) - log_growth(x[:, 1:], delta)
         # At 0 mass and area both vanish; their ratio is the ratio of slopes.
         first = by_epsilon[:, :1] - 2 * math.log1p(-delta) + math.log(2)
-        self._outside = Spline.through(outside - log_forbidden(x, delta))
-        self._gained = Spline.through(np.concatenate([first, gained], axis=1))
+        self._outside = _splines(outside - log_forbidden(x, delta))
+        self._gained = _splines(np.concatenate([first, gained], axis=1))
 
     def log_likelihood(self, epsilon: FloatArray, shrunk: FloatArray) -> FloatArray:
         """The log likelihood of all counts, up to one constant for all calls.

@@ -1,6 +1,6 @@
 """`bayes`: the credible interval at the best threshold (Zanella-Béguelin et al. 2022)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -192,10 +192,7 @@ def bayes(setting: AuditSetting) -> Estimate:
         ),
         details={
             "threshold": float(roc.thresholds[index]),
-            "false_negatives": counts.false_negatives,
-            "true_positives": counts.true_positives,
-            "false_positives": counts.false_positives,
-            "true_negatives": counts.true_negatives,
+            **asdict(counts),
             "probability_of_zero": round(posterior.atom, 8),  # `sf` is exact to 1e-8
             "num_thresholds": len(roc.thresholds),
         },

@@ -325,10 +325,11 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
     standard deviation is the sample one (ddof=1).
 
     Args:
-      values: Finite scores, not all equal, float64 of shape (n,) with n >= 3.
+      values: Finite scores, not all equal, float64 of shape (n,) with n >= 4: the critical
+        values are negative for fewer.
 
     Raises:
-      ValueError: There are fewer than 3 values or they are all equal.
+      ValueError: There are fewer than 4 values or they are all equal.
 
     >>> test = anderson_darling(np.linspace(-1, 1, 1000))
     >>> round(test.critical_values[0.01], 3), test.statistic > test.critical_values[0.01]
@@ -336,8 +337,8 @@ def anderson_darling(values: npt.ArrayLike) -> AndersonDarling:
     """
     sample = np.sort(np.asarray(values, dtype=np.float64))
     n = len(sample)
-    if n < 3 or sample[0] == sample[-1]:
-        raise ValueError("values must be at least 3 and not all equal")
+    if n < 4 or sample[0] == sample[-1]:
+        raise ValueError("values must be at least 4 and not all equal")
     sample, _ = scaled_to_one(sample)
     fitted = Gaussian(float(np.mean(sample)), float(np.std(sample, ddof=1)))
     weights = (2 * np.arange(1, n + 1) - 1) / n
@@ -373,7 +374,7 @@ def gaussian_fit(setting: AuditSetting) -> Estimate:
             "std": fitted.std * unit,
             "anderson_darling": (
                 anderson_darling(scores.included).statistic
-                if len(scores.included) > 2 and np.ptp(scores.included) > 0
+                if len(scores.included) > 3 and np.ptp(scores.included) > 0
                 else None
             ),
             **_null_details(setting, null, unit),

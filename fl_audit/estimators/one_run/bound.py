@@ -48,6 +48,7 @@ from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
 from fl_audit.estimators.distributions import beta_cdf, supremum
 from fl_audit.estimators.scores import check_confidence, check_delta, check_epsilon
+from fl_audit.estimators.setting import NotApplicableError
 
 _MOST_EXAMPLES = 10**7
 """The largest number of examples for which the bound takes only seconds."""
@@ -155,7 +156,7 @@ def check_counts(m: int, r: int, v: int) -> None:
     if m < 1:
         raise InputError(f"examples (m) must be at least 1, got {m}")
     if m > _MOST_EXAMPLES:
-        raise InputError(f"examples (m) must be at most {_MOST_EXAMPLES:,}, got {m:,}")
+        raise NotApplicableError(f"examples (m) must be at most {_MOST_EXAMPLES:,}, got {m:,}")
     if not 0 <= r <= m:
         raise InputError(f"guesses (r) must be in [0, {m}], the number of examples, got {r}")
     if not 0 <= v <= r:

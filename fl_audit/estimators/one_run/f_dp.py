@@ -184,11 +184,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
         ),
         details={
             "mu": mu,
-            "m": m,
-            "guesses": guesses.total,
-            "correct": guesses.correct,
-            "k_plus": guesses.k_plus,
-            "k_minus": guesses.k_minus,
+            **guesses.details(m),
             "num_choices": len(candidates),
             "corrected_confidence": 1 - best.level,
         },

@@ -35,7 +35,7 @@ class Guesses:
         """Number of guesses, r."""
         return self.k_plus + self.k_minus
 
-    def details(self, m: int, delta: float) -> dict[str, Detail]:
+    def details(self, m: int) -> dict[str, Detail]:
         """An estimate's details on these guesses about m canaries."""
         return {
             "m": m,
@@ -43,7 +43,6 @@ class Guesses:
             "correct": self.correct,
             "k_plus": self.k_plus,
             "k_minus": self.k_minus,
-            "p_value_at_epsilon_0": p_value(m, self.total, self.correct, 0.0, delta),
         }
 
 
@@ -152,7 +151,10 @@ def one_run(setting: AuditSetting) -> Estimate:
             "Steinke, Nasr & Jagielski (2023), arXiv:2305.08846, Corollary 5.4 and appendix D; "
             "best k+ and k- as in section 6"
         ),
-        details=guesses.details(m, setting.delta),
+        details={
+            **guesses.details(m),
+            "p_value_at_epsilon_0": p_value(m, guesses.total, guesses.correct, 0.0, setting.delta),
+        },
     )
 
 

@@ -215,7 +215,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
             "decide"
         ),
         details={
-            **guesses.details(scores.num_coins, setting.delta),
+            **guesses.details(scores.num_coins),
             "p_value_at_epsilon_0": min(bound.p_value_at_0 for bound in bounds),
             "num_choices": sum(bound.num_choices for bound in bounds),
             # Pairs measure replacing one client by another.

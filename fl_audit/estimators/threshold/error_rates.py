@@ -60,7 +60,7 @@ import numpy as np
 from scipy import optimize, special
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.estimators.distributions import Distribution, beta_cdf, beta_quantile
+from fl_audit.estimators.distributions import beta_cdf, beta_quantile
 from fl_audit.estimators.gaussian.fit import Guess
 from fl_audit.estimators.null import NullTail, spaced_ranks
 from fl_audit.estimators.privacy_region import LogRates, beyond_chance, log_ratio
@@ -101,11 +101,6 @@ def clopper_pearson_upper(errors: IntArray, trials: int, confidence: float) -> L
     some_right = np.minimum(errors, trials - 1)
     rest = beta_quantile(trials - some_right, some_right + 1, 1 - confidence)
     return log_rates(np.where(errors == trials, 0.0, rest))
-
-
-def false_positive_rates(null: Distribution, thresholds: FloatArray) -> LogRates:
-    """The exact false positive rates of thresholds under a null distribution."""
-    return LogRates(error=null.logsf(thresholds), success=null.logcdf(thresholds))
 
 
 def bounded_false_positives(null: NullTail, thresholds: FloatArray) -> LogRates:

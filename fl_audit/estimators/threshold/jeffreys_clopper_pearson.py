@@ -16,7 +16,6 @@ from fl_audit.estimators.threshold.error_rates import (
     BoundedThresholds,
     RateUpperBounds,
     clopper_pearson_upper,
-    false_positive_rates,
     jeffreys_upper,
 )
 
@@ -112,7 +111,8 @@ def _false_positive_rates(
     setting: AuditSetting, thresholds: FloatArray, upper: RateUpperBounds
 ) -> LogRates:
     if setting.null.kind == "closed_form":
-        return false_positive_rates(setting.null.closed_form(), thresholds)
+        null = setting.null.closed_form()
+        return LogRates(error=null.logsf(thresholds), success=null.logcdf(thresholds))
     below = np.searchsorted(np.sort(setting.scores.excluded), thresholds)
     trials = setting.scores.num_excluded
     return upper(trials - below, trials, setting.confidence)

@@ -37,7 +37,7 @@ from fl_audit.estimators.threshold.error_rates import (
     favoured_rank,
     true_positive_band,
 )
-from fl_audit.estimators.threshold.null_choice import chosen_null
+from fl_audit.estimators.threshold.null_choice import SHARE_OF_REFUTATION, chosen_null
 from fl_audit.estimators.threshold.rejection_tests import (
     RejectedThreshold,
     largest_rate,
@@ -154,7 +154,8 @@ def threshold_gdp(setting: AuditSetting) -> Estimate:
         mu, details = best.claim, best.details()
     else:
         mu, details = _mu_by_band(bounded_thresholds(setting.scores, null.confidence, null.tail))
-    epsilon = 0.0 if null.allows_no_bound else epsilon_of_mu(mu, setting.delta)
+    mu = 0.0 if null.allows_no_bound else mu
+    epsilon = epsilon_of_mu(mu, setting.delta)
     return Estimate(
         method="threshold_gdp",
         kind="lower_bound",
@@ -209,9 +210,15 @@ def _normal_score(rates: LogRates) -> FloatArray:
 def threshold_rejection(
     epsilon: float, delta: float, level: float
 ) -> Callable[[Sequence[AuditSetting]], BoolArray]:
-    """Whether `threshold_valid` at confidence 1 - level exceeds epsilon if a known null is true."""
+    """Whether `threshold_valid` at confidence 1 - level exceeds epsilon if a known null is true.
 
-    def by_band(samples: Sequence[CanaryScores], null: Null, tail: NullTail) -> BoolArray:
+    A null from an argument leaves a part of the level, and the groups of scores have to differ, as
+    in `chosen_null`.
+    """
+
+    def by_band(
+        samples: Sequence[CanaryScores], null: Null, tail: NullTail, level: float
+    ) -> BoolArray:
         included = np.sort(np.stack([scores.included for scores in samples]), axis=1)
         favoured = _favoured(null, included.shape[1], delta, 1 - level)
         band = true_positive_band(included.shape[1], 1 - level, favoured)
@@ -219,12 +226,15 @@ def threshold_rejection(
         return np.asarray((beyond_chance(band.negatives, positives, delta) > epsilon).any(axis=1))
 
     @functools.cache
-    def enough_above(num_included: int, num_excluded: int) -> IntArray:
-        return _enough_above(num_included, num_excluded, epsilon, delta, level)
+    def enough_above(n1: int, n0: int, epsilon: float, delta: float) -> IntArray:
+        return _enough_above(n1, n0, epsilon, delta, level)
 
-    def by_ranks(samples: Sequence[CanaryScores]) -> BoolArray:
+    def by_ranks(
+        samples: Sequence[CanaryScores], epsilon: float = epsilon, delta: float = delta
+    ) -> BoolArray:
         ranks = rank_tests(samples[0].num_excluded, 1 - level).ranks
-        enough = enough_above(samples[0].num_included, samples[0].num_excluded)
+        sizes = samples[0].num_included, samples[0].num_excluded
+        enough = enough_above(*sizes, epsilon, delta)
         above = np.stack([thresholds_at(ranks, scores)[1] for scores in samples])
         return np.asarray((above >= enough).any(axis=1))
 
@@ -238,7 +248,11 @@ def threshold_rejection(
             samples = [settings[index].scores for index in members]
             tail = null.known_tail()
             if num_included and tail is not None:
-                rejected[members] = by_band(samples, null, tail)
+                is_argument = null.source == "argument"
+                share = 1 - SHARE_OF_REFUTATION if is_argument else 1.0
+                rejected[members] = by_band(samples, null, tail, share * level)
+                if is_argument and num_excluded > 1:
+                    rejected[members] &= by_ranks(samples, 0.0, 0.0)
             elif num_included and num_excluded > 1:
                 rejected[members] = by_ranks(samples)
         return rejected

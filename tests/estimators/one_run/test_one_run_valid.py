@@ -146,6 +146,11 @@ def test_methods_whose_proof_needs_fair_coins_are_left_out(inclusion, pi):
 @pytest.mark.parametrize(
     ("inclusion", "pi", "words"),
     [
+        (
+            "coin",
+            0.5,
+            "inclusion must be one of coins, unequal_coins, fixed_half, pairs, got 'coin'",
+        ),
         ("coins", 0.2, "needs inclusion_probability 0.5"),
         ("unequal_coins", 0.5, "needs inclusion_probability another than 0.5"),
         ("unequal_coins", 1.0, r"must be in \(0, 1\)"),

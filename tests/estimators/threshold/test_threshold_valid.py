@@ -21,6 +21,7 @@ from fl_audit.estimators.threshold.rejection_tests import largest_rate, rank_tes
 from fl_audit.estimators.threshold.valid_threshold import (
     largest_gaussian_rate,
     threshold_gdp,
+    threshold_rejection,
     threshold_valid,
 )
 
@@ -246,3 +247,18 @@ def test_largest_rate_is_the_gaussian_trade_off(rate):
     assert largest_gaussian_rate(np.array(rate), 0.0) == pytest.approx(rate, rel=1e-9)
     shifted = stats.norm.sf(stats.norm.isf(rate) - 2)
     assert largest_gaussian_rate(np.array(rate), 2.0) == pytest.approx(shifted, rel=1e-9)
+
+
+@pytest.mark.parametrize("source", ["design", "argument"])
+@pytest.mark.parametrize("num_excluded", [2, 40])
+def test_the_fast_rejection_rejects_what_the_bound_exceeds(source, num_excluded):
+    rng = np.random.default_rng(5)
+    null = Null("closed_form", GaussianCanaryNull(10_000), 10_000, source=source)
+    for shift in (0.0, 1.0, 2.0, 8.0):
+        z = shift + rng.normal(size=5 if num_excluded == 2 else 40), rng.normal(size=num_excluded)
+        setting = AuditSetting(CanaryScores(z[0] / 100, z[1] / 100), 1e-5, 0.95, null)
+        found = threshold_valid(setting).epsilon
+        for epsilon in (0.3, 0.8):
+            assert threshold_rejection(epsilon, 1e-5, 0.05)([setting])[0] == (found > epsilon)
+        if source == "argument" and num_excluded == 2:  # no rank test of so few says anything
+            assert found == threshold_gdp(setting).details["mu"] == 0
