@@ -33,8 +33,8 @@ def test_rises_by_the_integral_of_the_density(a, b):
 # Beta quantiles against scipy.stats (Boost) and a closed form.
 
 
-@pytest.mark.parametrize("p", [1e-12, 1e-9, 1e-4, 0.05, 0.5, 0.9])
-@pytest.mark.parametrize("n", [1, 30, 1000, 1_000_000])
+@pytest.mark.parametrize("p", [1e-12, 1e-4, 0.5, 0.9])
+@pytest.mark.parametrize("n", [1, 30, 1_000_000])
 def test_matches_scipy_stats(n, p):
     k = np.unique(np.linspace(0, n, 200).astype(int))
     a, b = n - k + 0.5, k + 0.5

@@ -25,8 +25,7 @@ def test_is_attained():
 # The concentration of a vector: by hand, at any scale, and what is refused.
 
 
-@pytest.mark.parametrize("size", [1, 2, 64, 300_000])
-@pytest.mark.parametrize("scale", [1e-40, 1.0, 1e30])
+@pytest.mark.parametrize(("size", "scale"), [(1, 1e30), (64, 1e-40), (300_000, 1.0)])
 def test_of_equal_coordinates(size, scale):
     vector = np.zeros(size + 7, np.float32)
     vector[:size] = scale
@@ -87,14 +86,10 @@ FEW = {
 
 LATTICES = {
     "64 ones": {1: 64},
-    "10,000 ones": {1: 10_000},
-    "100,000 ones": {1: 100_000},
     "1,000,000 ones": {1: 1_000_000},
-    "one of 3 among 400 ones": {3: 1, 1: 400},
     "one of 30 among 400 ones": {30: 1, 1: 400},
     "one of 100 among 10,000 ones": {100: 1, 1: 10_000},
     "heavy": {1: 8000, 4: 400, 20: 8},
-    "three sizes": {1: 7000, 2: 2500, 5: 500},
 }
 """Whole weights and how many coordinates have each."""
 
@@ -146,8 +141,8 @@ def test_bounds_the_tail_of_whole_weights(name):
     assert len(atoms) > 60
 
 
-@pytest.mark.parametrize("z", [0.1, 1.0, 5.5, 30.0, 60.0])
-@pytest.mark.parametrize("cubes", [1e-6, 1e-3, 0.03])
+@pytest.mark.parametrize("z", [0.1, 5.5, 60.0])
+@pytest.mark.parametrize("cubes", [1e-6, 0.03])
 def test_tilted_bound_in_exact_arithmetic(z, cubes):
     fourth_powers = 1.5 * cubes**2
     with mpmath.workdps(60):
@@ -162,15 +157,7 @@ def test_tilted_bound_in_exact_arithmetic(z, cubes):
     assert found == pytest.approx(min(exact, float(rademacher_log_tail_bound(z, 1))), rel=1e-12)
 
 
-def test_the_variance_of_the_tilted_law_is_bounded_from_below():
-    for weights in FEW.values():
-        a = weights / np.linalg.norm(weights)
-        for z in (0.1, 1.0, 3.0, 10.0, 40.0):
-            variance = np.sum((a / np.cosh(a * z)) ** 2)
-            assert variance >= np.cosh(z * math.sqrt(np.sum(a**4))) ** -2 * (1 - 1e-12)
-
-
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FEW)
 def test_bounds_the_tail_over_all_signs(name):
     sums, log_tails = all_sums(FEW[name])
@@ -182,6 +169,7 @@ def test_bounds_the_tail_over_all_signs(name):
         assert np.all(log_tails <= whatever + 1e-9)
 
 
+@pytest.mark.slow
 def test_gaussian_limit_and_uniform_law_are_no_bounds():
     """So that the correction is needed: they fall short by up to 3.178, the factor's value."""
     worst = {"gaussian": 0.0, "uniform": 0.0}

@@ -11,7 +11,7 @@ from fl_audit.estimators.challenge_bases.posterior_summary import (
 )
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9, 0.97])
+@pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_effective_size_of_autoregressions(memory):
     """AR(1) with coefficient a has (1 - a) / (1 + a) effective draws per draw.
 
@@ -24,15 +24,12 @@ def test_effective_size_of_autoregressions(memory):
     assert split_r_hat(chains) == pytest.approx(1, abs=0.01)
 
 
-def test_chains_that_disagree_are_seen():
-    chains = np.random.default_rng(0).normal(size=(4, 1000)) + np.array([[0], [0], [0], [3]])
-    assert split_r_hat(chains) > 1.3
-    assert effective_sample_size(chains) < 40
-
-
-def test_a_drift_is_seen():
-    chains = np.random.default_rng(0).normal(size=(4, 1000)) + np.linspace(0, 4, 1000)
-    assert split_r_hat(chains) > 1.3
+def test_chains_that_disagree_or_drift_are_seen():
+    chains = np.random.default_rng(0).normal(size=(4, 1000))
+    assert split_r_hat(chains + np.linspace(0, 4, 1000)) > 1.3
+    apart = chains + np.array([[0], [0], [0], [3]])
+    assert split_r_hat(apart) > 1.3
+    assert effective_sample_size(apart) < 40
 
 
 def test_autocorrelations_are_the_sums_of_products_of_their_definition():

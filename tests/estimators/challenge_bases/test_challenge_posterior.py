@@ -133,7 +133,7 @@ def test_figure_2_stronger_assumptions_narrow_the_interval():
     """Figure 2, left: X = Y = 0.4 N on one base; the interval narrows as s grows."""
     counts = ChallengeCounts([400], [1000], [400], [1000])
     widths = []
-    for s in (0.0, 0.25, 0.5, 0.75, 0.9, 1.0):
+    for s in (0.0, 0.5, 1.0):
         epsilon = (
             grid_posterior(counts, 1e-3, Prior(strength=FixedStrength(s))).summary(0.9).epsilon
         )
@@ -142,7 +142,7 @@ def test_figure_2_stronger_assumptions_narrow_the_interval():
     assert widths[0] > 20 * widths[-1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "counts",
     [
@@ -191,17 +191,16 @@ def test_json_is_what_the_contract_says():
             {"method": "mhaar", "prior": Prior(strength=FixedStrength(0.999))},
             "mhaar found no epsilon to start from",
         ),
+        (
+            {"counts": ChallengeCounts([0], [0], [1], [5]), "correlated": True},
+            "at least 1 challenge on each side",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):
     counts = ChallengeCounts([50_000, 1000], [100_000] * 2, [50_000, 1000], [100_000] * 2)
     with pytest.raises(InputError, match=re.escape(message)):
-        posterior(counts, **{"delta": 1e-5, **arguments})
-
-
-def test_the_correlated_model_needs_challenges_on_both_sides():
-    with pytest.raises(InputError, match="at least 1 challenge on each side"):
-        posterior(ChallengeCounts([0], [0], [1], [5]), 0.0, correlated=True)
+        posterior(**{"counts": counts, "delta": 1e-5, **arguments})
 
 
 @pytest.mark.slow

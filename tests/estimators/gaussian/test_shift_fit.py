@@ -46,12 +46,12 @@ def with_one_shifted(rng, count, rounds, shifts):
     return own if rounds == 1 else np.maximum(largest(rng, count, rounds - 1), own)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shift", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("rounds", [1, 2, 30, 2000])
 def test_epsilon_of_the_largest_by_quadrature(rounds, shift):
     # delta(epsilon) is the integral of (p1 - e^epsilon p0) where it is positive, and exchanged.
-    x = np.linspace(-10, shift + 12, 400_001)
+    x = np.linspace(-10, shift + 12, 100_001)
     null = rounds * stats.norm.pdf(x) * stats.norm.cdf(x) ** (rounds - 1)
     shifted = stats.norm.cdf(x) ** (rounds - 1) * stats.norm.pdf(x - shift) + (
         rounds - 1
@@ -147,7 +147,7 @@ def test_refuted_null_is_not_used():
     assert made.details["shift"] == pytest.approx(2.5, abs=0.3)
 
 
-@pytest.mark.parametrize("dim", [2, 64, 5000])
+@pytest.mark.parametrize("dim", [2, 64])
 def test_scores_of_an_excluded_canary_are_standard_normal(dim):
     rng = np.random.default_rng(8)
     vectors = rng.normal(size=(2000, dim))

@@ -99,6 +99,7 @@ FEW = Boundary(np.array([2, 3]), np.array([2, 3]))
 MANY = Boundary(np.array([4, 6]), np.array([4, 5]))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("m_delta", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize(
     ("plans", "epsilon"),

@@ -58,20 +58,10 @@ RNG = np.random.default_rng(6)
 SCORES = CanaryScores(RNG.normal(1, 1, 300), RNG.normal(0, 1, 200))
 
 
-def test_auc_matches_scipys_percentile_bootstrap_and_delong():
+def test_auc_matches_delong():
     """The area is nearly unbiased, so that the correction hardly moves it."""
     ours = bootstrap_interval(SCORES, auc, confidence=0.9, seed=1, resamples=2000)
-    theirs = stats.bootstrap(
-        (SCORES.included, SCORES.excluded),
-        lambda x, y: auc(CanaryScores(x, y)),
-        vectorized=False,
-        confidence_level=0.9,
-        n_resamples=2000,
-        method="percentile",
-        random_state=2,
-    ).confidence_interval
     # A quantile of 2,000 draws is off by about 5 % of the deviation of 0.022: 0.001 here.
-    assert (ours.lower, ours.upper) == pytest.approx((theirs.low, theirs.high), abs=0.007)
     delong = auc_interval(SCORES, 0.9)
     assert (ours.lower, ours.upper) == pytest.approx((delong.lower, delong.upper), abs=0.007)
 
@@ -105,7 +95,7 @@ def test_classes_are_resampled_apart():
     assert seen == {(5, 3, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rate", [0.0, 0.01, 0.1, 0.5, 0.999])
 @pytest.mark.parametrize("ties", [False, True])
 def test_fast_replicates_have_the_law_of_resampled_scores(rate, ties):
@@ -126,28 +116,17 @@ def test_fast_replicates_have_the_law_of_resampled_scores(rate, ties):
 
 
 def test_rate_interval_holds_the_rate_and_covers():
-    """Of 600 intervals at 90 %, 540 +- 7.3 cover; the bootstrap itself is off by a few percent."""
+    """Of 300 intervals at 90 %, 270 +- 5.2 cover; the bootstrap itself is off by a few percent."""
     interval = tpr_at_fpr_interval(SCORES, 0.1, confidence=0.9, seed=1)
     assert interval.lower < tpr_at_fpr(SCORES, 0.1) < interval.upper
     rng = np.random.default_rng(5)
     truth = stats.norm.sf(stats.norm.isf(0.05) - 1)
     covered = 0
-    for seed in range(600):
+    for seed in range(300):
         scores = CanaryScores(rng.normal(1, 1, 400), rng.normal(0, 1, 400))
         found = tpr_at_fpr_interval(scores, 0.05, confidence=0.9, seed=seed, resamples=500)
         covered += found.lower <= truth <= found.upper
-    assert 500 < covered < 590
-
-
-def test_bootstrap_refuses_bad_input():
-    with pytest.raises(InputError, match="confidence must be in"):
-        bootstrap_interval(SCORES, auc, confidence=1.0, seed=1)
-    with pytest.raises(InputError, match="resamples must be at least 1, got 0"):
-        bootstrap_interval(SCORES, auc, confidence=0.9, seed=1, resamples=0)
-    with pytest.raises(InputError, match="resamples must be at least 1, got 0"):
-        tpr_at_fpr_interval(SCORES, 0.1, confidence=0.9, seed=1, resamples=0)
-    with pytest.raises(ValueError, match="got NaN"):
-        bootstrap_interval(SCORES, lambda s: math.nan, confidence=0.9, seed=1, resamples=3)
+    assert 240 < covered < 297
 
 
 # The Katz bound against R's asbio and by its exact law.
@@ -171,17 +150,45 @@ def test_matches_r(tp, fn, fp, tn, ratio):
     assert math.exp(found) == pytest.approx(max(1.0, ratio), abs=1e-8)
 
 
-def test_refuses_counts_without_an_error():
-    with pytest.raises(NotApplicableError, match="at least 1 false positive, got 0"):
-        katz_log_bound(ConfusionCounts(1, 9, 0, 10), "included", 0.95)
-    with pytest.raises(NotApplicableError, match="at least 1 false negative, got 0"):
-        katz_log_bound(ConfusionCounts(0, 10, 1, 9), "excluded", 0.95)
+TABLE = ConfusionCounts(1, 9, 1, 9)
 
 
-@pytest.mark.parametrize("confidence", [0.0, 0.4, 1.0, 95])
-def test_refuses_a_confidence_out_of_range(confidence):
-    with pytest.raises(InputError, match="confidence"):
-        katz_log_bound(ConfusionCounts(1, 9, 1, 9), "included", confidence)
+@pytest.mark.parametrize(
+    ("made", "error", "message"),
+    [
+        (lambda: bootstrap_interval(SCORES, auc, confidence=1.0, seed=1), InputError, "confidence"),
+        (
+            lambda: bootstrap_interval(SCORES, auc, confidence=0.9, seed=1, resamples=0),
+            InputError,
+            "resamples must be at least 1, got 0",
+        ),
+        (
+            lambda: tpr_at_fpr_interval(SCORES, 0.1, confidence=0.9, seed=1, resamples=0),
+            InputError,
+            "resamples must be at least 1, got 0",
+        ),
+        (
+            lambda: bootstrap_interval(SCORES, lambda _: math.nan, confidence=0.9, seed=1),
+            ValueError,
+            "got NaN",
+        ),
+        (
+            lambda: katz_log_bound(ConfusionCounts(1, 9, 0, 10), "included", 0.95),
+            NotApplicableError,
+            "at least 1 false positive, got 0",
+        ),
+        (
+            lambda: katz_log_bound(ConfusionCounts(0, 10, 1, 9), "excluded", 0.95),
+            NotApplicableError,
+            "at least 1 false negative, got 0",
+        ),
+        (lambda: katz_log_bound(TABLE, "included", 0.4), InputError, "confidence"),
+        (lambda: katz_log_bound(TABLE, "included", 1.0), InputError, "confidence"),
+    ],
+)
+def test_refuses_bad_input(made, error, message):
+    with pytest.raises(error, match=message):
+        made()
 
 
 @pytest.mark.sampled(1)

@@ -70,7 +70,7 @@ def false_alarms(family, shape, num_canaries, runs, *, known=True, dim=DIM):
     return found
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_noise_proves_nothing(family, shape):

@@ -83,7 +83,7 @@ def test_levels_and_cells_add_up(n0, confidence):
     assert distribution == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("n0", "n1"), [(20, 200), (200, 20), (60, 60)])
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
 def test_the_worst_law_is_rejected_no_more_often_than_allowed(n0, n1, epsilon):
