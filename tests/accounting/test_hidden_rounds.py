@@ -26,15 +26,14 @@ def exact(noise_multiplier: float, releases: int, delta: float) -> float:
     return epsilon
 
 
-@pytest.mark.parametrize("noise_multiplier", [0.1, 0.3, 1.0, 3.0, 10.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-12])
+@pytest.mark.parametrize(("noise_multiplier", "delta"), [(0.1, 1e-12), (1.0, 1e-3), (10.0, 1e-12)])
 def test_one_round_is_the_gaussian_mechanism(noise_multiplier, delta):
     found = one_round_of_each(noise_multiplier, ((1, 1),), delta).epsilon(delta)
     truth = exact(noise_multiplier, 1, delta)
     assert truth <= found <= 1.0001 * truth
 
 
-@pytest.mark.parametrize(("noise_multiplier", "rounds"), [(0.3, 3), (1.0, 10), (3.0, 200)])
+@pytest.mark.parametrize(("noise_multiplier", "rounds"), [(0.3, 3), (3.0, 200)])
 def test_blocks_of_one_round_compose_to_the_gaussian_mechanism(noise_multiplier, rounds):
     found = one_round_of_each(noise_multiplier, ((1, rounds),), 1e-6).epsilon(1e-6)
     truth = exact(noise_multiplier, rounds, 1e-6)
@@ -76,8 +75,7 @@ def deltas_of_two_rounds(shift: float, epsilon: float) -> tuple[float, float]:
     )
 
 
-@pytest.mark.parametrize("shift", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("part", [0.2, 1.0, 2.0])
+@pytest.mark.parametrize(("shift", "part"), [(0.1, 2.0), (1.0, 1.0), (3.0, 0.2)])
 def test_two_rounds_agree_with_a_quadrature_in_both_directions(shift, part):
     epsilon = part * shift
     distribution = one_round_of_each(1 / shift, ((2, 1),), 1e-9)
@@ -139,11 +137,10 @@ def test_deltas_agree_with_simulation_in_both_directions(shift, blocks, epsilon)
 @pytest.mark.parametrize(
     ("noise_multiplier", "delta"),
     [
-        (0.1, 1e-12),
         (1.0, 1e-3),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
-            for case in ((0.1, 1e-3), (1.0, 1e-12), (10.0, 1e-3), (10.0, 1e-12))
+            for case in ((0.1, 1e-12), (1.0, 1e-12), (10.0, 1e-3))
         ),
     ],
 )
@@ -168,8 +165,8 @@ def test_with_little_noise_a_hidden_round_is_worth_the_log_of_the_number_of_roun
     ("noise_multiplier", "probability", "rounds", "delta"),
     [
         (0.3, 1 / 15, 100, 1e-3),
-        (1.0, 0.01, 2_000, 1e-5),
-        (1.0, 0.1, 100, 1e-12),
+        pytest.param(1.0, 0.01, 2_000, 1e-5, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.1, 100, 1e-12, marks=pytest.mark.slow),
         pytest.param(5.0, 0.5, 100, 1e-6, marks=pytest.mark.slow),
     ],
 )

@@ -26,7 +26,7 @@ def of(rounds, trees):
     return int(squared_sensitivities(np.zeros_like(rounds), rounds, trees)[0])
 
 
-@pytest.mark.parametrize("num_rounds", range(1, 12))
+@pytest.mark.parametrize("num_rounds", [1, 2, 7, 8, 11])
 def test_the_worst_rounds_of_all_choices(num_rounds):
     for restart in (None, *range(1, num_rounds + 2)):
         trees = Trees(num_rounds, restart)
@@ -87,12 +87,6 @@ def test_the_worst_rounds_so_far_apart(rounds, every, most, separation):
     assert trees.min_separation(most, separation) == worst
 
 
-def test_the_sensitivity_of_gboards_model_as_tensorflow_privacy_has_it():
-    """79 of 98 is the published 0.81; there it takes six minutes. A smaller tree is compared."""
+def test_the_sensitivity_of_gboards_model_is_published():
+    """0.81 is printed for 79 / 98 of 2,000 rounds, 6 of a client at least 314 apart."""
     assert Trees(2000).min_separation(6, 314) == 79
-    accountant = pytest.importorskip(
-        "tensorflow_privacy.privacy.analysis.tree_aggregation_accountant"
-    )
-    for rounds, most, between in ((40, 4, 7), (33, 6, 5), (20, 2, 12)):
-        zcdp = accountant.compute_zcdp_single_tree(1.0, rounds, most, between)
-        assert Trees(rounds).min_separation(most, between + 1) == 2 * zcdp

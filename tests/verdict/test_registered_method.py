@@ -125,12 +125,12 @@ def test_simulated_power_counts_it(toy):
         NUM_CANARIES - half,
     )
     power = audit.power_at(1.0)
-    runs = 200
+    runs = 100
     settings = (AuditSetting(released(seed=seed), CLAIM.delta, 0.95) for seed in range(runs))
     exceeding = sum(METHODS[toy](setting).epsilon > CLAIM.epsilon for setting in settings)
     assert 0.05 < power < 0.95  # where a wrong simulation would show
-    # Two samples of 200: five standard deviations, exceeded with probability below 1e-6.
-    assert abs(power - exceeding / runs) < 5 * (2 * 0.25 / runs) ** 0.5
+    # 400 trials and 100 audits: five standard deviations, exceeded with probability below 1e-6.
+    assert abs(power - exceeding / runs) < 5 * (0.25 / 400 + 0.25 / runs) ** 0.5
 
 
 def test_once_removed_nothing_has_it(toy):
