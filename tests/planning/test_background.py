@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from planned_runs import facts, planned, small_config
+from scipy import stats
 
 from fl_audit.accounting import Noise
 from fl_audit.accounting.noise_distributions import noise_on_sum
@@ -207,6 +208,7 @@ def _matrix_noise(column, z, shape, random):
     return np.linalg.solve(strategy, z * random.standard_normal(shape))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pattern", ["shuffle", "balls_in_bins"])
 @pytest.mark.parametrize(
     "mechanism",
@@ -251,6 +253,7 @@ def test_own_rounds_under_correlated_noise_are_those_of_vectors(mechanism, patte
     assert abs(np.mean(found) - np.mean(drawn)) < 5 * error
 
 
+@pytest.mark.slow
 def test_the_comparison_finds_a_wrong_law():
     """Otherwise the test above could not fail: 10 % less noise is seen."""
     run = planned(small_config())
@@ -334,8 +337,6 @@ def test_it_settles_at_the_quantile_that_canaries_leave():
     run = planned(config, facts(num_clients=400))
     path = simulate_clip_path(run, Unknowns(0.0, 0.0, 0.5, 0.5), 4, np.random.default_rng(1))
     quantile = 0.3 * (run.clients[0] + run.canaries[0]) / run.clients[0]
-    from scipy import stats
-
     settled = np.exp(0.5 * stats.norm.ppf(quantile))
     assert path.clip_norm[:, -1] == pytest.approx(np.full(4, settled), rel=0.05)
 
