@@ -22,14 +22,6 @@ def test_every_round_draws_the_same_number_of_clients_and_pool():
     assert schedule.client_attendance.sampling == FixedSizeSampling(32, 161)
 
 
-def test_a_coin_decides_only_on_its_own_canary():
-    config = Uniform(rounds=50, clients_per_round=12)
-    all_in = attendance.attendance(schedule_of(config, 60, np.ones(POOL, bool)), 60)
-    some_in = attendance.attendance(schedule_of(config, 60), 60)
-    np.testing.assert_array_equal(some_in.clients, all_in.clients)
-    np.testing.assert_array_equal(some_in.canaries, all_in.canaries * INCLUDED)
-
-
 @pytest.mark.parametrize("placement", ["repeats", "last_rounds"])
 def test_with_placed_canaries_every_round_has_exactly_the_configs_clients(placement):
     last = {"canary_last_rounds": 10} if placement == "last_rounds" else {}
