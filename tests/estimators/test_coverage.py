@@ -127,19 +127,3 @@ def test_bounds_cover_every_mechanism(design, epsilon, num_canaries):
 def test_an_odd_number_of_canaries_is_in_no_pairs(inclusion):
     with pytest.raises(InputError, match=f"must be even with {inclusion}, got 7"):
         check(laplace(1.0), ["one_run_valid"], 7, runs=1, inclusion=inclusion)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "mechanism", "num_canaries"),
-    [
-        ("threshold_jeffreys", gaussian(0.5, 1e-5, 10**6), 100),
-        ("threshold_clopper_pearson", laplace(1.0), 5000),
-        ("one_run", laplace(1.0), 150),
-        ("bayes", laplace(0.5), 1000),
-    ],
-)
-def test_unadjusted_bounds_do_not_cover(method, mechanism, num_canaries):
-    found = bounds_on(mechanism, [method], num_canaries=num_canaries, runs=200, seed=7)[method]
-    # The excess over 5 % is no chance either: it has probability below 1e-6.
-    assert np.sum(found > mechanism.epsilon) > limit(200)

@@ -66,19 +66,37 @@ def test_only_lower_bounds_for_any_mechanism_are_valid():
         assert method.is_valid == (kind == "lower_bound" and valid_for in WHATEVER_DISTRIBUTION)
 
 
-def test_methods_that_guess_about_coins_leave_a_fixed_half_alone():
+FAIR, UNFAIR, PAIRED = (
+    "by independent fair coins",
+    "by independent unfair coins",
+    "as one of each pair",
+)
+
+
+@pytest.mark.parametrize(
+    ("inclusion", "pi", "words", "any_coins"),
+    [
+        (
+            "fixed_half",
+            0.5,
+            "as a fixed half",
+            {"one_run_valid": f"{FAIR} or {UNFAIR} or {PAIRED}"},
+        ),
+        ("unequal_coins", 0.2, UNFAIR, {}),
+        ("pairs", 0.5, PAIRED, {}),
+    ],
+)
+def test_methods_that_guess_about_coins_leave_others_alone(inclusion, pi, words, any_coins):
+    scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5, inclusion, pi)
+    needs = {"one_run": FAIR, "one_run_fdp": FAIR, **any_coins}
+    assert estimate(scores, delta=1e-5).left_out == {
+        name: f"needs canaries included {coins}; these were included {words}"
+        for name, coins in needs.items()
+    }
+
+
+def test_a_method_that_does_not_apply_is_refused():
     scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5, "fixed_half")
-    left_out = estimate(scores, delta=1e-5).left_out
-    needs = {
-        "one_run": "by independent fair coins",
-        "one_run_fdp": "by independent fair coins",
-        "one_run_valid": "by independent fair coins or by independent unfair coins or as one of "
-        "each pair",
-    }
-    assert left_out == {
-        name: f"needs canaries included {words}; these were included as a fixed half"
-        for name, words in needs.items()
-    }
     assert valid_methods("fixed_half") == ("threshold_valid",)
     with pytest.raises(InputError, match=r"^one_run: needs canaries included by independent fair"):
         estimate(scores, delta=1e-5, methods=["one_run"])

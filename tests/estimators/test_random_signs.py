@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.estimators.distributions import ExactCosine, Gaussian
 from fl_audit.estimators.random_signs import (
     Concentration,
     concentration_of,
@@ -167,20 +166,3 @@ def test_bounds_the_tail_over_all_signs(name):
     for dim in (N, 1000):
         whatever = rademacher_log_tail_bound((sums - 1e-12) / math.sqrt(dim), dim)
         assert np.all(log_tails <= whatever + 1e-9)
-
-
-@pytest.mark.slow
-def test_gaussian_limit_and_uniform_law_are_no_bounds():
-    """So that the correction is needed: they fall short by up to 3.178, the factor's value."""
-    worst = {"gaussian": 0.0, "uniform": 0.0}
-    for weights in FEW.values():
-        sums, log_tails = all_sums(weights)
-        far = sums > 1e-12
-        for name, distribution in (
-            ("gaussian", Gaussian(0.0, N**-0.5)),
-            ("uniform", ExactCosine(N)),
-        ):
-            excess = log_tails[far] - distribution.logsf(sums[far] / math.sqrt(N))
-            worst[name] = max(worst[name], float(np.exp(excess.max())))
-    assert worst["gaussian"] == pytest.approx(3.178, abs=1e-3)
-    assert worst["uniform"] > 3

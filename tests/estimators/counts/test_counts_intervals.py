@@ -110,6 +110,15 @@ class TestPrintedNumbers:
         for method, needed in (("clopper_pearson", 1478), ("jeffreys", 1424), ("bayes", 544)):
             assert width(method, needed) <= 0.3 < width(method, needed - 2)
 
+    def test_bayes_is_the_narrowest_as_in_figure_5(self):
+        # 1000 samples; the text gives neither delta nor the rates of the figure.
+        for fn, fp in ((1, 2), (1, 300), (100, 50), (200, 200)):
+            found = intervals(ConfusionCounts(fn, 500 - fn, fp, 500 - fp), 1e-5, 0.9)
+            cp, jeffreys, bayes = (
+                e.upper - e.lower for e in [getattr(found, method) for method in METHODS]
+            )
+            assert bayes < 0.85 * jeffreys < 0.85 * cp
+
 
 @steady
 @given(counts=tables, delta=deltas, confidence=st.sampled_from([0.5, 0.9, 0.95]))

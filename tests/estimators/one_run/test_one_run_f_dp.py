@@ -1,6 +1,5 @@
-"""Right guesses under f-DP: closed form, exact laws, brute force over mechanisms, coverage."""
+"""Right guesses under f-DP: closed form, exact laws, a linear program, coverage."""
 
-import itertools
 import math
 
 import numpy as np
@@ -63,67 +62,6 @@ def test_never_below_the_exact_law_of_the_gaussian_mechanism(mu, m, r):
     for v in range(1, r + 1):
         bound = f_dp_p_value(GaussianTradeOff(mu), m, r, v)
         assert bound >= gaussian_tail(mu, m, r, v) * (1 - 1e-7)
-
-
-def least_mu(chances):
-    """The least mu for which a mechanism is mu-GDP: [2^m, outputs] chances by the coins.
-
-    Over all neighbours and all best tests (Neyman and Pearson), Phi^-1(power) - Phi^-1(level).
-    """
-    m, found = len(chances).bit_length() - 1, 0.0
-    for coins, i in itertools.product(range(2**m), range(m)):
-        p, q = chances[coins], chances[coins ^ (1 << i)]
-        order = np.argsort(-p / q)[:-1]
-        power, level = np.cumsum(p[order]), np.cumsum(q[order])
-        found = max(found, float(np.max(special.ndtri(power) - special.ndtri(level))))
-    return found
-
-
-def law_of_right_guesses(chances, guesses):
-    """P(W = 0), ..., P(W = m) for [outputs, m] guesses 0 or 1, or -1 to abstain."""
-    m = guesses.shape[1]
-    coins = (np.arange(2**m)[:, None] >> np.arange(m)) & 1
-    right = np.sum(coins[:, None, :] == guesses[None], axis=2)
-    return np.bincount(right.ravel(), weights=chances.ravel() / 2**m, minlength=m + 1)
-
-
-@pytest.mark.sampled(10)
-@pytest.mark.parametrize("seed", range(40))
-def test_brute_force_over_random_mechanisms(seed):
-    """Any table of chances is a mechanism; it is mu-GDP for the least mu, and the bound must hold.
-
-    Odd seeds tell all coins with as many lies as a random law of lies wants: the law of right
-    guesses is then any law, which comes near to the bound.
-    """
-    rng = np.random.default_rng(seed)
-    m = 4
-    coins = (np.arange(2**m)[:, None] >> np.arange(m)) & 1
-    if seed % 2:
-        distribution = rng.dirichlet(rng.uniform(0.3, 3, m + 1))
-        agree = np.sum(coins[:, None, :] == coins[None], axis=2)
-        chances, guesses, r = distribution[agree] / special.comb(m, agree), coins, m
-    else:
-        chances = rng.dirichlet(np.full(6, rng.uniform(0.5, 5)), size=2**m)
-        r = int(rng.integers(1, m + 1))
-        # The likeliest value of each coin, for the r coins that are told best.
-        told = (2 * coins - 1).T @ (chances / chances.sum(axis=0))
-        guesses = np.where(told > 0, 1, 0).T
-        forgone = np.argsort(np.abs(told.T), axis=1)[:, : m - r]
-        np.put_along_axis(guesses, forgone, -1, axis=1)
-    trade_off = GaussianTradeOff(least_mu(chances))
-    tails = np.cumsum(law_of_right_guesses(chances, guesses)[::-1])[::-1]
-    for v in range(1, r + 1):
-        assert f_dp_p_value(trade_off, m, r, v) >= tails[v] * (1 - 1e-7)
-
-
-def test_brute_force_can_fail():
-    # The same check finds out a bound for 0.7 times the mechanism's mu.
-    distribution = np.array([0.0316, 0.1, 0.2, 0.3, 0.3684])
-    coins = (np.arange(16)[:, None] >> np.arange(4)) & 1
-    agree = np.sum(coins[:, None, :] == coins[None], axis=2)
-    chances = distribution[agree] / special.comb(4, agree)
-    assert law_of_right_guesses(chances, coins) == pytest.approx(distribution)
-    assert f_dp_p_value(GaussianTradeOff(0.7 * least_mu(chances)), 4, 4, 4) < distribution[4]
 
 
 def test_the_bound_on_mu_is_where_the_p_value_is_alpha():
@@ -213,9 +151,6 @@ def test_a_million_canaries(confidence, least):
 def test_bad_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         mu_lower_bound(*arguments)
-
-
-# Right guesses under f-DP: against exact laws, and what it must be able to reject.
 
 
 def largest_tail(mu: float, m: int, r: int, v: int) -> float:

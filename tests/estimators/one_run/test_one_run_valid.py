@@ -131,17 +131,6 @@ def test_the_fast_rejection_rejects_what_the_bound_exceeds(inclusion, pi, delta)
                 assert test([setting])[0] == (found > epsilon), (shift, epsilon, found)
 
 
-@pytest.mark.parametrize(("inclusion", "pi"), [("unequal_coins", 0.2), ("pairs", 0.5)])
-def test_methods_whose_proof_needs_fair_coins_are_left_out(inclusion, pi):
-    scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5, inclusion, pi)
-    result = estimate(scores, delta=1e-5)
-    made = {one.method for one in result.estimates}
-    assert {"one_run_valid", "threshold_valid", "gaussian_fit"} <= made
-    assert not {"one_run", "one_run_fdp"} & made
-    words = {"unequal_coins": "by independent unfair coins", "pairs": "as one of each pair"}
-    assert result.left_out["one_run"].endswith(f"these were included {words[inclusion]}")
-
-
 @pytest.mark.parametrize(
     ("inclusion", "pi", "words"),
     [

@@ -50,20 +50,6 @@ def test_claim_is_rejected_at_its_level(index, k, delta, confidence):
     assert confidence > 0.999 or p > 0.88 * tests.levels[index]
 
 
-def test_separated_scores_by_hand():
-    # All 40 included scores above all 30 excluded ones. With delta 0, G(v) = e^eps v below
-    # v* = 1 / (1 + e^eps) and 1 - e^-eps (1 - v) above: the integral is elementary.
-    tests = rank_tests(30, 0.95)
-    above = np.full(len(tests.ranks), 40)
-    found = largest_rejected_claim(tests, above, 40, largest_rate(0.0))
-    assert found.index == 0  # the largest excluded score
-    assert exact_p_value(1, 30, 40, 40, epsilon=found.claim, delta=0.0) == pytest.approx(
-        tests.levels[0], rel=0.12
-    )
-    # (1 - e^-eps)^30 (1 - e^-eps)^40 or so.
-    assert found.claim == pytest.approx(math.log(70 / math.log(1 / tests.levels[0])), abs=0.1)
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("n0", [2, 3, 50, 10**6])
 @pytest.mark.parametrize("confidence", [0.01, 0.95, 1 - 1e-11])
