@@ -114,10 +114,9 @@ class TestPrintedNumbers:
         # 1000 samples; the text gives neither delta nor the rates of the figure.
         for fn, fp in ((1, 2), (1, 300), (100, 50), (200, 200)):
             found = intervals(ConfusionCounts(fn, 500 - fn, fp, 500 - fp), 1e-5, 0.9)
-            cp, jeffreys, bayes = (
-                e.upper - e.lower for e in [getattr(found, method) for method in METHODS]
-            )
-            assert bayes < 0.85 * jeffreys < 0.85 * cp
+            ends = (getattr(found, method) for method in METHODS)
+            *others, bayes = (interval.upper - interval.lower for interval in ends)
+            assert bayes < 0.85 * min(others)
 
 
 @steady
