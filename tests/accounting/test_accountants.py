@@ -106,14 +106,6 @@ def test_releases_without_sampling_are_the_analytic_gaussian(noise_multiplier, p
     assert exact.epsilon <= rdp.epsilon <= 1.35 * exact.epsilon
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-9])
-@pytest.mark.parametrize(("sample_size", "sampled_from", "z"), [(1, 20, 0.1), (7, 20, 1.0)])
-def test_one_seen_sample_is_one_gaussian_at_a_larger_delta(sample_size, sampled_from, z, delta):
-    found = epsilon_seen_rounds(sample_size / sampled_from, 1, z, delta)
-    expected = epsilon_of_mu(1 / z, delta * sampled_from / sample_size)
-    assert found == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize(("z", "num_rounds"), [(0.3, 1), (1.0, 4), (30.0, 100)])
 def test_samples_of_everybody_are_no_samples(z, num_rounds):
     found = epsilon_seen_rounds(1.0, num_rounds, z, 1e-5)

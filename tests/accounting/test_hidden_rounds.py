@@ -1,4 +1,4 @@
-"""Epsilon where nobody knows a canary's round: against closed forms, quadrature and simulation."""
+"""Epsilon under a secret participation schedule, against closed forms and quadrature."""
 
 import itertools
 import math
@@ -15,9 +15,6 @@ from fl_audit.accounting.hidden_rounds import (
     sampled_rounds,
     weighted_sum,
 )
-
-FAILURE = 1e-8
-"""The chance with which a simulated bound fails; some 40 of them are in this file."""
 
 
 def exact(noise_multiplier: float, releases: int, delta: float) -> float:
@@ -83,55 +80,6 @@ def test_two_rounds_agree_with_a_quadrature_in_both_directions(shift, part):
         distribution.deltas(epsilon), deltas_of_two_rounds(shift, epsilon), strict=True
     ):
         assert truth * (1 - 1e-7) - 1e-13 <= found <= truth * 1.01 + 1e-12
-
-
-def simulated(shift: float, blocks, epsilon: float, random) -> list[tuple[float, float]]:
-    """Both deltas by Monte Carlo, each with the half-width of an empirical Bernstein interval."""
-    runs = 40_000 if max(blocks)[0] < 1_000 else 8_000
-    log_p, log_q = np.zeros(runs), np.zeros(runs)
-    for length, count in blocks:
-        for _ in range(count):
-            for start in range(0, runs, 4_000):
-                part = slice(start, start + 4_000)
-                normal = random.standard_normal((4_000, length))
-                losses = shift * normal - shift**2 / 2
-                log_q[part] += special.logsumexp(losses, 1) - math.log(length)
-                losses[:, 0] += shift**2
-                log_p[part] += special.logsumexp(losses, 1) - math.log(length)
-    found = []
-    for samples in (
-        -np.expm1(np.minimum(epsilon - log_p, 0)),
-        -np.expm1(np.minimum(epsilon + log_q, 0)),
-    ):
-        log = math.log(3 / FAILURE)
-        width = math.sqrt(2 * samples.var(ddof=1) * log / runs) + 3 * log / runs
-        found.append((float(samples.mean()), width))
-    return found
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("shift", "blocks", "epsilon"),
-    [
-        (10.0, ((3, 1),), 48.0),
-        pytest.param(10.0, ((2_000, 1),), 43.0, marks=pytest.mark.slow),
-        (3.0, ((10, 1),), 2.0),
-        (3.0, ((100, 1),), 0.5),
-        (1.0, ((3, 1),), 0.3),
-        (1.0, ((100, 1),), 0.05),
-        (1.0, ((10, 7), (4, 1)), 0.5),
-        (3.0, ((50, 2),), 3.0),
-        (0.3, ((7, 30),), 0.1),
-        pytest.param(0.1, ((2_000, 1),), 0.0005, marks=pytest.mark.slow),
-    ],
-)
-def test_deltas_agree_with_simulation_in_both_directions(shift, blocks, epsilon):
-    random = np.random.default_rng(1)
-    distribution = one_round_of_each(1 / shift, blocks, 1e-6)
-    for found, (mean, width) in zip(
-        distribution.deltas(epsilon), simulated(shift, blocks, epsilon, random), strict=True
-    ):
-        assert mean - width <= found <= 1.02 * mean + width
 
 
 @pytest.mark.parametrize(

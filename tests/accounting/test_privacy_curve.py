@@ -22,7 +22,7 @@ from fl_audit.accounting import (
     attacker_bounds,
     full_guarantee,
 )
-from fl_audit.accounting.attacker_bounds import GaussianPair, SeenRounds
+from fl_audit.accounting.attacker_bounds import GaussianPair
 from fl_audit.accounting.privacy_curve import approximate_gdp, epsilon_of, largest_tpr
 from tests.accounting.releases import release
 from tests.gaussian_profile import delta_of_mu
@@ -110,21 +110,6 @@ def test_an_approximate_mu_covers_the_profile_and_is_hardly_too_large(sampling, 
 
     assert covers(found.approximate_mu, found.tail)
     assert not covers(0.99 * found.approximate_mu, found.tail)
-
-
-def test_no_smaller_mu_holds_for_sampled_rounds_where_false_alarms_are_rare():
-    # Three of three rounds with probability 1/8: quantiles are sqrt(3) apart in the limit.
-    found = full(PoissonSampling(0.5), 1.0, rounds=3)
-    assert found.mu == pytest.approx(math.sqrt(3))
-    shifts, masses = SeenRounds.by_coins(0.5, 3, 1.0)._shifts()
-    apart = []
-    for threshold in (5.0, 50.0, 500.0):
-        log_fpr = stats.norm.logsf(threshold) + math.log(masses[-1])
-        log_tpr = stats.norm.logsf(threshold - shifts[-1]) + math.log(masses[-1])
-        by_quantile = [-np.sqrt(-2 * log) for log in (log_fpr, log_tpr)]  # as both go to 0
-        apart.append(by_quantile[1] - by_quantile[0])
-    assert apart[0] < apart[1] < apart[2] < found.mu
-    assert apart[2] == pytest.approx(found.mu, rel=2e-2)
 
 
 def test_rho_is_the_limit_of_renyi_divergences_by_their_order():

@@ -5,7 +5,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy import stats
 
 from fl_audit.estimators.random_signs import (
     Concentration,
@@ -83,15 +82,6 @@ FEW = {
 }
 """Weights with few enough coordinates for all signs to be tried."""
 
-LATTICES = {
-    "64 ones": {1: 64},
-    "1,000,000 ones": {1: 1_000_000},
-    "one of 30 among 400 ones": {30: 1, 1: 400},
-    "one of 100 among 10,000 ones": {100: 1, 1: 10_000},
-    "heavy": {1: 8000, 4: 400, 20: 8},
-}
-"""Whole weights and how many coordinates have each."""
-
 
 def all_sums(weights):
     """Every sum of signed weights, ascending, each with its exact tail P(S >= s)."""
@@ -103,41 +93,6 @@ def all_sums(weights):
     # What exact arithmetic makes equal counts as equal, which can only raise the exact tail.
     reached = len(sums) - np.searchsorted(sums, sums - 1e-12)
     return sums, np.log(reached / len(sums))
-
-
-def lattice_tail(counts):
-    """Atoms of a sum of whole weights in deviations, with log P(S >= atom) above 1e-280.
-
-    Binomial laws, convolved directly: all terms are positive, so digits are kept in the tails.
-    """
-    distribution, step = np.ones(1), 2
-    for weight, count in counts.items():
-        binomial = np.zeros(weight * count + 1)
-        binomial[::weight] = stats.binom.pmf(np.arange(count + 1), count, 0.5)
-        distribution = np.convolve(distribution, binomial)
-    total = sum(weight * count for weight, count in counts.items())
-    norm = math.sqrt(sum(weight**2 * count for weight, count in counts.items()))
-    atoms = (step * np.arange(len(distribution)) - total) / norm
-    tail = np.cumsum(distribution[::-1])[::-1]
-    kept = (distribution > 0) & (tail > 1e-280)
-    return atoms[kept], np.log(tail[kept])
-
-
-def concentration(counts):
-    norm = math.sqrt(sum(w * w * m for w, m in counts.items()))
-    return Concentration(
-        sum(m * (w / norm) ** 3 for w, m in counts.items()),
-        sum(m * (w / norm) ** 4 for w, m in counts.items()),
-    )
-
-
-@pytest.mark.parametrize("name", LATTICES)
-def test_bounds_the_tail_of_whole_weights(name):
-    counts = LATTICES[name]
-    atoms, log_tails = lattice_tail(counts)
-    bound = rademacher_sum_log_tail(atoms, concentration(counts))
-    assert np.all(log_tails <= bound + 1e-9)
-    assert len(atoms) > 60
 
 
 @pytest.mark.parametrize("z", [0.1, 5.5, 60.0])

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 from planned_runs import facts, planned, small_config
-from scipy import stats
 
 from fl_audit.accounting import Noise
 from fl_audit.accounting.noise_distributions import noise_on_sum
@@ -327,20 +326,6 @@ def test_with_noise_the_share_is_over_the_expected_cohort():
     assert np.std(steps) == pytest.approx(0.5 / expected, rel=6 / np.sqrt(40_000))
 
 
-def test_it_settles_at_the_quantile_that_canaries_leave():
-    """Real updates of median 1, log-normal: the share below is gamma (n + m) / n."""
-    changes = {
-        "mechanism": {**ADAPTIVE, "clip_learning_rate": 0.2},
-        "participation": {"kind": "every_round", "rounds": 150},
-    }
-    config = small_config(changes)
-    run = planned(config, facts(num_clients=400))
-    path = simulate_clip_path(run, Unknowns(0.0, 0.0, 0.5, 0.5), 4, np.random.default_rng(1))
-    quantile = 0.3 * (run.clients[0] + run.canaries[0]) / run.clients[0]
-    settled = np.exp(0.5 * stats.norm.ppf(quantile))
-    assert path.clip_norm[:, -1] == pytest.approx(np.full(4, settled), rel=0.05)
-
-
 @pytest.mark.parametrize(("alignment", "expected"), [(0.0, 1.0), (1.0, np.sqrt(40.0))])
 def test_sums_of_orthogonal_and_of_parallel_updates(alignment, expected):
     """40 clients of length 1: sqrt(40) and 40."""
@@ -361,13 +346,3 @@ def test_momentum_weights():
     run = planned(small_config({"server": {"momentum": 0.5, "learning_rate": 2.0}}))
     weights = run.round_weights(run.server)
     assert weights[-3:] == pytest.approx([2 * 1.75, 2 * 1.5, 2 * 1.0])
-
-
-def test_noise_that_is_not_added_leaves_the_clip_rule_alone():
-    """A fault on the sum alone: the path is that of the config."""
-    changes = {"mechanism": {**ADAPTIVE, "noise_multiplier": 0.1}}
-    run = planned(small_config(changes), count_noise=0.5)
-    faulty = dataclasses.replace(run, noise=Noise("gaussian", 0.1, 0.0, 0.5))
-    unknowns = Unknowns(0.1, 0.1, 1.0, 1.0)
-    paths = [simulate_clip_path(r, unknowns, 2, np.random.default_rng(1)) for r in (run, faulty)]
-    assert np.array_equal(paths[0].clip_norm, paths[1].clip_norm)

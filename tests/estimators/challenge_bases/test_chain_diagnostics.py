@@ -5,7 +5,6 @@ import pytest
 from scipy import signal
 
 from fl_audit.estimators.challenge_bases.posterior_summary import (
-    autocorrelations,
     effective_sample_size,
     split_r_hat,
 )
@@ -30,11 +29,3 @@ def test_chains_that_disagree_or_drift_are_seen():
     apart = chains + np.array([[0], [0], [0], [3]])
     assert split_r_hat(apart) > 1.3
     assert effective_sample_size(apart) < 40
-
-
-def test_autocorrelations_are_the_sums_of_products_of_their_definition():
-    chains = np.random.default_rng(1).normal(size=(3, 40)).cumsum(axis=1)
-    centred = chains - chains.mean(axis=1, keepdims=True)
-    sums = [np.sum(centred[:, : 40 - lag] * centred[:, lag:]) for lag in range(40)]
-    found = autocorrelations(chains, 50)
-    np.testing.assert_allclose(found, np.array(sums) / sums[0], atol=1e-12)

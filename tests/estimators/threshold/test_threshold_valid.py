@@ -37,18 +37,6 @@ def bound(included, excluded=(), method="threshold_valid", dim=None, planned=Non
     return made.estimates[0]
 
 
-def test_separated_scores_by_hand():
-    # With no error on either side, P(all 250 above the largest excluded score) is about
-    # (1 - e^-eps)^(250 + 250) at most: epsilon is near log(500 / log(1 / level)).
-    made = bound(np.arange(1, 251), -np.arange(250), delta=0.0)
-    level = made.details["local_level"]
-    assert made.epsilon == pytest.approx(math.log(500 / -math.log(level)), abs=0.02)
-    assert made.epsilon > 4.7  # by Bonferroni over separate bounds: 3.6427
-    assert made.details["threshold"] == 0.0
-    assert made.details["excluded_rank"] == 1
-    assert made.details["false_negatives"] == made.details["false_positives"] == 0
-
-
 def test_separated_cosines_by_hand():
     # All 250 cosines are 32 deviations: of all of them, the true positive rate is at least the
     # 250-th root of the level. The exact law's tail is e^26 times lighter than the Gaussian one.
