@@ -1,7 +1,7 @@
 """Settings by `account` against values that nothing of the package computes.
 
-A known schedule is one Gaussian release. The epsilon of Poisson samples is dp-accounting's, whose own accountant finds
-a round's privacy loss point by point.
+A known schedule is one Gaussian release. The epsilon of Poisson samples is dp-accounting's, whose
+own accountant finds a round's privacy loss point by point.
 """
 
 import math

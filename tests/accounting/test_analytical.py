@@ -41,14 +41,6 @@ def shuffled(noise_multiplier: float, client: int, canary: int) -> Release:
     return release(noise_multiplier, client, canary)
 
 
-def test_rdp_stands_in_where_pld_cannot_tell():
-    accounting = account(poisson(0.02, 0.08, 1930), 8.2e-7)
-    rdp, pld = accounting.client.by_accountant
-    assert pld.epsilon is None
-    assert accounting.epsilon == rdp.epsilon
-    assert math.isfinite(rdp.epsilon)
-
-
 def test_poisson_takes_the_tightest_accountant_for_everybody():
     accounting = account(poisson(0.2), DELTA)
     rdp, pld = accounting.client.by_accountant

@@ -295,15 +295,6 @@ def folders(make_run):
     return [str(make_run("a", changes)), str(make_run("b", {PRINTED: 0.3}))]
 
 
-def test_prints_one_json_object_and_nothing_else(folders, capsys, tmp_path):
-    page = tmp_path / "page.html"
-    assert main(["compare", *folders, "--json", "--out", str(page)]) == 0
-    printed = capsys.readouterr()
-    settings = json.loads(printed.out)["settings"]
-    assert settings[0]["analytical"]["canary"]["mean"] == "inf"
-    assert printed.err == f"page: {page}\n"
-
-
 def test_says_whose_training_went_wrong(make_run, capsys, tmp_path):
     fault = {"name": "loss grows", "words": "The training loss grew from 2 to 9."}
     runs = [make_run("a", {PRINTED: 0}), make_run("b", {PRINTED: 0.3, "faults": [fault]})]

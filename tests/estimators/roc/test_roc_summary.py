@@ -1,4 +1,4 @@
-"""The summary of an attack: its parts, its JSON and its time."""
+"""Bootstrap intervals, rates at a known null, and the Katz bound."""
 
 import math
 
@@ -12,10 +12,8 @@ from fl_audit.estimators.null import GaussianCanaryNull
 from fl_audit.estimators.roc import (
     auc,
     auc_interval,
-    balanced_accuracy,
     bootstrap_interval,
     katz_log_bound,
-    roc_summary,
     tpr_at_fpr,
     tpr_at_fpr_interval,
 )
@@ -25,31 +23,6 @@ from fl_audit.estimators.roc.summary import (
 )
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import NotApplicableError
-
-
-def gaussian_scores(n):
-    rng = np.random.default_rng(1)
-    return CanaryScores(rng.normal(1, 1, n // 2), rng.normal(0, 1, n // 2))
-
-
-def test_is_made_of_its_parts():
-    scores = gaussian_scores(4000)
-    summary = roc_summary(scores, confidence=0.9, seed=3)
-    assert (summary.num_included, summary.num_excluded) == (2000, 2000)
-    assert summary.auc == auc(scores)
-    assert summary.auc_interval == auc_interval(scores, 0.9)
-    assert summary.balanced_accuracy == balanced_accuracy(scores)
-    points = summary.operating_points
-    assert [point.false_positive_rate for point in points] == [0.001, 0.01, 0.1]
-    assert [point.false_positives for point in points] == [2, 20, 200]
-    for point in points:
-        assert point.true_positive_rate == tpr_at_fpr(scores, point.false_positive_rate)
-    assert points[0].interval is None
-    for point in points[1:]:
-        assert point.interval == tpr_at_fpr_interval(
-            scores, point.false_positive_rate, confidence=0.9, seed=3
-        )
-
 
 # Bootstrap intervals against scipy's, theory and the fast form for true positive rates.
 
