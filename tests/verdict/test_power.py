@@ -28,22 +28,15 @@ from fl_audit.verdict.power import Lengths, PointTests, SimulatedAudit
 from fl_audit.verdict.scope import Scope
 from tests.accounting.releases import release
 from tests.verdict.audited_vectors import Setup, audited, one_to_ten, rounds_of
-from tests.verdict.detected_share import DELTA, MEASURED, POINT, SETUPS, noise_of
-
-
-def verdict_on(claim, found, *, knows=True):
-    rest = {"canary_check": found.canary_check, "background": found.background if knows else None}
-    if isinstance(claim, Claim):
-        return reach_verdict(claim, ClaimTests([found.statistic], 0.95), **rest)
-    return reach_verdict(claim, curve_tests(claim, [found.statistic], 0.95), **rest)
-
-
-def contradicts(claim, statistic):
-    if isinstance(claim, Claim):
-        tests = ClaimTests([statistic], 0.95)
-        return any(test.rejects(claim.epsilon, DELTA, tests.level) for test in tests)
-    return any(test.p_value <= test.level for test in curve_tests(claim, [statistic], 0.95).tests)
-
+from tests.verdict.detected_share import (
+    DELTA,
+    MEASURED,
+    POINT,
+    SETUPS,
+    contradicts,
+    noise_of,
+    verdict_on,
+)
 
 # How far canaries stand out.
 
@@ -121,7 +114,7 @@ def test_what_is_wrong_and_hidden_is_not_consistent(name, is_stated):
     claimed = noise_of(setup, claim.epsilon)
     assert setup.noise < 0.7 * claimed
     found = audited(setup, 3, stated=claimed if is_stated else None)
-    verdict = verdict_on(claim, found)
+    verdict = verdict_on(claim, found, all_statistics=False)
     assert verdict.outcome != "consistent"
     if "crowd" in name:
         assert verdict.detectable_epsilon is None
@@ -134,7 +127,7 @@ def test_what_is_wrong_and_hidden_is_not_consistent(name, is_stated):
 
 def test_what_is_right_is_consistent_where_the_claim_is_half_as_large_again():
     setup = Setup(noise_of(SETUPS["one round"], 7.59 / 1.5), count=3000)
-    verdict = verdict_on(POINT, audited(setup, 4, stated=setup.noise))
+    verdict = verdict_on(POINT, audited(setup, 4, stated=setup.noise), all_statistics=False)
     assert verdict.outcome == "consistent"
     assert verdict.power >= 0.8
     assert verdict.detectable_epsilon <= 2 * POINT.epsilon
@@ -159,7 +152,7 @@ def test_a_point_that_few_canaries_do_not_decide_is_answered_by_its_curve_first(
     assert number < verdict.canaries_needed / 3
     less = dataclasses.replace(few, count=number, noise=noise_of(few, 2 * point.epsilon))
     curve = GaussianClaim(1 / sigma_of_epsilon(point.epsilon, DELTA), DELTA)
-    seen = sum(contradicts(curve, audited(less, seed).statistic) for seed in range(20))
+    seen = sum(contradicts(curve, audited(less, seed), all_statistics=False) for seed in range(20))
     assert seen >= 6  # of 80 %, fewer have a chance below 1e-6
     sampled = reach_verdict(point, tests, Scope(counts_on_sampling=None), **rest)
     assert "claim the curve" not in sampled.reason
@@ -168,7 +161,7 @@ def test_a_point_that_few_canaries_do_not_decide_is_answered_by_its_curve_first(
 def test_canaries_of_few_rounds_are_asked_for_as_many_as_a_client_may_have():
     claim, setup = GaussianClaim(2.0, DELTA), SETUPS["one to ten rounds"]
     setup = dataclasses.replace(setup, noise=noise_of(setup, claim.epsilon), length=0.8)
-    verdict = verdict_on(claim, audited(setup, 3, stated=setup.noise))
+    verdict = verdict_on(claim, audited(setup, 3, stated=setup.noise), all_statistics=False)
     assert (verdict.outcome, verdict.canaries_needed) == ("inconclusive", None)
     last = verdict.reason.splitlines()[-1]
     assert last.startswith("Next: let canaries participate as often as a client may")
