@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from attendance import INCLUDED
 
+from fl_audit.accounting import FixedRounds
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,
@@ -186,3 +187,15 @@ def test_population_too_small(name):
         match=r"participation\.clients_per_round: 6 of 5 real clients; must be at most 5",
     ):
         attendance.schedule_of(CONFIGS[name], 5)
+
+
+def test_everybody_but_the_excluded_always():
+    schedule = attendance.schedule_of(EveryRound(rounds=7), 20)
+    table = attendance.attendance(schedule, 20)
+    assert (table.clients == 1).all()
+    assert (table.canaries == INCLUDED).all()
+    assert schedule.num_rounds == schedule.client_participations == 7
+    assert schedule.canary_participations == 7
+    assert schedule.expected_cohort == 20 + INCLUDED.sum()
+    assert schedule.client_attendance.sampling == FixedRounds(schedule.num_rounds)
+    assert schedule.cohort(3).clients.dtype == np.int64
