@@ -178,7 +178,7 @@ class OwnTail:
 
 def test_the_unit_is_the_standard_deviation_of_a_score():
     dim = 50  # a sum of squares x_i^2 / d over a vector of length 1 is the variance of a cosine
-    assert unit_of(SignCanaryNull(dim)) == dim**-0.5
+    assert unit_of(SignCanaryNull(dim)) == pytest.approx(dim**-0.5, rel=1e-15)
     assert unit_of(GaussianCanaryNull(dim)) == unit_of(SignCanaryNull(dim))
     assert unit_of(ScaledNull(SignCanaryNull(dim), 3.0)) == 3 * unit_of(SignCanaryNull(dim))
     assert unit_of(AtMostNull(ScaledNull(SignCanaryNull(dim), 3.0))) == 3 / np.sqrt(dim)
