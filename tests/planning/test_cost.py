@@ -10,7 +10,6 @@ from planned_runs import facts, planned, small_config
 
 from fl_audit.cli import main
 from fl_audit.errors import InputError
-from fl_audit.estimators import Estimate, Method, register_method, remove_method
 from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
 from fl_audit.planning.cost import Calibration, accuracy_cost, measure_cost
@@ -100,25 +99,6 @@ def test_power_is_that_of_the_verdict():
     assert power.num_tests == 4
     assert power.unfit is None
     json.dumps(power.to_json(), allow_nan=False)
-
-
-def test_a_registered_method_has_power():
-    def proves_three(_):
-        return Estimate("toy", "lower_bound", 3.0, "A.", "A.", "A.", valid_for="any mechanism")
-
-    register_method(Method("toy", proves_three, "lower_bound", "any mechanism"))
-    try:
-        claims = {1.5: 1.0, 3.5: 0.0}
-        for claimed, share in claims.items():
-            audit = {"claimed_epsilon": claimed, "verdict_method": "toy"}
-            noisy = {"audit": audit, "mechanism": {"noise_multiplier": 5.0}}  # the claims are true
-            run = planned(small_config(noisy))
-            power = claim_power(_released(run), 2)
-            assert {fault.contradicted for fault in power.faults} == {share}
-            assert power.ideal_power == share
-            assert power.num_tests == 5  # own_rounds is tested, though not simulated
-    finally:
-        remove_method("toy")
 
 
 def test_without_a_claim_there_is_no_power():
