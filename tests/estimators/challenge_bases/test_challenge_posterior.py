@@ -225,7 +225,7 @@ def test_ranks_of_the_truth_are_uniform():
 # Effective sample size and R-hat, on chains whose answer is known.
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.9])
+@pytest.mark.parametrize("memory", [pytest.param(0.0, marks=pytest.mark.slow), 0.9])
 def test_effective_size_of_autoregressions(memory):
     """AR(1) with coefficient a has (1 - a) / (1 + a) effective draws per draw.
 

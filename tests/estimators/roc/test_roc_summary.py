@@ -149,7 +149,7 @@ def test_refuses_bad_input(made, message):
         made()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("audit", "failing", "defined"),
     [

@@ -125,7 +125,7 @@ def test_gaussian_mechanisms_are_covered_at_their_true_epsilon(ones, mu):
 )
 def test_dirac_canaries_are_covered_by_their_empirical_null(large, mu):
     """A release whose entries are noise, of deviation 1, and some large ones of either sign."""
-    rng, runs, count, dim = np.random.default_rng(79), 80, 200, 500
+    rng, runs, count, dim = np.random.default_rng(79), 40, 200, 500
     truth, found = epsilon_of_sigma(1 / mu, DELTA), {method: [] for method in BOUNDS}
     for run in range(runs):
         family = FAMILIES["dirac"](run, count, dim)
