@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from fl_audit.estimators.distributions import ExactCosine
 from fl_audit.estimators.null import (
@@ -13,6 +13,9 @@ from fl_audit.estimators.null import (
     LargestOfRoundsNull,
     ScaledNull,
     SignCanaryNull,
+    _large_squares_p_value,
+    _mean_p_value,
+    _small_squares_p_value,
     unit_of,
 )
 from fl_audit.estimators.random_signs import Concentration, concentration_of
@@ -83,6 +86,20 @@ def test_refuses_what_cannot_be(make, message):
 
 
 # Tests of the null by excluded scores: valid by exact chances, and strong where they must be.
+
+
+@pytest.mark.parametrize("n", [1, 10, 10_000])
+def test_moments_of_gaussian_scores_by_their_exact_laws(n):
+    """A Gaussian is the limit of all these cosines, and the extreme case of two of the tests."""
+    for mean in (1.01, 1.3, 2.0, 10.0):
+        exact = stats.chi2.sf(n * mean, n)
+        assert exact <= _large_squares_p_value(np.full(n, math.sqrt(mean))) * (1 + 1e-9)
+    for mean in (0.0, 0.1, 0.7, 0.99):
+        exact = stats.chi2.cdf(n * mean, n)
+        assert exact <= _small_squares_p_value(np.full(n, math.sqrt(mean))) * (1 + 1e-9)
+    for shift in (0.01, 0.3, 2.0):
+        exact = 2 * special.ndtr(-shift * math.sqrt(n))
+        assert exact <= _mean_p_value(np.full(n, shift)) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("known", [True, False])
