@@ -47,9 +47,11 @@ def test_largest_of_rounds_adds_up_what_rounds_allow():
     found = LargestOfRoundsNull((one, other, one)).log_tail_upper(scores)
     tails = 2 * np.exp(one.log_tail_upper(scores)) + np.exp(other.log_tail_upper(scores))
     assert np.exp(found) == pytest.approx(np.minimum(tails, 1), rel=1e-12)
-    assert LargestOfRoundsNull((one,)).log_tail_upper(scores) == pytest.approx(
-        one.log_tail_upper(scores), rel=1e-15
-    )
+    alone = one.log_tail_upper(scores)
+    assert LargestOfRoundsNull((one,)).log_tail_upper(scores) == pytest.approx(alone, rel=1e-15)
+    assert ScaledNull(one, 2.0).log_tail_upper(2 * scores) == pytest.approx(alone, rel=1e-15)
+    at_most = AtMostNull(one).log_tail_upper(scores)
+    assert at_most == pytest.approx(np.where(scores > 0, alone, 0), rel=1e-15)
 
 
 @pytest.mark.parametrize(
