@@ -1,5 +1,8 @@
-"""Tests at ranks of excluded scores: their levels, and how often the worst case is rejected."""
+"""Tests at ranks of excluded scores against plain integration and simulation."""
 
+import math
+
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,6 +14,39 @@ from fl_audit.estimators.threshold.rejection_tests import (
 )
 
 SEED = 1941
+
+
+def exact_p_value(j, n0, k, n1, *, epsilon, delta):
+    """E[P(Binomial(n1, G(V)) >= k)] over V ~ Beta(j, n0 - j + 1), by mpmath."""
+
+    def density(v):
+        power = v ** (j - 1) * (1 - v) ** (n0 - j)
+        return power / mpmath.beta(j, n0 - j + 1)
+
+    def tail(v):
+        g = min(1, mpmath.exp(epsilon) * v + delta, 1 - mpmath.exp(-epsilon) * (1 - delta - v))
+        return mpmath.betainc(k, n1 - k + 1, 0, g, regularized=True)
+
+    kinks = [(1 - delta) / (1 + math.exp(epsilon)), 1 - delta]
+    return float(mpmath.quad(lambda v: density(v) * tail(v), [0, *kinks, 1]))
+
+
+@pytest.mark.parametrize(
+    ("index", "k", "delta", "confidence"),
+    [(2, 22, 1e-3, 0.95), (9, 40, 0.01, 0.8), (0, 39, 0.0, 1 - 1e-11)],
+)
+def test_claim_is_rejected_at_its_level(index, k, delta, confidence):
+    # At the claim found the exact p-value is the level, but for the cells' rounding upwards.
+    n0, n1 = 30, 40
+    tests = rank_tests(n0, confidence)
+    above = np.zeros(len(tests.ranks), dtype=np.int64)
+    above[index] = k
+    found = largest_rejected_claim(tests, above, n1, largest_rate(delta))
+    assert found.index == index % len(tests.ranks)
+    assert found.claim > 0
+    p = exact_p_value(int(tests.ranks[index]), n0, k, n1, epsilon=found.claim, delta=delta)
+    assert 0.7 * tests.levels[index] < p <= tests.levels[index]
+    assert confidence > 0.999 or p > 0.88 * tests.levels[index]
 
 
 @pytest.mark.sampled(3)
