@@ -89,6 +89,8 @@ def test_quantile_has_its_probability(dim, p):
     distribution = ExactCosine(dim)
     x = float(distribution.isf(p))
     assert distribution.ppf(p) == -x
+    if p > 1e-4:
+        assert distribution.isf(1 - p) == pytest.approx(-x, rel=1e-9, abs=1e-11 / dim**0.5)
     if x < 1 - 1e-6:  # closer to 1, neighbouring floats differ more than this in probability
         exact = float(mpmath.expm1(exact_log_sf(dim, x) - mpmath.log(mpmath.mpf(p))))
         slope_at_rounding = dim * x / max(1 - x * x, 1e-300) * x * 1e-15

@@ -346,3 +346,13 @@ def test_momentum_weights():
     run = planned(small_config({"server": {"momentum": 0.5, "learning_rate": 2.0}}))
     weights = run.round_weights(run.server)
     assert weights[-3:] == pytest.approx([2 * 1.75, 2 * 1.5, 2 * 1.0])
+
+
+def test_noise_that_is_not_added_leaves_the_clip_rule_alone():
+    """A fault on the sum alone: the path is that of the config."""
+    changes = {"mechanism": {**ADAPTIVE, "noise_multiplier": 0.1}}
+    run = planned(small_config(changes), count_noise=0.5)
+    faulty = dataclasses.replace(run, noise=Noise("gaussian", 0.1, 0.0, 0.5))
+    unknowns = Unknowns(0.1, 0.1, 1.0, 1.0)
+    paths = [simulate_clip_path(r, unknowns, 2, np.random.default_rng(1)) for r in (run, faulty)]
+    assert np.array_equal(paths[0].clip_norm, paths[1].clip_norm)

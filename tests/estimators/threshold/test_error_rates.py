@@ -99,6 +99,17 @@ def test_band_covers_uniform_samples(n, favoured, runs):
     assert failures >= stats.binom.ppf(5e-7, runs, 0.047)
 
 
+@pytest.mark.parametrize("n", [7, 29, 120, 121, 3000])
+@pytest.mark.parametrize("confidence", [0.95, 1 - 1e-11])
+def test_levels_spend_no_more_than_is_allowed(n, confidence):
+    band = true_positive_band(n, confidence)
+    alpha = 1 - confidence
+    assert alpha * (1 - 1e-7) <= _failure(n, band.ranks, band.levels) <= alpha
+    # More than a union bound would give, and no rank more than everything.
+    assert band.levels.sum() > 1.001 * alpha
+    assert band.levels.max() < alpha
+
+
 @pytest.mark.parametrize(("n", "favoured"), [(120, 1), (150, 300), (3000, 5), (3000, 70)])
 def test_a_favoured_rank_has_most_of_the_level_and_the_band_spends_no_more(n, favoured):
     band = true_positive_band(n, 0.95, favoured)
