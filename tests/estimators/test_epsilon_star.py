@@ -179,7 +179,7 @@ def test_limits(members, others, delta, expected):
     json.dumps(made.to_json(), allow_nan=False)
 
 
-# Epsilon* of samples against fractions and the paper's 2 million points, and in its limits.
+# Epsilon* of samples against fractions, and in its limits.
 
 
 few_losses = st.lists(st.integers(0, 6), min_size=1, max_size=12)

@@ -1,4 +1,4 @@
-"""Tail bounds for random signs, against all signs of adversarial vectors and exact tails."""
+"""Tail bounds for random signs, against all signs of adversarial vectors and exact arithmetic."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The threshold search against trying every threshold, and what its interval is not."""
+"""The threshold search against trying every threshold."""
 
 import json
 import math

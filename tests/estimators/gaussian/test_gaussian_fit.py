@@ -125,7 +125,7 @@ def test_point_masses(delta):
     assert epsilon_of_distributions(point, Gaussian(0, 0), delta).epsilon == 0.0
 
 
-# Epsilon over all regions against Balle & Wang, Monte Carlo and numerical integration.
+# Epsilon over all regions against Balle & Wang and numerical integration.
 
 
 def balle_wang_log_delta(epsilon: float, shift: float) -> float:

@@ -95,7 +95,7 @@ def test_coverage_on_randomised_response_is_exact(r, epsilon):
     assert r < 500 or failure > 0.03
 
 
-# The exact worst case against linear programs over all mechanisms, and against Corollary 5.4.
+# The exact worst case against a linear program over all mechanisms, and against Corollary 5.4.
 
 
 def sharp(m: int, r: int, v: int, epsilon: float, delta: float) -> float:

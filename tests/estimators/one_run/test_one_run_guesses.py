@@ -1,4 +1,4 @@
-"""The best numbers of guesses against brute force, ties, coverage and the clock."""
+"""The best numbers of guesses against brute force, with ties."""
 
 import itertools
 

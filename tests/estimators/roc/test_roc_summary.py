@@ -22,7 +22,7 @@ from fl_audit.estimators.roc.summary import (
 )
 from fl_audit.estimators.scores import CanaryScores
 
-# Bootstrap intervals against scipy's, theory and the fast form for true positive rates.
+# Bootstrap intervals against DeLong, scipy and the fast form for true positive rates.
 
 
 RNG = np.random.default_rng(6)

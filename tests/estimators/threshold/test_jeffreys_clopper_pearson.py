@@ -1,4 +1,4 @@
-"""Threshold bounds as published: the strongest threshold by hand, the reference's numbers."""
+"""Threshold bounds as published: the reference's numbers, by hand, and brute force."""
 
 import math
 
