@@ -75,7 +75,7 @@ def test_pld_of_one_round_is_exact_and_never_below(q, z, delta):
 
 
 def test_pld_of_many_rounds_is_what_simulation_gives():
-    q, z, num_rounds, delta, trials = 0.2, 1.0, 30, 0.05, 100_000
+    q, z, num_rounds, delta, trials = 0.2, 1.0, 30, 0.05, 200_000
     epsilon = epsilon_pld(SampledRounds(q, z, num_rounds), delta).epsilon
     rng = np.random.default_rng(0)
     loss = np.zeros(trials)
