@@ -53,12 +53,6 @@ def test_gboard_has_its_published_guarantee(gboard, capsys):
     assert client["tightest"] == "analytic_gaussian" and client["participations"] == 6
 
 
-def test_the_least_noise_for_gboard_is_seven(gboard, capsys):
-    found = json_of(capsys, gboard, "--epsilon", 8.526)
-    assert f"{found['noise_multiplier']:.2f}" == "7.00"
-    assert 8.526 * (1 - 1e-4) < found["client"]["epsilon"] <= 8.526
-
-
 def test_without_the_cap_a_client_has_seven_rounds(gboard, capsys):
     uncapped = json_of(capsys, gboard, "--set", "participation.client_rounds_at_most=7")
     assert uncapped["client"]["rho"] == pytest.approx(87 / 98, rel=1e-12)
@@ -88,7 +82,6 @@ def test_attackers_with_and_without_the_schedule(capsys):
     "options",
     [
         "--rounds 100 --sampling poisson --rate 0.1",
-        "--rounds 100 --participations 7",
         "--rounds 40 --sampling shuffle --participations 4 --mechanism matrix_factorisation "
         "--strategy banded_sqrt --bands 4",
     ],

@@ -13,7 +13,15 @@ ROOT = Path(__file__).parents[2]
 PUBLISHED = tomllib.loads((ROOT / "experiments/production/published.toml").read_text())["setting"]
 
 
-@pytest.mark.parametrize("setting", PUBLISHED, ids=lambda setting: setting["name"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(
+            one, id=one["name"], marks=pytest.mark.slow if "Poisson" in one["name"] else ()
+        )
+        for one in PUBLISHED
+    ],
+)
 def test_account_prints_what_the_source_prints(setting, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     options = setting["account"]

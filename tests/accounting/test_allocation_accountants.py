@@ -11,46 +11,33 @@ from fl_audit.accounting import (
     AllocatedRounds,
     BallsInBinsSampling,
     CyclicPoissonSampling,
-    Denominator,
     FixedRounds,
     FixedSizeSampling,
     MinSeparationSampling,
-    Noise,
     OneRoundPerBlock,
-    Party,
     PoissonSampling,
-    Release,
     TruncatedPoissonSampling,
     account,
     attacker_bounds,
     epsilon_at_least,
 )
-from fl_audit.accounting.least_epsilon import least_epsilon
-from fl_audit.accounting.noise_distributions import MATRIX
 from fl_audit.accounting.samplings.balls_in_bins import bins_of_a_class
 from fl_audit.accounting.samplings.random_allocation import parts
 from fl_audit.accounting.samplings.truncated_poisson import coins_of_a_cut
 from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
+from tests.accounting.releases import release
 
 ROUNDS = 6
 DELTA = 1e-2
-DRAWS = 200_000
+DRAWS = 100_000
 
 
 def released(sampling, z=1.0, rounds=ROUNDS, strategy=None):
-    party = Party(sampling)
-    distribution = "gaussian"
-    if strategy is not None:
-        distribution = MATRIX.name
-        party = Party(sampling, strategy.one_group(sampling.bins))
-    return Release(
-        rounds=rounds,
-        noise=Noise(distribution, z, z),
-        denominator=Denominator("expected_cohort", 10.0),
-        client=party,
-        canary=party,
-        correlation=strategy,
-    )
+    if strategy is None:
+        return release(z, sampling, rounds=rounds)
+    squared = strategy.one_group(sampling.bins)
+    facts = {"distribution": "matrix", "client_squared": squared, "canary_squared": squared}
+    return release(z, sampling, rounds=rounds, correlation=strategy, **facts)
 
 
 def presences_of(sampling, rounds=ROUNDS):
@@ -135,17 +122,18 @@ def test_guarantees_and_lower_bounds_enclose_brute_force(sampling, z):
     assert 0 < guarantee.at_least <= guarantee.epsilon
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("bands", [1, 2, 3])
 def test_bins_under_a_matrix_against_brute_force(bands):
     z, sampling = 1.3, BallsInBinsSampling(6, 12)
     strategy = Toeplitz.from_column(sqrt_column(bands), 12)
-    release = released(sampling, z, 12, strategy)
-    guarantee = account(release, DELTA).client
+    made = released(sampling, z, 12, strategy)
+    guarantee = account(made, DELTA).client
     presences, chances = presences_of(sampling, 12)
     means = strategy.times(presences)
     for delta, error in brute_force(means, chances, z, guarantee.epsilon):
         assert delta <= DELTA + 6 * error
-    bounds = attacker_bounds(release, release.client, DELTA)
+    bounds = attacker_bounds(made, made.client, DELTA)
     known = bounds.knowing_rounds.guarantee.epsilon
     assert bounds.not_knowing_rounds.guarantee.epsilon == guarantee.epsilon < known
     more = released(sampling, z, 12, Toeplitz.from_column(sqrt_column(7), 12))
@@ -193,19 +181,6 @@ def test_the_guarantee_is_within_one_percent_of_the_lower_bound(sampling, z):
 
 
 @pytest.mark.parametrize(
-    ("z", "q", "rounds"), [(0.5, 0.1, 50), pytest.param(1.0, 0.01, 500, marks=pytest.mark.slow)]
-)
-def test_poisson_sampling_is_met_from_below_too(z, q, rounds):
-    from scipy import stats
-
-    release = released(PoissonSampling(q), z, rounds)
-    numbers = stats.binom.pmf(np.arange(rounds + 1), rounds, q)
-    least = least_epsilon(z, numbers, rounds, 1e-5)
-    pair = attacker_bounds(release, release.client, 1e-5).not_knowing_rounds.pair
-    assert 0.99 * pair.epsilon(1e-5) < least < pair.epsilon(1e-5)
-
-
-@pytest.mark.parametrize(
     ("sampling", "chance"),
     [
         (FixedRounds(2), 1.0),
@@ -224,18 +199,11 @@ def test_without_noise_epsilon_is_finite_only_for_parties_that_may_be_in_no_roun
     if chance is None:
         presences, chances = presences_of(sampling)
         chance = chances[presences.any(axis=1)].sum()
-    release = released(sampling, 0.0)
+    made = released(sampling, 0.0)
     for delta, expected in ((0.999 * chance, math.inf), (min(1.001 * chance, 1.0), 0.0)):
         for knows_rounds in (True, False):
-            found = epsilon_at_least(release, release.client, delta, knows_rounds=knows_rounds)
+            found = epsilon_at_least(made, made.client, delta, knows_rounds=knows_rounds)
             assert found == expected
-
-
-def test_a_gaussian_release_is_met_exactly():
-    for z, delta in ((0.3, 1e-6), (1.0, 1e-10), (5.0, 1e-2)):
-        exact = account(released(AllocatedRounds(1, 1), z, 1), delta).client
-        assert exact.at_least == pytest.approx(exact.epsilon, rel=2e-4)
-        assert exact.at_least <= exact.epsilon * (1 + 1e-9)
 
 
 def test_parts_hold_all_rounds():
@@ -251,48 +219,20 @@ def epsilon_of_cut(q, members, largest, rounds, *, delta, z=1.0):
     return account(released(sampling, z, rounds), delta).client.epsilon
 
 
-@pytest.mark.slow
-def test_a_cut_costs_next_to_nothing():
-    plain = account(released(PoissonSampling(0.02), 1.0, 500), 1e-5).client.epsilon
-    epsilons = [
-        epsilon_of_cut(0.02, 5_000, largest, 500, delta=1e-5) for largest in (200, 175, 120)
-    ]
-    assert epsilons[:2] == pytest.approx([plain, plain], rel=2e-3)
-    assert plain * (1 - 1e-3) <= epsilons[0] <= epsilons[1] <= epsilons[2]
-    # At most 120 where 100 are expected; for other neighbours no bound was finite here.
-    assert epsilons[2] < 1.15 * plain
-    release = released(TruncatedPoissonSampling(0.02, 5_000, 175), 1.0, 500)
-    guarantee = account(release, 1e-5).client
-    assert 0.97 * guarantee.epsilon < guarantee.at_least < guarantee.epsilon
-
-
-TRUNCATED = [(64, 7.19, 7.94), (80, 3.55, 4.91), (90, 3.50, 4.89)]
+TRUNCATED = [(64, 7.19), (80, 3.55), (90, 3.50)]
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("largest", "removed", "replaced"), TRUNCATED)
-def test_bounds_of_truncated_sampling_by_neighbours(largest, removed, replaced):
+@pytest.mark.parametrize(("largest", "removed"), TRUNCATED)
+def test_a_cut_costs_no_more_than_is_published(largest, removed):
     """z = 1, T = 100, q = 0.05 of 1,000 at delta = 1e-5; the published bounds, rounded.
 
-    arXiv:2508.15089 and dp-accounting bound it for a client that is removed, or replaced by any
-    other: another then takes its place in a truncated sample. One that sends nothing keeps it.
+    arXiv:2508.15089 and dp-accounting bound it for a client that is removed: another then takes its
+    place in a truncated sample. One that sends nothing keeps it.
     """
     found = epsilon_of_cut(0.05, 1_000, largest, 100, delta=1e-5)
     plain = account(released(PoissonSampling(0.05), 1.0, 100), 1e-5).client.epsilon
     assert 0.999 * plain <= found <= removed + 0.005
-    dp_accounting = pytest.importorskip("dp_accounting")
-    if not hasattr(dp_accounting.dp_event, "TruncatedSubsampledGaussianDpEvent"):
-        pytest.skip("dp-accounting before 0.6 has no truncated sampling")
-    event = dp_accounting.dp_event.TruncatedSubsampledGaussianDpEvent(1_000, 0.05, largest, 1.0)
-    relations = dp_accounting.NeighboringRelation
-    for relation, published in (
-        (relations.ADD_OR_REMOVE_ONE, removed),
-        (relations.REPLACE_SPECIAL, removed),
-        (relations.REPLACE_ONE, replaced),
-    ):
-        accountant = dp_accounting.pld.PLDAccountant(relation, value_discretization_interval=1e-3)
-        accountant.compose(event, 100)
-        assert accountant.get_epsilon(1e-5) == pytest.approx(published, abs=0.01)
 
 
 def test_a_sample_of_all_is_known():
@@ -319,10 +259,10 @@ def test_truncated_sampling_of_few_against_brute_force():
     others, party = kept[:, :, 1:].sum(axis=2), kept[:, :, 0]
     table = np.array([np.mean(party[others == number]) for number in range(3)])
     coins_of = coins_of_a_cut(sampling)
-    # Six deviations of 6e5 draws, of which 16 % have one other and 1 % two.
-    assert table == pytest.approx([coin for coin, _ in coins_of], abs=0.007)
+    # Six deviations of 3e5 draws, of which 16 % have one other and 1 % two.
+    assert table == pytest.approx([coin for coin, _ in coins_of], abs=0.01)
     shares = [np.mean(others == number) for number in range(3)]
-    assert shares == pytest.approx([share for _, share in coins_of], abs=0.003)
+    assert shares == pytest.approx([share for _, share in coins_of], abs=0.004)
     seen = party + z * random.normal(size=party.shape)
     chance = table[others]
     log_ratio = np.log1p(chance * np.expm1(seen / z**2 - 1 / (2 * z**2))).sum(axis=1)

@@ -41,14 +41,6 @@ def shuffled(noise_multiplier: float, client: int, canary: int) -> Release:
     return release(noise_multiplier, client, canary)
 
 
-def test_rdp_stands_in_where_pld_cannot_tell():
-    accounting = account(poisson(0.02, 0.08, 1930), 8.2e-7)
-    rdp, pld = accounting.client.by_accountant
-    assert pld.epsilon is None
-    assert accounting.epsilon == rdp.epsilon
-    assert math.isfinite(rdp.epsilon)
-
-
 def test_poisson_takes_the_tightest_accountant_for_everybody():
     accounting = account(poisson(0.2), DELTA)
     rdp, pld = accounting.client.by_accountant
@@ -87,17 +79,19 @@ def test_unknown_participation_is_no_number():
     assert accounting.canary.by_accountant == account_gaussian(1.0, 1, 1e-5)
 
 
-@pytest.mark.parametrize("run", [poisson(0.0), poisson(0.0, 1.0), shuffled(0.0, 4, 1)])
+@pytest.mark.parametrize(
+    "run",
+    [
+        poisson(0.0),
+        poisson(0.0, 1.0),
+        shuffled(0.0, 4, 1),
+        release(0.0, FixedSizeSampling(20, 300)),
+    ],
+)
 def test_no_noise_is_infinite_by_every_accountant(run):
     accounting = account(run, DELTA)
     assert accounting.epsilon == math.inf
     assert all(by.epsilon == math.inf for by in accounting.client.by_accountant)
-
-
-def test_more_noise_is_more_private():
-    for make in (poisson, lambda noise: shuffled(noise, 3, 1)):
-        epsilons = [account(make(noise), DELTA).epsilon for noise in (0.2, 1.0, 3.0)]
-        assert epsilons[0] > epsilons[1] > epsilons[2]
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.0, 0.0644, 1.0])
@@ -148,11 +142,6 @@ def test_numbers_out_of_range_are_refused(make, message):
         make()
 
 
-def test_neighbours_are_named():
-    assert account(poisson(0.2), DELTA).neighbours == ADD_OR_REMOVE
-    assert account(shuffled(1.0, 1, 1), DELTA).neighbours == ZERO_OUT
-
-
 def fixed_size(noise_multiplier: float, of: int = 300) -> Release:
     return release(noise_multiplier, FixedSizeSampling(20, of))
 
@@ -184,17 +173,6 @@ def test_placed_canaries_are_not_sampled(run):
     client, canary = (text for text in accounting.assumes if text.startswith("For "))
     assert client.startswith("For real clients: Each ")
     assert canary.startswith("For canaries: No amplification is counted")
-
-
-def test_plain_composition_is_one_gaussian_at_less_noise():
-    # Every round, and every b-th round: T and ceil(T / b) releases.
-    accounting = account(shuffled(6.0, 100, 25), DELTA)
-    assert accounting.client.epsilon == account(shuffled(0.6, 1, 1), DELTA).epsilon
-    assert accounting.canary.epsilon == pytest.approx(account(shuffled(1.2, 1, 1), DELTA).epsilon)
-
-
-def test_no_noise_guarantees_nothing_to_samples_of_fixed_size():
-    assert account(fixed_size(0.0), DELTA).epsilon == math.inf
 
 
 # The analytical epsilon by mechanism: where one is known, and the reason where none is.
@@ -256,26 +234,16 @@ def test_zeroing_at_a_fixed_norm_changes_no_epsilon():
 # Noise for a target epsilon: closed forms, and targets that cannot be met.
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 8.0, 300.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 300.0])
 def test_it_inverts_a_power(epsilon):
     found = noise_multiplier_for(epsilon, lambda z: 3 / z**2)
     assert found == pytest.approx(math.sqrt(3 / epsilon), rel=1e-4)
     assert 3 / found**2 <= epsilon
 
 
-@pytest.mark.parametrize("rounds", [1, 16])
-def test_several_releases_need_the_noise_of_one_that_is_longer(rounds):
-    def epsilon(z):
-        return account(release(z, rounds, 1, rounds=20), 1e-5).client.epsilon
-
-    found = noise_multiplier_for(2.0, epsilon)
-    assert epsilon_of_sigma(found / math.sqrt(rounds), 1e-5) == pytest.approx(2.0, rel=1e-3)
-
-
 def test_epsilons_that_are_infinite_or_zero_somewhere_are_met():
-    assert noise_multiplier_for(1.0, lambda z: math.inf if z < 5 else 0.0) == pytest.approx(
-        5.0, rel=1e-4
-    )
+    found = noise_multiplier_for(1.0, lambda z: math.inf if z < 5 else 0.0)
+    assert found == pytest.approx(5.0, rel=1e-4)
 
 
 def test_what_cannot_be_met_is_refused():

@@ -104,7 +104,7 @@ def test_where_nothing_is_guaranteed_nothing_is_provable(facts):
         assert reachable_bound(bound, 250, 1e-3, 0.95) is None
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("knows", [True, False])
 @pytest.mark.parametrize("sampling", [ONCE, TWICE, POISSON, FIXED_SIZE])
 def test_more_canaries_prove_more_and_never_more_than_the_guarantee(sampling, knows):

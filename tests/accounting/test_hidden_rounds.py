@@ -1,4 +1,4 @@
-"""Epsilon where nobody knows a canary's round: against closed forms, quadrature and simulation."""
+"""Epsilon under a secret participation schedule, against closed forms and quadrature."""
 
 import itertools
 import math
@@ -16,9 +16,6 @@ from fl_audit.accounting.hidden_rounds import (
     weighted_sum,
 )
 
-FAILURE = 1e-8
-"""The chance with which a simulated bound fails; some 40 of them are in this file."""
-
 
 def exact(noise_multiplier: float, releases: int, delta: float) -> float:
     epsilon = account_gaussian(noise_multiplier, releases, delta)[1].epsilon
@@ -26,15 +23,14 @@ def exact(noise_multiplier: float, releases: int, delta: float) -> float:
     return epsilon
 
 
-@pytest.mark.parametrize("noise_multiplier", [0.1, 0.3, 1.0, 3.0, 10.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-12])
+@pytest.mark.parametrize(("noise_multiplier", "delta"), [(0.1, 1e-12), (1.0, 1e-3), (10.0, 1e-12)])
 def test_one_round_is_the_gaussian_mechanism(noise_multiplier, delta):
     found = one_round_of_each(noise_multiplier, ((1, 1),), delta).epsilon(delta)
     truth = exact(noise_multiplier, 1, delta)
     assert truth <= found <= 1.0001 * truth
 
 
-@pytest.mark.parametrize(("noise_multiplier", "rounds"), [(0.3, 3), (1.0, 10), (3.0, 200)])
+@pytest.mark.parametrize(("noise_multiplier", "rounds"), [(0.3, 3), (3.0, 200)])
 def test_blocks_of_one_round_compose_to_the_gaussian_mechanism(noise_multiplier, rounds):
     found = one_round_of_each(noise_multiplier, ((1, rounds),), 1e-6).epsilon(1e-6)
     truth = exact(noise_multiplier, rounds, 1e-6)
@@ -76,8 +72,7 @@ def deltas_of_two_rounds(shift: float, epsilon: float) -> tuple[float, float]:
     )
 
 
-@pytest.mark.parametrize("shift", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("part", [0.2, 1.0, 2.0])
+@pytest.mark.parametrize(("shift", "part"), [(0.1, 2.0), (1.0, 1.0), (3.0, 0.2)])
 def test_two_rounds_agree_with_a_quadrature_in_both_directions(shift, part):
     epsilon = part * shift
     distribution = one_round_of_each(1 / shift, ((2, 1),), 1e-9)
@@ -87,63 +82,13 @@ def test_two_rounds_agree_with_a_quadrature_in_both_directions(shift, part):
         assert truth * (1 - 1e-7) - 1e-13 <= found <= truth * 1.01 + 1e-12
 
 
-def simulated(shift: float, blocks, epsilon: float, random) -> list[tuple[float, float]]:
-    """Both deltas by Monte Carlo, each with the half-width of an empirical Bernstein interval."""
-    runs = 40_000 if max(blocks)[0] < 1_000 else 8_000
-    log_p, log_q = np.zeros(runs), np.zeros(runs)
-    for length, count in blocks:
-        for _ in range(count):
-            for start in range(0, runs, 4_000):
-                part = slice(start, start + 4_000)
-                normal = random.standard_normal((4_000, length))
-                losses = shift * normal - shift**2 / 2
-                log_q[part] += special.logsumexp(losses, 1) - math.log(length)
-                losses[:, 0] += shift**2
-                log_p[part] += special.logsumexp(losses, 1) - math.log(length)
-    found = []
-    for samples in (
-        -np.expm1(np.minimum(epsilon - log_p, 0)),
-        -np.expm1(np.minimum(epsilon + log_q, 0)),
-    ):
-        log = math.log(3 / FAILURE)
-        width = math.sqrt(2 * samples.var(ddof=1) * log / runs) + 3 * log / runs
-        found.append((float(samples.mean()), width))
-    return found
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("shift", "blocks", "epsilon"),
-    [
-        (10.0, ((3, 1),), 48.0),
-        pytest.param(10.0, ((2_000, 1),), 43.0, marks=pytest.mark.slow),
-        (3.0, ((10, 1),), 2.0),
-        (3.0, ((100, 1),), 0.5),
-        (1.0, ((3, 1),), 0.3),
-        (1.0, ((100, 1),), 0.05),
-        (1.0, ((10, 7), (4, 1)), 0.5),
-        (3.0, ((50, 2),), 3.0),
-        (0.3, ((7, 30),), 0.1),
-        pytest.param(0.1, ((2_000, 1),), 0.0005, marks=pytest.mark.slow),
-    ],
-)
-def test_deltas_agree_with_simulation_in_both_directions(shift, blocks, epsilon):
-    random = np.random.default_rng(1)
-    distribution = one_round_of_each(1 / shift, blocks, 1e-6)
-    for found, (mean, width) in zip(
-        distribution.deltas(epsilon), simulated(shift, blocks, epsilon, random), strict=True
-    ):
-        assert mean - width <= found <= 1.02 * mean + width
-
-
 @pytest.mark.parametrize(
     ("noise_multiplier", "delta"),
     [
-        (0.1, 1e-12),
         (1.0, 1e-3),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
-            for case in ((0.1, 1e-3), (1.0, 1e-12), (10.0, 1e-3), (10.0, 1e-12))
+            for case in ((0.1, 1e-12), (1.0, 1e-12), (10.0, 1e-3))
         ),
     ],
 )
@@ -168,8 +113,8 @@ def test_with_little_noise_a_hidden_round_is_worth_the_log_of_the_number_of_roun
     ("noise_multiplier", "probability", "rounds", "delta"),
     [
         (0.3, 1 / 15, 100, 1e-3),
-        (1.0, 0.01, 2_000, 1e-5),
-        (1.0, 0.1, 100, 1e-12),
+        pytest.param(1.0, 0.01, 2_000, 1e-5, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.1, 100, 1e-12, marks=pytest.mark.slow),
         pytest.param(5.0, 0.5, 100, 1e-6, marks=pytest.mark.slow),
     ],
 )

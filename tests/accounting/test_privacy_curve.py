@@ -22,9 +22,10 @@ from fl_audit.accounting import (
     attacker_bounds,
     full_guarantee,
 )
-from fl_audit.accounting.attacker_bounds import GaussianPair, SeenRounds
+from fl_audit.accounting.attacker_bounds import GaussianPair
 from fl_audit.accounting.privacy_curve import approximate_gdp, epsilon_of, largest_tpr
 from tests.accounting.releases import release
+from tests.gaussian_profile import delta_of_mu
 
 DELTA = 1e-5
 RATES = (0.001, 0.01, 0.1)
@@ -40,14 +41,6 @@ def full(sampling, noise=1.0, *, knows=False, rounds=100, delta=DELTA, **facts):
     return full_guarantee(made, made.client, bounds_of(made, delta), delta, knows)
 
 
-def gaussian_delta(mu, epsilon):
-    """The profile of mu-GDP (Dong, Roth & Su, corollary 2.13)."""
-    normal = stats.norm
-    return normal.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * normal.cdf(
-        -epsilon / mu - mu / 2
-    )
-
-
 def poisson_pld(z, q, rounds, interval=1e-3):
     one = pld.from_gaussian_mechanism(
         z, sampling_prob=q, value_discretization_interval=interval, pessimistic_estimate=True
@@ -59,33 +52,24 @@ def rates(found):
     return [at.true_positive_rate for at in found.found]
 
 
-@pytest.mark.parametrize(("rounds", "noise"), [(1, 0.3), (7, 1.0), (1000, 20.0), (3, 100.0)])
+@pytest.mark.parametrize(("rounds", "noise"), [(7, 1.0), (3, 100.0)])
 def test_rounds_without_sampling_are_one_gaussian_release(rounds, noise):
     found = full(FixedRounds(rounds), noise, rounds=1000)
     mu = math.sqrt(rounds) / noise
     assert found.mu == pytest.approx(mu, rel=1e-12)
     assert found.rho == pytest.approx(rounds / (2 * noise**2), rel=1e-12)
     assert found.approximate_mu is None
+    assert [point.delta for point in found.profile] == [1e-4, 1e-5, 1e-6, 1e-7, 1e-8]
     for point in found.profile:
         if point.epsilon > 0:
-            assert gaussian_delta(mu, point.epsilon) == pytest.approx(point.delta, rel=1e-5)
+            assert delta_of_mu(mu, point.epsilon) == pytest.approx(point.delta, rel=1e-5)
     assert rates(found) == pytest.approx(stats.norm.cdf(stats.norm.ppf(RATES) + mu), rel=1e-9)
     assert found.advantage == pytest.approx(2 * stats.norm.cdf(mu / 2) - 1, rel=1e-9)
 
 
-def test_the_profile_is_that_of_dp_accounting():
-    found = full(FixedRounds(7), 1.0)
-    event = dp_accounting.GaussianDpEvent(1 / math.sqrt(7))
-    accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=1e-4)
-    accountant.compose(event)
-    for point in found.profile:
-        assert point.epsilon == pytest.approx(accountant.get_epsilon(point.delta), rel=1e-3)
-    assert [p.delta for p in found.profile] == [1e-4, 1e-5, 1e-6, 1e-7, 1e-8]
-
-
 @pytest.mark.parametrize(
     ("z", "q", "rounds"),
-    [(1.0, 0.01, 1000), pytest.param(0.7, 0.1, 50, marks=pytest.mark.slow)],
+    [(0.7, 0.1, 50), pytest.param(1.0, 0.01, 1000, marks=pytest.mark.slow)],
 )
 def test_sampled_rounds_have_the_profile_and_the_risk_of_dp_accounting(z, q, rounds):
     found = full(PoissonSampling(q), z, rounds=rounds)
@@ -105,7 +89,7 @@ def test_sampled_rounds_have_the_profile_and_the_risk_of_dp_accounting(z, q, rou
     assert found.advantage == pytest.approx(reference.get_delta_for_epsilon(0.0), rel=5e-3)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("knows", [True, False])
 @pytest.mark.parametrize(
     ("sampling", "rounds"),
@@ -119,30 +103,13 @@ def test_an_approximate_mu_covers_the_profile_and_is_hardly_too_large(sampling, 
         assert found.approximate_mu is None
         return
     assert found.approximate_mu < 0.5 * found.mu
-    epsilons = np.linspace(0, 40, 801)
+    epsilons = np.linspace(0, 40, 401)
 
     def covers(mu, tail):
-        return all(
-            max(pair.deltas(e)) <= gaussian_delta(mu, e) + tail * (1 + 1e-6) for e in epsilons
-        )
+        return all(max(pair.deltas(e)) <= delta_of_mu(mu, e) + tail * (1 + 1e-6) for e in epsilons)
 
     assert covers(found.approximate_mu, found.tail)
     assert not covers(0.99 * found.approximate_mu, found.tail)
-
-
-def test_no_smaller_mu_holds_for_sampled_rounds_where_false_alarms_are_rare():
-    # Three of three rounds with probability 1/8: quantiles are sqrt(3) apart in the limit.
-    found = full(PoissonSampling(0.5), 1.0, rounds=3)
-    assert found.mu == pytest.approx(math.sqrt(3))
-    shifts, masses = SeenRounds.by_coins(0.5, 3, 1.0)._shifts()
-    apart = []
-    for threshold in (5.0, 50.0, 500.0):
-        log_fpr = stats.norm.logsf(threshold) + math.log(masses[-1])
-        log_tpr = stats.norm.logsf(threshold - shifts[-1]) + math.log(masses[-1])
-        by_quantile = [-np.sqrt(-2 * log) for log in (log_fpr, log_tpr)]  # as both go to 0
-        apart.append(by_quantile[1] - by_quantile[0])
-    assert apart[0] < apart[1] < apart[2] < found.mu
-    assert apart[2] == pytest.approx(found.mu, rel=2e-2)
 
 
 def test_rho_is_the_limit_of_renyi_divergences_by_their_order():
@@ -175,10 +142,10 @@ def test_samples_of_fixed_size_have_a_falling_profile_by_the_better_accountant()
 
 
 def test_whoever_guesses_finds_no_more_than_stated():
-    # 400,000 rounds hidden among 10; a standard error is at most 0.0008, 6 of them 5e-3 (P < 1e-8).
+    # 200,000 rounds hidden among 10; a standard error is at most 0.0011, 6 of them 7e-3 (P < 1e-8).
     found = full(OneRoundPerBlock(1, ((10, 1),)), 0.6, rounds=10, delta=1e-3)
     rng = np.random.default_rng(1)
-    count = 400_000
+    count = 200_000
     seen = rng.normal(size=(2, count, 10))
     seen[1, np.arange(count), rng.integers(10, size=count)] += 1 / 0.6
     ratios = np.exp(seen / 0.6).sum(axis=2)  # the likelihood ratio but for a factor

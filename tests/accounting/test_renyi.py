@@ -27,15 +27,10 @@ def epsilon_of_the_paper(probability: float, noise_multiplier: float) -> float:
     return epsilon_of_divergences(DEFAULT_ORDERS, 2048 * of_one, 341_000**-1.1)
 
 
-@pytest.mark.parametrize(("noise_multiplier", "printed"), TABLE_3)
+@pytest.mark.parametrize(("noise_multiplier", "printed"), TABLE_3[::2])
 def test_the_papers_epsilons_come_from_the_share_of_clients_in_a_round(noise_multiplier, printed):
     found = epsilon_of_the_paper(167 / 341_000, noise_multiplier)
     assert found == pytest.approx(printed, rel=5e-3)
-
-
-@pytest.mark.parametrize(("noise_multiplier", "printed"), TABLE_3)
-def test_the_rate_that_the_paper_prints_does_not_give_its_epsilons(noise_multiplier, printed):
-    assert epsilon_of_the_paper(167 / 2048, noise_multiplier) > 2 * printed
 
 
 def by_quadrature(probability: float, noise_multiplier: float, order: float) -> float:
@@ -60,7 +55,7 @@ def by_quadrature(probability: float, noise_multiplier: float, order: float) -> 
         return float(mpmath.log(mean) / (a - 1))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("q", "z", "order"),
     [
@@ -101,6 +96,7 @@ def on_a_grid(probability: float, noise_multiplier: float, order: float) -> floa
     return float(special.logsumexp(log_integrand) + math.log(x[1] - x[0])) / (order - 1)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("order", [8, 63, 95.5, 2047.5, 2048])
 @pytest.mark.parametrize(
     ("q", "z"), [(167 / 341_000, 0.0644), (0.08, 0.3), (0.5, 2.0), (0.5, 40.0)]
@@ -110,7 +106,7 @@ def test_orders_up_to_thousands_are_what_a_grid_gives(q, z, order):
     assert found == pytest.approx(on_a_grid(q, z, order), rel=1e-9)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("q", [1e-12, 0.01, 0.5, 1 - 1e-12])
 @pytest.mark.parametrize("z", [1e-100, 1e-6, 0.01, 0.7, 20.0, 1e6])
 def test_divergences_rise_with_the_order_to_at_most_those_without_sampling(q, z):

@@ -4,24 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
 
 from fl_audit.accounting import FixedRounds, PoissonSampling, UnknownRounds
 from fl_audit.accounting.renyi import RDP_ORDERS
 from fl_audit.accounting.selection import price_of_selection
 from tests.accounting.releases import release
+from tests.gaussian_profile import epsilon_of_mu
 
 DELTA = 1e-5
-
-
-def gaussian_epsilon(mu, delta):
-    """Epsilon of mu-GDP by its profile (Dong, Roth & Su, corollary 2.13)."""
-
-    def excess(epsilon):
-        found = stats.norm.cdf(-epsilon / mu + mu / 2)
-        return found - math.exp(epsilon) * stats.norm.cdf(-epsilon / mu - mu / 2) - delta
-
-    return optimize.brentq(excess, 0, 500) if excess(0) > 0 else 0.0
 
 
 def theorem_2(rho, mean, delta):
@@ -40,7 +30,7 @@ def theorem_2(rho, mean, delta):
 def test_runs_of_one_release_each_compose_to_one_release(noise, number):
     price = price_of_selection([release(noise, FixedRounds(3))] * number, DELTA)
     mu = math.sqrt(3 * number) / noise
-    assert price.composed == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-6)
+    assert price.composed == pytest.approx(epsilon_of_mu(mu, DELTA), rel=1e-6)
     assert price.if_drawn == pytest.approx(theorem_2(3 / (2 * noise**2), number, DELTA), rel=1e-6)
     if number > 1:
         assert price.if_drawn < price.composed
@@ -51,7 +41,7 @@ def test_runs_that_differ_compose_by_their_squares_and_count_as_the_worst():
     runs = [release(noise, FixedRounds(1)) for noise in (1.0, 2.0, 4.0)]
     price = price_of_selection(runs, DELTA)
     mu = math.sqrt(1 + 1 / 4 + 1 / 16)
-    assert price.composed == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-6)
+    assert price.composed == pytest.approx(epsilon_of_mu(mu, DELTA), rel=1e-6)
     assert price.if_drawn == pytest.approx(theorem_2(1 / 2, 3, DELTA), rel=1e-6)
 
 

@@ -41,8 +41,7 @@ def test_the_square_root_of_prefix_sums():
     np.testing.assert_allclose(inverse, inverse_sqrt_column(50), atol=1e-14)
 
 
-@pytest.mark.parametrize("num_rounds", [1, 2, 7])
-@pytest.mark.parametrize("bands", [1, 3, 9])
+@pytest.mark.parametrize(("num_rounds", "bands"), [(1, 1), (2, 9), (7, 3)])
 def test_inverses(num_rounds, bands):
     for strategy in (sqrt(num_rounds, bands), banded_inverse_sqrt(num_rounds, bands)):
         inverse = toeplitz(strategy.inverse, np.zeros(num_rounds))
@@ -92,7 +91,7 @@ def strategies(num_rounds):
     )
 
 
-@pytest.mark.parametrize("num_rounds", [1, 2, 5, 8])
+@pytest.mark.parametrize("num_rounds", [1, 7])
 def test_participations_at_a_minimum_separation(num_rounds):
     for strategy in strategies(num_rounds):
         for separation, most in itertools.product(range(1, num_rounds + 1), repeat=2):
@@ -116,7 +115,7 @@ def test_orthogonal_columns_add_up_whatever_their_signs():
     assert strategy.min_separation(3, 3) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("num_rounds", [1, 5, 9])
+@pytest.mark.parametrize("num_rounds", [1, 8])
 def test_one_round_of_each_block(num_rounds):
     for strategy, length in itertools.product(strategies(num_rounds), range(1, num_rounds + 1)):
         exact = worst(
@@ -131,7 +130,7 @@ def test_one_round_of_each_block(num_rounds):
             assert found <= 1.02 * exact or not strategy.is_falling
 
 
-@pytest.mark.parametrize("num_rounds", [1, 5, 8])
+@pytest.mark.parametrize("num_rounds", [1, 7])
 def test_groups_in_turn(num_rounds):
     for strategy, groups in itertools.product(strategies(num_rounds), range(1, num_rounds + 1)):
         exact = worst(strategy, lambda s, groups=groups: len({r % groups for r in s}) <= 1)

@@ -21,12 +21,7 @@ def by_hand(rounds, trees):
     return total
 
 
-def of(rounds, trees):
-    rounds = np.array(rounds, np.int64)
-    return int(squared_sensitivities(np.zeros_like(rounds), rounds, trees)[0])
-
-
-@pytest.mark.parametrize("num_rounds", range(1, 12))
+@pytest.mark.parametrize("num_rounds", [1, 2, 7, 8, 11])
 def test_the_worst_rounds_of_all_choices(num_rounds):
     for restart in (None, *range(1, num_rounds + 2)):
         trees = Trees(num_rounds, restart)
@@ -49,19 +44,6 @@ def test_of_several_parties():
         by_hand(sets[0], trees), 0, by_hand(sets[1], trees), by_hand(sets[2], trees), 0,
         by_hand(sets[3], trees),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("rounds", "nodes"), [(1, 1), (2, 2), (7, 3), (8, 4), (2048, 12)])
-def test_one_round_is_in_a_node_of_each_height(rounds, nodes):
-    # Kairouz et al. 2021, appendix D: floor(log2 n) + 1.
-    assert Trees(rounds).once_per_block(rounds) == nodes
-    assert of([0], Trees(rounds)) == nodes
-    assert Trees(rounds, 1).once_per_block(rounds) == 1
-
-
-def test_every_round_of_a_whole_tree():
-    # 2^(6-h) nodes of 2^h rounds for each height h: 64 (2^7 - 1).
-    assert Trees(64).once_per_block(1) == of(range(64), Trees(64)) == 64 * 127
 
 
 def test_who_takes_part_in_nothing():
@@ -87,12 +69,6 @@ def test_the_worst_rounds_so_far_apart(rounds, every, most, separation):
     assert trees.min_separation(most, separation) == worst
 
 
-def test_the_sensitivity_of_gboards_model_as_tensorflow_privacy_has_it():
-    """79 of 98 is the published 0.81; there it takes six minutes. A smaller tree is compared."""
+def test_the_sensitivity_of_gboards_model_is_published():
+    """0.81 is printed for 79 / 98 of 2,000 rounds, 6 of a client at least 314 apart."""
     assert Trees(2000).min_separation(6, 314) == 79
-    accountant = pytest.importorskip(
-        "tensorflow_privacy.privacy.analysis.tree_aggregation_accountant"
-    )
-    for rounds, most, between in ((40, 4, 7), (33, 6, 5), (20, 2, 12)):
-        zcdp = accountant.compute_zcdp_single_tree(1.0, rounds, most, between)
-        assert Trees(rounds).min_separation(most, between + 1) == 2 * zcdp

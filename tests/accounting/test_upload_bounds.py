@@ -1,14 +1,13 @@
 """Noise at the client: what single uploads and sums of uploads give away.
 
-Everything is held against closed forms and numerical integration, so that nothing here is random,
-but for one simulated deviation whose failure probability is stated beside it.
+Everything is held against closed forms, so that nothing here is random, but for one simulated
+deviation whose failure probability is stated there.
 """
 
 import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
 
 from fl_audit.accounting import (
     Denominator,
@@ -23,6 +22,7 @@ from fl_audit.accounting import (
     noise_on_sum,
     of_uploads,
 )
+from tests.gaussian_profile import delta_of_mu
 
 DELTA = 1e-4
 Z = 0.8
@@ -43,17 +43,6 @@ def release(client, canary=None, rounds=12, multiplier=Z):
     )
 
 
-def delta_by_integral(shift, epsilon):
-    """The hockey-stick divergence of N(shift, 1) from N(0, 1) by numerical integration."""
-
-    def excess(x):
-        return max(stats.norm.pdf(x, shift) - math.exp(epsilon) * stats.norm.pdf(x), 0.0)
-
-    crossing = epsilon / shift + shift / 2
-    found, _ = integrate.quad(excess, crossing, crossing + 12, epsabs=1e-13)
-    return found
-
-
 @pytest.mark.parametrize(
     ("uploads", "sensitivity"), [(1, 1.0), (1, 2.0), (4, 1.0)], ids=["one", "replaced", "four"]
 )
@@ -62,16 +51,7 @@ def test_an_upload_is_a_gaussian_mechanism(uploads, sensitivity):
     shift = sensitivity * math.sqrt(uploads) / Z
     assert bound.pair.shift == pytest.approx(shift)
     epsilon = bound.guarantee.epsilon
-    # Balle & Wang 2018, theorem 8, and the same by integration.
-    closed = stats.norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * stats.norm.cdf(
-        -shift / 2 - epsilon / shift
-    )
-    assert closed == pytest.approx(DELTA, rel=1e-5)
-    assert delta_by_integral(shift, epsilon) == pytest.approx(DELTA, rel=1e-5)
-
-
-def test_uploads_without_noise_guarantee_nothing():
-    assert of_uploads(0.0, 1, DELTA).guarantee.epsilon == math.inf
+    assert delta_of_mu(shift, epsilon) == pytest.approx(DELTA, rel=1e-5)
 
 
 def test_a_sum_of_uploads_is_noised_by_the_root_of_their_number():
@@ -90,7 +70,7 @@ def test_aggregates_are_accounted_at_the_cohorts_they_had():
     shifts = [1 / (Z * math.sqrt(n)) for n in (10, 40)]
     shift = math.hypot(*shifts)  # two independent Gaussian coordinates
     epsilon = account(made, DELTA).client.epsilon
-    assert delta_by_integral(shift, epsilon) == pytest.approx(DELTA, rel=1e-5)
+    assert delta_of_mu(shift, epsilon) == pytest.approx(DELTA, rel=1e-5)
     bounds = attacker_bounds(made, party, DELTA)
     assert bounds.knowing_rounds.guarantee.epsilon == epsilon
     assert bounds.not_knowing_rounds.guarantee.epsilon == epsilon
@@ -118,6 +98,7 @@ def test_without_noise_nothing_is_guaranteed():
     made = release(party, multiplier=0.0)
     assert account(made, DELTA).client.epsilon == math.inf
     bounds = attacker_bounds(made, party, DELTA)
+    assert of_uploads(0.0, 1, DELTA).guarantee.epsilon == math.inf
     assert bounds.seeing_uploads.guarantee.epsilon == math.inf
     assert bounds.knowing_rounds.pair.shift == math.inf
 

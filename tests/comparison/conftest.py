@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl_audit.accounting import FixedRounds
-from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.config.file import parse_config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord
@@ -18,6 +16,7 @@ from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report import report_to_json
 from fl_audit.report.build import build_report
 from fl_audit.report.finished_run import FinishedRun, Rounds
+from tests.accounting.releases import release
 
 STATISTICS = ("final", "final_minus_initial", "max", "sum")
 
@@ -54,13 +53,7 @@ def built_report() -> dict[str, Any]:
         num_canaries=NUM_CANARIES,
         num_included=int(included.sum()),
         delta=1e-3,
-        release=Release(
-            rounds=8,
-            noise=Noise("gaussian", 0.5, 0.5),
-            denominator=Denominator("expected_cohort", 13.75),
-            client=Party(FixedRounds(2)),
-            canary=Party(FixedRounds(1)),
-        ),
+        release=release(0.5, 2, 1, rounds=8),
         accuracy=0.9,
         accuracy_description="share of held-out images classified correctly",
         training_seconds=1.0,
@@ -68,18 +61,11 @@ def built_report() -> dict[str, Any]:
         versions={},
         finished="2026-11-22T12:00:00+00:00",
     )
-    curve = np.full(8, np.nan)
     run = FinishedRun(
         folder=RunFolder(Path("run")),
         config=parse_config(CONFIG, "config"),
         record=record,
-        rounds=Rounds(
-            train_loss=curve,
-            accuracy=curve,
-            clip_norm=curve,
-            participants=curve,
-            aggregate_norm=curve,
-        ),
+        rounds=Rounds(*5 * [np.full(8, np.nan)]),
         canary_rounds=(np.array([2]),) * int(included.sum()),
         scores={name: _scores(included, rng) for name in STATISTICS},
         aggregates=None,

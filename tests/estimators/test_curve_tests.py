@@ -45,7 +45,7 @@ def as_bad_as_claimed(curve, shape, rng):
     return grid[np.maximum(len(grid) - 1 - np.searchsorted(tail[::-1], rng.random(shape)), 0)]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize("num_included", [20, 200])
 def test_a_truth_equal_to_the_claim_is_contradicted_as_often_as_the_level_says(name, num_included):
@@ -67,8 +67,7 @@ def test_scores_may_depend_on_those_before_them():
     assert 0.0 < rejected.mean() <= LEVEL + 5 * math.sqrt(LEVEL * (1 - LEVEL) / 4000)
 
 
-@pytest.mark.parametrize("mu", [0.5, 3.3, 25.0])
-@pytest.mark.parametrize("num_included", [3, 50, 400])
+@pytest.mark.parametrize(("mu", "num_included"), [(0.5, 400), (3.3, 50), (25.0, 3)])
 def test_for_a_gaussian_it_is_next_to_the_best_test_there_is(mu, num_included):
     test = sum_test(GaussianTradeOff(mu), num_included, LEVEL)
     z = np.random.default_rng(SEED).standard_normal((4000, num_included)) + test.shift
@@ -77,7 +76,7 @@ def test_for_a_gaussian_it_is_next_to_the_best_test_there_is(mu, num_included):
     assert found >= best - 0.03  # 4 standard errors are 0.025
 
 
-@pytest.mark.parametrize("num_included", [1, 7, 1000, 100_000])
+@pytest.mark.parametrize("num_included", [1, 7, 100_000])
 def test_the_tail_of_two_values_is_binomial(num_included):
     two = SumTest(np.array([0.0]), np.array([0, 1]), np.array([0.7, 0.3]), num_included, 1.0)
     counts = np.unique(np.linspace(0, num_included, 50).astype(int))
@@ -118,15 +117,15 @@ def test_a_mechanism_that_reveals_many_at_once_is_seldom_contradicted():
 def test_guesses_contradict_a_curve_that_is_too_low_and_not_the_true_one(mu):
     rng = np.random.default_rng(SEED)
     claims = {"true": GaussianTradeOff(mu), "half": GaussianTradeOff(mu / 2)}
-    found = dict.fromkeys(claims, 0)
-    for _ in range(60):
+    found, runs = dict.fromkeys(claims, 0), 60 if mu < 2 else 20
+    for _ in range(runs):
         included = rng.random(2000) < 0.5
         z = rng.standard_normal(2000) + mu * included
         scores = CanaryScores(z[included], z[~included])
         for name, claim in claims.items():
             found[name] += guesses_p_value(scores, claim) <= LEVEL
-    assert found["true"] <= 14  # P(Binomial(60, 0.05) > 14) < 1e-6
-    assert found["half"] >= 12
+    assert found["true"] <= stats.binom.isf(1e-6, runs, LEVEL)
+    assert found["half"] >= runs / 5
 
 
 # Canary by canary.

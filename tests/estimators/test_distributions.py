@@ -1,59 +1,21 @@
-"""Distributions against exact arithmetic, elementary closed forms, scipy and mpmath."""
+"""Distributions against elementary closed forms, scipy and mpmath."""
 
 import math
-from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from fl_audit.estimators.distributions import (
     EXACT_COSINE_BELOW,
     ExactCosine,
     Gaussian,
+    beta_cdf,
+    beta_quantile,
     closed_form_null,
+    supremum,
 )
-
-
-def exact_cosine_sf(dim: int, x: Fraction) -> Fraction:
-    """P(cosine >= x) for odd dim, where the density is a polynomial, in rational arithmetic."""
-    power = (dim - 3) // 2
-
-    def integral(t: Fraction) -> Fraction:
-        terms = (
-            Fraction((-1) ** j * math.comb(power, j), 2 * j + 1) * t ** (2 * j + 1)
-            for j in range(power + 1)
-        )
-        return sum(terms, Fraction(0))
-
-    whole = integral(Fraction(1))
-    return (whole - integral(x)) / (2 * whole)
-
-
-def log_fraction(value: Fraction) -> float:
-    return math.log(value.numerator) - math.log(value.denominator)
-
-
-@pytest.mark.parametrize("dim", [3, 5, 51, 199, 999])
-@pytest.mark.parametrize(
-    "x", ["0", "1/1000000000", "1/100", "1/10", "1/2", "7/10", "9/10", "999/1000"]
-)
-def test_exact_cosine_tail_in_rational_arithmetic(dim, x):
-    exact = exact_cosine_sf(dim, Fraction(x))
-    distribution = ExactCosine(dim)
-    point = float(Fraction(x))
-    assert distribution.logsf(point) == pytest.approx(log_fraction(exact), rel=1e-11)
-    assert distribution.logcdf(point) == pytest.approx(
-        math.log1p(-float(exact)), rel=1e-11, abs=1e-320
-    )
-    assert distribution.logcdf(-point) == distribution.logsf(point)
-
-
-def test_exact_cosine_tail_below_the_smallest_float():
-    exact = exact_cosine_sf(999, Fraction(99, 100))
-    assert log_fraction(exact) < math.log(1e-300)
-    assert ExactCosine(999).logsf(0.99) == pytest.approx(log_fraction(exact), rel=1e-12)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10, 500, 999])
@@ -63,20 +25,14 @@ def test_exact_cosine_has_no_mass_outside_its_range(dim):
     assert distribution.logsf([-1.0, -1.5]).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    "distribution", [ExactCosine(2), ExactCosine(30), ExactCosine(999), Gaussian(2, 3)]
-)
-@pytest.mark.parametrize("p", [1e-12, 1e-5, 0.2, 0.3, 0.499999, 0.5, 0.6, 0.9])
-def test_quantiles_invert_the_tails(distribution, p):
-    assert np.exp(distribution.logsf(distribution.isf(p))) == pytest.approx(p, rel=1e-6)
-    assert np.exp(distribution.logcdf(distribution.ppf(p))) == pytest.approx(p, rel=1e-6)
-
-
 @pytest.mark.parametrize("x", [-40.0, -3.0, 0.0, 2.0, 9.0, 60.0, 2000.0])
 def test_gaussian_tails_match_scipy(x):
     distribution = Gaussian(1.5, 2.5)
     assert distribution.logsf(x) == pytest.approx(stats.norm.logsf(x, 1.5, 2.5), rel=1e-12)
     assert distribution.logcdf(x) == pytest.approx(stats.norm.logcdf(x, 1.5, 2.5), rel=1e-12)
+    for p in np.exp(distribution.logsf(x)), 1e-12:
+        assert distribution.isf(p) == pytest.approx(stats.norm.isf(p, 1.5, 2.5), rel=1e-12)
+        assert distribution.ppf(p) == pytest.approx(stats.norm.ppf(p, 1.5, 2.5), rel=1e-12)
 
 
 def test_fit_uses_the_population_deviation():
@@ -91,7 +47,7 @@ def test_closed_form_null_changes_at_the_papers_dimension():
 # The cosine's law in any dimension, against mpmath's incomplete beta function.
 
 
-DIMS = [2, 3, 10, 50, 101, 999, 1000, 10**5, 4050748, 10**9, 10**15]
+DIMS = [2, 3, 10, 50, 999, 1000, 4050748, 10**15]
 DEVIATIONS = [0, 1e-6, 0.5, 1, 2.999, 3.001, 5, 20, 37, 40]
 
 
@@ -119,30 +75,22 @@ def test_tail_by_deviations(dim):
     assert distribution.logcdf(points) == pytest.approx(below, rel=2e-12, abs=1e-320)
 
 
-@pytest.mark.parametrize("dim", [2, 3, 4, 10, 51, 1000, 10**5])
-@pytest.mark.parametrize("gap", [0.5, 0.1, 1e-3, 1e-9, 2.0**-53])
+@pytest.mark.parametrize("dim", [2, 51, 10**5])
+@pytest.mark.parametrize("gap", [0.1, 2.0**-53])
 def test_tail_to_the_edge_of_the_range(dim, gap):
     x = 1 - gap
     assert ExactCosine(dim).logsf(x) == pytest.approx(float(exact_log_sf(dim, x)), rel=5e-15)
 
 
-@pytest.mark.parametrize("dim", DIMS)
-def test_tail_probability_itself_keeps_its_digits(dim):
-    # Just below 3 deviations it is 1/2 minus the mass from 0, which costs 2.5 of 16 digits.
-    for t in (1.0, 2.9, 3.1, 5.0):
-        x = t / math.sqrt(dim)
-        if x < 1:
-            found = float(ExactCosine(dim).logsf(x))
-            assert abs(float(mpmath.mpf(found) - exact_log_sf(dim, x))) < 4e-13
-
-
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("p", [1e-300, 1e-100, 1e-12, 1e-3, 0.1, 0.3, 0.49, 0.5 - 2.0**-40])
 def test_quantile_has_its_probability(dim, p):
     distribution = ExactCosine(dim)
     x = float(distribution.isf(p))
     assert distribution.ppf(p) == -x
+    if p > 1e-4:
+        assert distribution.isf(1 - p) == pytest.approx(-x, rel=1e-9, abs=1e-11 / dim**0.5)
     if x < 1 - 1e-6:  # closer to 1, neighbouring floats differ more than this in probability
         exact = float(mpmath.expm1(exact_log_sf(dim, x) - mpmath.log(mpmath.mpf(p))))
         slope_at_rounding = dim * x / max(1 - x * x, 1e-300) * x * 1e-15
@@ -156,3 +104,67 @@ def test_quantiles_at_the_ends(dim):
     assert distribution.ppf([0.0, 0.5, 1.0]).tolist() == [-1.0, 0.0, 1.0]
     assert distribution.isf(5e-324) <= 1
     assert np.isnan(distribution.isf([-0.1, 1.1, math.nan])).all()
+
+
+# The beta distribution where scipy 1.9's functions do not converge.
+
+
+@pytest.mark.parametrize("n", [10.0, 1e5, 1e6, 1e7, 1e8])
+def test_symmetric_about_one_half(n):
+    a = np.array([n + 0.5])
+    assert beta_cdf(a, a, np.array([0.5])) == pytest.approx(0.5, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [(3.5, 8.5), (4e4, 6e4), (1.5e5, 5.5e4), (1e6, 3e6), (2.5, 3e7)]
+)
+def test_rises_by_the_integral_of_the_density(a, b):
+    mean = a / (a + b)
+    deviation = np.sqrt(mean * (1 - mean) / (a + b))
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    start = max(mean - deviation, 0.1 * mean)
+    half = (mean + deviation - start) / 2
+    x = start + half * (1 + nodes)
+    log_density = (a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - special.betaln(a, b)
+    mass = half * np.sum(weights * np.exp(log_density))
+    low, high = beta_cdf(np.array([a]), np.array([b]), np.array([start, start + 2 * half]))
+    # At a + b = 4e6 the density here has lost 8 digits to betaln.
+    assert high - low == pytest.approx(mass, abs=2e-8)
+
+
+@pytest.mark.parametrize("p", [1e-12, 1e-4, 0.5, 0.9])
+@pytest.mark.parametrize("n", [1, 30, 1_000_000])
+def test_matches_scipy_stats(n, p):
+    k = np.unique(np.linspace(0, n, 200).astype(int))
+    a, b = n - k + 0.5, k + 0.5
+    assert beta_quantile(a, b, p) == pytest.approx(stats.beta.ppf(p, a, b), rel=1e-10)
+
+
+def test_the_case_where_betaincinv_fails():
+    rest = beta_quantile(1000.5, 0.5, 1e-9)
+    assert stats.beta.cdf(rest, 1000.5, 0.5) == pytest.approx(1e-9, rel=1e-9)
+
+
+@pytest.mark.parametrize("a", [0.5, 3.0, 499.0])
+@pytest.mark.parametrize("p", [1e-300, 1e-150, 1e-20])
+def test_far_tail_has_a_closed_form(a, p):
+    # Beta(a, 1) has the distribution function x^a.
+    if p ** (1 / a) > 0:
+        assert beta_quantile(a, 1.0, p) == pytest.approx(p ** (1 / a), rel=1e-10)
+
+
+def test_broadcasts():
+    assert beta_quantile([[1.0], [2.0]], [1.0, 2.0, 3.0], 0.5).shape == (2, 3)
+
+
+# The supremum by bisection.
+
+
+@pytest.mark.parametrize("edge", [1e-300, 0.1, 1.0, 3.7, 1e5, 1e300])
+def test_finds_the_edge_to_the_last_bit(edge):
+    assert supremum(lambda epsilon: epsilon < edge) == edge
+
+
+def test_never_and_always():
+    assert supremum(lambda epsilon: False) == 0.0
+    assert supremum(lambda epsilon: True) == math.inf

@@ -1,10 +1,9 @@
-"""Epsilon*: the loss transformation, two distributions, parametric fits, and samples."""
+"""Epsilon*: of two distributions, of parametric fits, and of samples."""
 
 import json
 import math
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,32 +25,6 @@ from fl_audit.estimators.epsilon_star import (
     epsilon_star_over_all_thresholds,
 )
 from tests.seeds_tried import examples
-
-
-def four_steps(losses, smallest, largest):
-    with mpmath.workdps(40):
-        found = []
-        for loss in losses:
-            normalised = (mpmath.mpf(loss) - smallest) / (mpmath.mpf(largest) - smallest)
-            p = mpmath.exp(-(normalised + 1))
-            found.append(float(mpmath.log(p) - mpmath.log(1 - p)))
-        return found
-
-
-def test_the_four_steps_of_the_paper():
-    rng = np.random.default_rng(0)
-    members, others = rng.gamma(2, 5, 50), rng.gamma(3, 5, 60)
-    smallest = min(members.min(), others.min())
-    largest = max(members.max(), others.max())
-    logits = LossTransform.from_losses(members, others).logits(members)
-    assert logits == pytest.approx(four_steps(members, smallest, largest), rel=1e-13)
-
-
-@pytest.mark.parametrize("bad", [[], [math.inf], [[1.0]]])
-def test_refuses_bad_losses(bad):
-    with pytest.raises(InputError, match="non_member_losses must be"):
-        LossTransform.from_losses([1.0], bad)
-
 
 # Epsilon* of two laws against dense grids between the trimming points, and in its limits.
 
@@ -98,8 +71,8 @@ def test_supremum_over_moderate_rates_by_a_dense_grid(members, others, delta):
         assert 0 <= found <= math.log1p(-2 * delta) - math.log(delta) + 1e-12
 
 
-@pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-9, 1e-5, 0.01])
-@pytest.mark.parametrize("shift", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5])
+@pytest.mark.parametrize("shift", [0.1, 4.0])
 def test_equal_deviations_over_all_thresholds_is_the_gaussian_mechanism(shift, delta):
     # Thresholds are the best regions there: Balle & Wang (2018), in code of its own.
     for members in (Gaussian(shift, 1), Gaussian(-shift, 1)):
@@ -108,36 +81,30 @@ def test_equal_deviations_over_all_thresholds_is_the_gaussian_mechanism(shift, d
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-9)
 
 
-@pytest.mark.parametrize("delta", [1e-15, 1e-5])
-def test_equal_deviations_trimmed_is_decided_where_a_rate_is_delta(delta):
-    # By hand: the ratio grows with the threshold until FPR = delta.
+def test_equal_deviations_trimmed_is_decided_where_a_rate_is_delta():
+    delta = 1e-15  # by hand: the ratio grows with the threshold until FPR = delta
     x = stats.norm.isf(delta)
     expected = math.log(stats.norm.sf(x - 1) - delta) - math.log(delta)
     found = epsilon_star_of_distributions(Gaussian(1, 1), STANDARD, delta)
     assert found.epsilon == pytest.approx(expected, rel=1e-9)
 
 
+RATIOS = (
+    "(TPR - delta) / FPR", "(TNR - delta) / FNR", "(FNR - delta) / TNR", "(FPR - delta) / TPR",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("members", "others", "ratio"),
-    [
-        (Gaussian(1.0, 1.2), STANDARD, "(TPR - delta) / FPR"),
-        (Gaussian(1.0, 0.8), STANDARD, "(TNR - delta) / FNR"),
-        (Gaussian(-1.0, 1.2), STANDARD, "(FNR - delta) / TNR"),
-        (Gaussian(-1.0, 0.8), STANDARD, "(FPR - delta) / TPR"),
-    ],
+    ("mean", "std", "ratio"),
+    zip([1.0, 1.0, -1.0, -1.0], [1.2, 0.8, 1.2, 0.8], RATIOS, strict=True),
 )
-def test_each_ratio_can_win_and_is_attained_at_the_threshold(members, others, ratio):
+def test_each_ratio_can_win_and_is_attained_at_the_threshold(mean, std, ratio):
+    members = Gaussian(mean, std)
     for function in (epsilon_star_of_distributions, epsilon_star_over_all_thresholds):
-        found = function(members, others, 1e-4)
-        values = log_four_ratios(members, others, 1e-4, np.array([found.threshold]))[:, 0]
-        names = [
-            "(TPR - delta) / FPR",
-            "(TNR - delta) / FNR",
-            "(FNR - delta) / TNR",
-            "(FPR - delta) / TPR",
-        ]
+        found = function(members, STANDARD, 1e-4)
+        values = log_four_ratios(members, STANDARD, 1e-4, np.array([found.threshold]))[:, 0]
         assert found.ratio == ratio
-        assert values[names.index(ratio)] == pytest.approx(found.epsilon, rel=1e-6)
+        assert values[RATIOS.index(ratio)] == pytest.approx(found.epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +179,7 @@ def test_limits(members, others, delta, expected):
     json.dumps(made.to_json(), allow_nan=False)
 
 
-# Epsilon* of samples against fractions and the paper's 2 million points, and in its limits.
+# Epsilon* of samples against fractions, and in its limits.
 
 
 few_losses = st.lists(st.integers(0, 6), min_size=1, max_size=12)
@@ -253,13 +220,9 @@ def test_the_reported_threshold_attains_it():
     members, others = rng.gamma(2, 5, 3000), rng.gamma(3, 5, 2000)
     found = empirical_epsilon_star(members, others, 1e-3)
     tpr, fpr = np.mean(members <= found.threshold), np.mean(others <= found.threshold)
-    value = {
-        "(TPR - delta) / FPR": (tpr - 1e-3) / fpr,
-        "(TNR - delta) / FNR": (1 - fpr - 1e-3) / (1 - tpr),
-        "(FNR - delta) / TNR": (1 - tpr - 1e-3) / (1 - fpr),
-        "(FPR - delta) / TPR": (fpr - 1e-3) / tpr,
-    }[found.ratio]
-    assert math.log(value) == pytest.approx(found.epsilon, rel=1e-9)
+    pairs = ((tpr, fpr), (1 - fpr, 1 - tpr), (1 - tpr, 1 - fpr), (fpr, tpr))
+    p, q = pairs[RATIOS.index(found.ratio)]
+    assert math.log((p - 1e-3) / q) == pytest.approx(found.epsilon, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -280,14 +243,15 @@ def test_limits_empirical(members, others, expected):
 
 
 @pytest.mark.parametrize(
-    ("members", "others", "delta", "message"),
+    ("made", "arguments", "message"),
     [
-        ([], [1.0], 0.1, "member_losses must be"),
-        ([1.0], [math.nan], 0.1, "non_member_losses must be"),
-        ([1.0], [[1.0]], 0.1, "non_member_losses must be"),
-        ([1.0], [2.0], 1.0, "delta must be in"),
+        (empirical_epsilon_star, ([], [1.0], 0.1), "member_losses must be"),
+        (empirical_epsilon_star, ([1.0], [math.nan], 0.1), "non_member_losses must be"),
+        (empirical_epsilon_star, ([1.0], [[1.0]], 0.1), "non_member_losses must be"),
+        (empirical_epsilon_star, ([1.0], [2.0], 1.0), "delta must be in"),
+        (LossTransform.from_losses, ([1.0], [math.inf]), "non_member_losses must be"),
     ],
 )
-def test_refuses_bad_input(members, others, delta, message):
+def test_refuses_bad_input(made, arguments, message):
     with pytest.raises(InputError, match=message):
-        empirical_epsilon_star(members, others, delta)
+        made(*arguments)

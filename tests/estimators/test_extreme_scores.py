@@ -34,8 +34,8 @@ def test_the_unit_of_the_scores_changes_no_epsilon(exponent):
     assert found == pytest.approx(expected, rel=1e-12 if exponent > -1000 else 1e-2)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("one", [1e80, -1e80, 1e154, 1e160, -1.7e308])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("one", [1e80, -1e80, 1e160, 1e154, -1.7e308])
 def test_one_huge_score_costs_no_robust_method_its_answer(one):
     scores = _scores(one=one)
     assert set(_epsilons(scores)) >= _ROBUST

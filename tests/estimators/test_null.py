@@ -16,24 +16,14 @@ from fl_audit.estimators.null import (
     _large_squares_p_value,
     _mean_p_value,
     _small_squares_p_value,
-    spaced_ranks,
-    too_large_p_value,
     unit_of,
 )
 from fl_audit.estimators.random_signs import Concentration, concentration_of
-from fl_audit.estimators.threshold.error_rates import chance_too_small
 
 FOUR_ONES = Concentration(cubes=0.5, fourth_powers=0.25)
 
 
-@pytest.mark.parametrize("dim", [2, 3, 64, 999, 1000, 10**6, 2**53])
-def test_gaussian_canaries_have_the_exact_law_in_every_dimension(dim):
-    cosines = np.clip(np.linspace(-8, 8, 161) / math.sqrt(dim), -1, 1 - 1e-6)
-    found = GaussianCanaryNull(dim).log_tail_upper(cosines)
-    assert np.array_equal(found, ExactCosine(dim).logsf(cosines))
-
-
-@pytest.mark.parametrize("dim", [2, 3, 4, 7, 20, 64, 1000, 10**7])
+@pytest.mark.parametrize("dim", [2, 4, 20, 10**7])
 def test_the_bound_for_any_canary_holds_for_uniform_directions(dim):
     cosines = np.clip(np.linspace(-40, 40, 4001) / math.sqrt(dim), -1, 1 - 1e-6)
     exact = ExactCosine(dim).logsf(cosines)
@@ -57,24 +47,11 @@ def test_largest_of_rounds_adds_up_what_rounds_allow():
     found = LargestOfRoundsNull((one, other, one)).log_tail_upper(scores)
     tails = 2 * np.exp(one.log_tail_upper(scores)) + np.exp(other.log_tail_upper(scores))
     assert np.exp(found) == pytest.approx(np.minimum(tails, 1), rel=1e-12)
-    assert LargestOfRoundsNull((one,)).log_tail_upper(scores) == pytest.approx(
-        one.log_tail_upper(scores), rel=1e-15
-    )
-
-
-def test_the_largest_of_dependent_rounds_stays_within_the_bound():
-    # Rounds with one and the same target: the largest is the score itself. And independent ones.
-    rng, runs, rounds, dim = np.random.default_rng(5), 20_000, 10, 64
-    null = LargestOfRoundsNull((GaussianCanaryNull(dim),) * rounds)
-    independent = rng.normal(size=(runs, rounds))
-    independent /= np.sqrt(independent**2 + rng.chisquare(dim - 1, (runs, rounds)))
-    thresholds = np.linspace(0, 0.5, 11)
-    for scores in (independent.max(axis=1), independent[:, 0]):
-        reached = np.sum(scores[:, None] >= thresholds, axis=0)
-        # By chance in one of 22 comparisons with probability below 1e-6.
-        assert np.all(
-            reached <= stats.binom.isf(1e-8, runs, np.exp(null.log_tail_upper(thresholds)))
-        )
+    alone = one.log_tail_upper(scores)
+    assert LargestOfRoundsNull((one,)).log_tail_upper(scores) == pytest.approx(alone, rel=1e-15)
+    assert ScaledNull(one, 2.0).log_tail_upper(2 * scores) == pytest.approx(alone, rel=1e-15)
+    at_most = AtMostNull(one).log_tail_upper(scores)
+    assert at_most == pytest.approx(np.where(scores > 0, alone, 0), rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -113,20 +90,7 @@ def test_refuses_what_cannot_be(make, message):
 # Tests of the null by excluded scores: valid by exact chances, and strong where they must be.
 
 
-@pytest.mark.parametrize("n", [1, 5, 100])
-@pytest.mark.parametrize("level", [0.5, 1e-2, 1e-6])
-def test_too_large_fails_no_more_often_than_its_p_value_says(n, level):
-    # Exactly: p <= level where some of the smallest uniform variables is below its quantile.
-    ranks = spaced_ranks(n)
-    points = stats.beta.ppf(level / len(ranks), ranks, n + 1 - ranks)
-    chance = chance_too_small(n, ranks, np.maximum.accumulate(points))
-    assert level / len(ranks) * 0.99 <= chance <= level
-    # Scores are uniform variables, negated: P(X >= t) = -t. At the first point it is the level.
-    scores = -np.append(points[0], np.ones(n - 1))
-    assert too_large_p_value(scores, lambda t: np.log(-t)) == pytest.approx(level)
-
-
-@pytest.mark.parametrize("n", [1, 10, 100, 10_000])
+@pytest.mark.parametrize("n", [1, 10, 10_000])
 def test_moments_of_gaussian_scores_by_their_exact_laws(n):
     """A Gaussian is the limit of all these cosines, and the extreme case of two of the tests."""
     for mean in (1.01, 1.3, 2.0, 10.0):
@@ -179,7 +143,7 @@ def cosines(rng, n, dim):
 @pytest.mark.parametrize("n", [1, 30, 1000])
 def test_true_nulls_stand(dim, n):
     # More p-values below 5 % than the limit have probability below 1e-6 if that is their level.
-    rng, runs = np.random.default_rng(9), 400
+    rng, runs = np.random.default_rng(9), 200
     nulls = {
         "exact": GaussianCanaryNull(dim),
         "any": SignCanaryNull(dim),
@@ -232,14 +196,8 @@ class OwnTail:
 
 
 def test_the_unit_is_the_standard_deviation_of_a_score():
-    dim, n = 50, 200_000
-    random = np.random.default_rng(3)
-    vector = random.standard_normal(dim)
-    signs = random.choice([-1.0, 1.0], (n, dim)) @ vector
-    cosines = signs / (np.linalg.norm(vector) * np.sqrt(dim))
-    # The relative error of a standard deviation is below 1 / sqrt(2 n) = 0.0016, for kurtosis is
-    # below 3; five of these are exceeded with a probability below 1e-6.
-    assert unit_of(SignCanaryNull(dim)) == pytest.approx(cosines.std(), rel=0.008)
+    dim = 50  # a sum of squares x_i^2 / d over a vector of length 1 is the variance of a cosine
+    assert unit_of(SignCanaryNull(dim)) == pytest.approx(dim**-0.5, rel=1e-15)
     assert unit_of(GaussianCanaryNull(dim)) == unit_of(SignCanaryNull(dim))
     assert unit_of(ScaledNull(SignCanaryNull(dim), 3.0)) == 3 * unit_of(SignCanaryNull(dim))
     assert unit_of(AtMostNull(ScaledNull(SignCanaryNull(dim), 3.0))) == 3 / np.sqrt(dim)

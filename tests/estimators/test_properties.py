@@ -1,6 +1,5 @@
 """What every method must hold to, whatever the scores; hypothesis looks for the exception."""
 
-import itertools
 import json
 import math
 
@@ -64,26 +63,21 @@ def lowest(made):
 @pytest.mark.parametrize("method", METHODS)
 @steady
 @given(included=lists, excluded=lists, delta=deltas, dim=st.sampled_from([None, 2, 50, 10**6]))
-def test_never_nan_never_negative_always_json(method, included, excluded, delta, dim):
+def test_never_nan_never_negative_always_json_and_less_at_more_delta(
+    method, included, excluded, delta, dim
+):
     try:
         made = one(method, included, excluded, delta, dim=dim)
+        less = lowest(one(method, included, excluded, (1 + delta) / 2, dim=dim))
     except NotApplicableError:
         assume(False)
+    assert less <= lowest(made) * (1 + 1e-6) + 1e-6
     assert made.epsilon >= 0
     if made.kind == "lower_bound":
         assert made.lower == made.epsilon
     if made.kind == "interval":
         assert 0 <= made.lower <= made.epsilon <= made.upper
     json.dumps(made.to_json(), allow_nan=False)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@steady
-@given(included=lists, excluded=lists)
-def test_more_delta_means_less_epsilon(method, included, excluded):
-    found = [lowest(one(method, included, excluded, delta)) for delta in (0, 1e-9, 1e-3, 0.1, 0.5)]
-    for more, less in itertools.pairwise(found):
-        assert less <= more + 1e-6 * max(1.0, min(more, 1e300))
 
 
 @pytest.mark.parametrize("method", MIRRORED)
@@ -109,7 +103,7 @@ def test_only_the_order_of_scores_counts(method, included, excluded, delta):
 def test_farther_apart_means_more_epsilon(method):
     rng = np.random.default_rng(11)
     included, excluded = rng.normal(size=300), rng.normal(size=300)
-    shifts = (0.0, 0.5, 1.0, 2.0, 4.0)
+    shifts = (0.0, 1.0, 4.0)
     found = [lowest(one(method, included + shift, excluded, 1e-3)) for shift in shifts]
     assert found == sorted(found)
     assert found[-1] > found[0]
@@ -120,26 +114,16 @@ def test_all_scores_equal_prove_nothing(method):
     assert lowest(one(method, [0.25] * 30, [0.25] * 30, 1e-3)) == 0
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_one_canary_of_each_kind_is_an_answer_or_one_clear_reason(method):
-    try:
-        made = one(method, [0.5], [0.1], 1e-3)
-    except NotApplicableError as error:
-        assert "needs at least" in str(error)
-    else:
-        assert lowest(made) < 1
-
-
-@pytest.mark.parametrize("dim", [None, 10_000])
+@pytest.mark.parametrize("dim", [pytest.param(None, marks=pytest.mark.slow), 10_000])
 @pytest.mark.parametrize("method", METHODS)
 def test_more_delta_or_confidence_means_less(method, dim):
     rng = np.random.default_rng(12)
     scores = rng.normal(0.02, 0.01, 300), rng.normal(0, 0.01, 300)
-    by_delta = [lowest(one(method, *scores, d, dim=dim)) for d in (1e-9, 1e-6, 1e-4, 1e-2, 0.1)]
+    by_delta = [lowest(one(method, *scores, d, dim=dim)) for d in (1e-9, 1e-4, 0.1)]
     assert by_delta == sorted(by_delta, reverse=True)
     assert by_delta[-1] < by_delta[0]
     if METHODS[method].kind != "estimate":
-        levels = (0.6, 0.95, 1 - 1e-4, 1 - 1e-6)
+        levels = (0.6, 0.95, 1 - 1e-6)
         by_level = [
             lowest(one(method, *scores, 1e-5, dim=dim, confidence=level)) for level in levels
         ]

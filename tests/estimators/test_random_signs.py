@@ -1,13 +1,11 @@
-"""Tail bounds for random signs, against all signs of adversarial vectors and exact tails."""
+"""Tail bounds for random signs, against all signs of adversarial vectors and exact arithmetic."""
 
 import math
 
 import mpmath
 import numpy as np
 import pytest
-from scipy import stats
 
-from fl_audit.estimators.distributions import ExactCosine, Gaussian
 from fl_audit.estimators.random_signs import (
     Concentration,
     concentration_of,
@@ -25,8 +23,7 @@ def test_is_attained():
 # The concentration of a vector: by hand, at any scale, and what is refused.
 
 
-@pytest.mark.parametrize("size", [1, 2, 64, 300_000])
-@pytest.mark.parametrize("scale", [1e-40, 1.0, 1e30])
+@pytest.mark.parametrize(("size", "scale"), [(1, 1e30), (64, 1e-40), (300_000, 1.0)])
 def test_of_equal_coordinates(size, scale):
     vector = np.zeros(size + 7, np.float32)
     vector[:size] = scale
@@ -85,19 +82,6 @@ FEW = {
 }
 """Weights with few enough coordinates for all signs to be tried."""
 
-LATTICES = {
-    "64 ones": {1: 64},
-    "10,000 ones": {1: 10_000},
-    "100,000 ones": {1: 100_000},
-    "1,000,000 ones": {1: 1_000_000},
-    "one of 3 among 400 ones": {3: 1, 1: 400},
-    "one of 30 among 400 ones": {30: 1, 1: 400},
-    "one of 100 among 10,000 ones": {100: 1, 1: 10_000},
-    "heavy": {1: 8000, 4: 400, 20: 8},
-    "three sizes": {1: 7000, 2: 2500, 5: 500},
-}
-"""Whole weights and how many coordinates have each."""
-
 
 def all_sums(weights):
     """Every sum of signed weights, ascending, each with its exact tail P(S >= s)."""
@@ -111,43 +95,8 @@ def all_sums(weights):
     return sums, np.log(reached / len(sums))
 
 
-def lattice_tail(counts):
-    """Atoms of a sum of whole weights in deviations, with log P(S >= atom) above 1e-280.
-
-    Binomial laws, convolved directly: all terms are positive, so digits are kept in the tails.
-    """
-    distribution, step = np.ones(1), 2
-    for weight, count in counts.items():
-        binomial = np.zeros(weight * count + 1)
-        binomial[::weight] = stats.binom.pmf(np.arange(count + 1), count, 0.5)
-        distribution = np.convolve(distribution, binomial)
-    total = sum(weight * count for weight, count in counts.items())
-    norm = math.sqrt(sum(weight**2 * count for weight, count in counts.items()))
-    atoms = (step * np.arange(len(distribution)) - total) / norm
-    tail = np.cumsum(distribution[::-1])[::-1]
-    kept = (distribution > 0) & (tail > 1e-280)
-    return atoms[kept], np.log(tail[kept])
-
-
-def concentration(counts):
-    norm = math.sqrt(sum(w * w * m for w, m in counts.items()))
-    return Concentration(
-        sum(m * (w / norm) ** 3 for w, m in counts.items()),
-        sum(m * (w / norm) ** 4 for w, m in counts.items()),
-    )
-
-
-@pytest.mark.parametrize("name", LATTICES)
-def test_bounds_the_tail_of_whole_weights(name):
-    counts = LATTICES[name]
-    atoms, log_tails = lattice_tail(counts)
-    bound = rademacher_sum_log_tail(atoms, concentration(counts))
-    assert np.all(log_tails <= bound + 1e-9)
-    assert len(atoms) > 60
-
-
-@pytest.mark.parametrize("z", [0.1, 1.0, 5.5, 30.0, 60.0])
-@pytest.mark.parametrize("cubes", [1e-6, 1e-3, 0.03])
+@pytest.mark.parametrize("z", [0.1, 5.5, 60.0])
+@pytest.mark.parametrize("cubes", [1e-6, 0.03])
 def test_tilted_bound_in_exact_arithmetic(z, cubes):
     fourth_powers = 1.5 * cubes**2
     with mpmath.workdps(60):
@@ -162,15 +111,7 @@ def test_tilted_bound_in_exact_arithmetic(z, cubes):
     assert found == pytest.approx(min(exact, float(rademacher_log_tail_bound(z, 1))), rel=1e-12)
 
 
-def test_the_variance_of_the_tilted_law_is_bounded_from_below():
-    for weights in FEW.values():
-        a = weights / np.linalg.norm(weights)
-        for z in (0.1, 1.0, 3.0, 10.0, 40.0):
-            variance = np.sum((a / np.cosh(a * z)) ** 2)
-            assert variance >= np.cosh(z * math.sqrt(np.sum(a**4))) ** -2 * (1 - 1e-12)
-
-
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FEW)
 def test_bounds_the_tail_over_all_signs(name):
     sums, log_tails = all_sums(FEW[name])
@@ -180,19 +121,3 @@ def test_bounds_the_tail_over_all_signs(name):
     for dim in (N, 1000):
         whatever = rademacher_log_tail_bound((sums - 1e-12) / math.sqrt(dim), dim)
         assert np.all(log_tails <= whatever + 1e-9)
-
-
-def test_gaussian_limit_and_uniform_law_are_no_bounds():
-    """So that the correction is needed: they fall short by up to 3.178, the factor's value."""
-    worst = {"gaussian": 0.0, "uniform": 0.0}
-    for weights in FEW.values():
-        sums, log_tails = all_sums(weights)
-        far = sums > 1e-12
-        for name, distribution in (
-            ("gaussian", Gaussian(0.0, N**-0.5)),
-            ("uniform", ExactCosine(N)),
-        ):
-            excess = log_tails[far] - distribution.logsf(sums[far] / math.sqrt(N))
-            worst[name] = max(worst[name], float(np.exp(excess.max())))
-    assert worst["gaussian"] == pytest.approx(3.178, abs=1e-3)
-    assert worst["uniform"] > 3

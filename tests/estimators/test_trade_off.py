@@ -39,14 +39,12 @@ def gaussian_profile(mu, epsilons):
 EPSILONS = np.linspace(0, 40, 2000)
 
 GAUSSIANS = [
-    pytest.param(lambda mu: trade_off_of_tests(gaussian_tests(mu)), id="tests"),
-    pytest.param(
-        lambda mu: trade_off_of_profile(EPSILONS, gaussian_profile(mu, EPSILONS)), id="profile"
-    ),
+    lambda mu: trade_off_of_tests(gaussian_tests(mu)),
+    lambda mu: trade_off_of_profile(EPSILONS, gaussian_profile(mu, EPSILONS)),
 ]
 
 
-@pytest.mark.parametrize("mu", [0.1, 1.0, 3.3])
+@pytest.mark.parametrize("mu", [0.1, 3.3])
 @pytest.mark.parametrize("tabulated", GAUSSIANS, ids=["tests", "profile"])
 def test_a_table_of_a_gaussian_is_next_to_it_and_never_better(tabulated, mu):
     table, exact = tabulated(mu), GaussianTradeOff(mu)
@@ -71,7 +69,7 @@ def brute_zcdp(rho, rate, orders):
     return special.expit(-odds[allowed].max())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rho", [0.005, 0.5, 5.0])
 @pytest.mark.parametrize("rate", [1e-5, 0.01, 0.3, 0.9])
 def test_zcdp_is_what_a_fine_search_over_orders_allows(rho, rate):
@@ -82,8 +80,7 @@ def test_zcdp_is_what_a_fine_search_over_orders_allows(rho, rate):
     assert 1 - found <= 1.06 * (1 - brute)
 
 
-@pytest.mark.parametrize("rho", [0.005, 0.5, 5.0, 50.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-10, 1e-12])
+@pytest.mark.parametrize(("rho", "delta"), [(0.005, 1e-12), (0.5, 1e-3), (50.0, 1e-10)])
 def test_the_epsilon_of_a_curve(rho, delta):
     mu = math.sqrt(2 * rho)
     exact = epsilon_of_mu(mu, delta)

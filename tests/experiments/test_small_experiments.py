@@ -52,7 +52,7 @@ def test_it_runs(command, tmp_path):
         missing = [row for row in printed if not any(ends_with(shown, row) for shown in on_page)]
         assert not missing
     else:
-        assert len(done.stdout) > 200
+        assert len(done.stdout) > 80  # a row of a table is shorter than a page
 
 
 NAMED = {"production", "pure_noise", "yildirim2025_table1"}

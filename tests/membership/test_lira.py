@@ -26,30 +26,16 @@ def fits(m0, s0, m1, s1):
 
 
 @pytest.mark.parametrize("distribution", LAWS)
-@pytest.mark.parametrize("aim", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("aim", [0.01, 0.5])
 def test_rejects_where_the_likelihood_ratio_is_largest(distribution, aim):
     """The rejected losses have a larger ratio than any other, and mass alpha* under H0."""
     m0, s0, m1, s1 = distribution
-    loss = m0 + s0 * np.linspace(-9, 9, 400_001)
+    loss = m0 + s0 * np.linspace(-9, 9, 100_001)
     rejected = decide_member(loss, *fits(*distribution), aim)
     ratio = stats.norm.logpdf(loss, m1, s1) - stats.norm.logpdf(loss, m0, s0)
     assert np.min(ratio[rejected]) >= np.max(ratio[~rejected]) - 1e-3
     mass = np.sum(stats.norm.pdf(loss, m0, s0)[rejected]) * (loss[1] - loss[0])
     assert mass == pytest.approx(aim, abs=1e-4)
-
-
-def test_is_the_noncentral_chi_square_test_of_algorithm_3():
-    """With the sign of R that makes it a likelihood ratio."""
-    rng = np.random.default_rng(0)
-    loss = rng.normal(0, 4, 2000)
-    for m0, s0, m1, s1 in [(0, 2, 3, 1), (0, 1, 3, 2)]:
-        r = (m0 / s0**2 - m1 / s1**2) / (1 / s1**2 - 1 / s0**2)
-        distribution = stats.ncx2(1, ((m0 + r) / s0) ** 2)
-        statistic = (loss + r) ** 2 / s0**2
-        expected = (
-            statistic <= distribution.ppf(0.1) if s0 > s1 else statistic >= distribution.ppf(0.9)
-        )
-        assert np.array_equal(decide_member(loss, *fits(m0, s0, m1, s1), 0.1), expected)
 
 
 # LiRA against SciPy's densities and the ratio of known laws.
@@ -98,20 +84,40 @@ def test_offline_scores_use_models_without_the_point_alone_and_never_saturate():
     np.testing.assert_array_equal(offline_lira(targets, changed), scores)
 
 
-def test_too_few_or_equal_models_are_refused():
-    member = np.array([[True, True], [True, False], [False, False], [False, False]])
-    with pytest.raises(InputError, match="point 1: needs at least 2 models trained on it, got 1"):
-        online_lira(np.zeros(2), ShadowOutputs(np.arange(8.0).reshape(4, 2), member))
-    with pytest.raises(InputError, match="point 0: all models trained without it"):
-        ShadowOutputs(np.zeros((4, 1)), member[:, :1]).non_member_fits()
-    with pytest.raises(InputError, match="targets must have shape"):
-        online_lira(np.zeros(3), drawn(0, 9, 2, 1.0))
-    with pytest.raises(InputError, match="targets must be finite"):
-        online_lira([np.nan, 0.0], drawn(0, 20, 2, 1.0))
-    with pytest.raises(InputError, match="nan of model 0 at point 1"):
-        ShadowOutputs([[0.0, np.nan]], [[True, False]])
-    with pytest.raises(InputError, match="must both have shape"):
-        ShadowOutputs(np.zeros((2, 2)), np.zeros((2, 3), np.bool_))
+MEMBER = np.array([[True, True], [True, False], [False, False], [False, False]])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: online_lira(np.zeros(2), ShadowOutputs(np.arange(8.0).reshape(4, 2), MEMBER)),
+            "point 1: needs at least 2 models trained on it, got 1",
+        ),
+        (
+            lambda: ShadowOutputs(np.zeros((4, 1)), MEMBER[:, :1]).non_member_fits(),
+            "point 0: all models trained without it",
+        ),
+        (lambda: online_lira(np.zeros(3), drawn(0, 9, 2, 1.0)), "targets must have shape"),
+        (lambda: online_lira([np.nan, 0.0], drawn(0, 20, 2, 1.0)), "targets must be finite"),
+        (lambda: ShadowOutputs([[0.0, np.nan]], [[True, False]]), "nan of model 0 at point 1"),
+        (
+            lambda: ShadowOutputs(np.zeros((2, 2)), np.zeros((2, 3), np.bool_)),
+            "must both have shape",
+        ),
+        (lambda: select_worst(outputs(np.zeros(5)), 6), "k must be from 1 to 5"),
+        (lambda: select_worst(outputs(np.zeros(5)), 1, 1.0), "fitted_share"),
+        (lambda: select_worst(outputs(np.zeros(5)), 1, 0.999), "leave none"),
+        (
+            lambda: indistinguishability_game([True, False], 0, [True]),
+            "point 0 must not be in the base",
+        ),
+        (lambda: indistinguishability_game([True, False], 2, [True]), "from 0 to 1, got 2"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
 
 
 # SelectWorst finds points that were made easy, and the games have the laws they should.
@@ -140,16 +146,6 @@ def test_accuracy_is_measured_on_models_that_laws_were_not_fitted_to():
     assert np.mean(accuracy) == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(8000))
 
 
-def test_bad_arguments_are_refused():
-    shadow = outputs(np.zeros(5))
-    with pytest.raises(InputError, match="k must be from 1 to 5"):
-        select_worst(shadow, 6)
-    with pytest.raises(InputError, match="fitted_share"):
-        select_worst(shadow, 1, 1.0)
-    with pytest.raises(InputError, match="leave none"):
-        select_worst(shadow, 1, 0.999)
-
-
 def test_experiment_2_adds_the_point_to_a_fixed_base():
     base = np.array([True, False, True, False])
     training = indistinguishability_game(base, 1, [True, False])
@@ -161,10 +157,3 @@ def test_balanced_coins_are_half_and_half_in_random_order():
     drawn = np.stack([balanced_coins(6, rng) for _ in range(6000)])
     assert np.all(drawn.sum(axis=1) == 3)
     np.testing.assert_allclose(drawn.mean(axis=0), 0.5, atol=5.5 * 0.5 / np.sqrt(6000))
-
-
-def test_games_refuse_what_cannot_be_played():
-    with pytest.raises(InputError, match="point 0 must not be in the base"):
-        indistinguishability_game([True, False], 0, [True])
-    with pytest.raises(InputError, match="from 0 to 1, got 2"):
-        indistinguishability_game([True, False], 2, [True])

@@ -62,13 +62,5 @@ def test_of_gaussian_margins_it_is_that_of_their_laws():
     assert found.gaussian.epsilon == pytest.approx(truth.epsilon, rel=1e-3)
     assert found.gaussian.ratio == truth.ratio == "(TPR - delta) / FPR"
     assert 0 < found.empirical.epsilon <= np.log(999)
-
-
-def test_a_model_that_learned_nothing_has_none():
-    margins = np.linspace(-3, 3, 100)
-    assert epsilon_star_of_model(margins, margins, 1e-5).gaussian.epsilon == 0
-
-
-def test_bad_margins_are_refused():
     with pytest.raises(InputError, match="population_margins"):
         epsilon_star_of_model([1.0], [np.inf], 0.1)

@@ -11,12 +11,10 @@ from fl_audit.accounting.gaussian_accountants import (
     account_gaussian,
     account_sampled,
 )
-from fl_audit.accounting.release import Release
 from fl_audit.accounting.samplings.cyclic_poisson import cyclic_rounds
 from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.config import CyclicPoisson, GaussianFixed, MatrixFactorisation, TreeAggregation
 from fl_audit.errors import InputError
-from fl_audit.json_records import from_json, to_json
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.mechanisms.matrix import strategy_of
 from fl_audit.participation import make_schedule
@@ -127,9 +125,3 @@ def test_a_coin_that_always_says_yes_hides_nothing():
     release = released(matrix(3), everybody)
     found = account(release, 1e-5).client.by_accountant
     assert found == account_gaussian(1.0, release.client.squared_sensitivity, 1e-5)
-
-
-def test_run_json_says_it():
-    release = released(matrix(3))
-    assert release.client.sampling.most is None
-    assert from_json(Release, to_json(release)) == release

@@ -1,6 +1,5 @@
 """Canaries that follow a pattern with a chosen expected number of rounds."""
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
-from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, OncePerBlock, Sampling
 from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.accounting.toeplitz import Toeplitz
@@ -24,6 +22,7 @@ from fl_audit.config import (
 )
 from fl_audit.errors import InputError
 from fl_audit.mechanisms.mechanism_of_run import squared_sensitivity
+from tests.accounting.releases import release
 from tests.participation.attendance import attendance, schedule_of
 
 POOL, ROUNDS, MEAN = 4_000, 40, 5
@@ -122,9 +121,8 @@ def support(pattern) -> tuple[str, str]:
     squared, sampling = squared_sensitivity(attendance, strategy), attendance.sampling
     under_matrix = "no" if squared else "unknown"
     if squared and isinstance(sampling, SecretSampling):
-        party = Party(sampling, squared)
-        release = dataclasses.replace(released(party), correlation=strategy)
-        under_matrix = "no" if sampling.pair(release, party, 1e-5) is None else "yes"
+        made = release(1.0, sampling, rounds=ROUNDS, client_squared=squared, correlation=strategy)
+        under_matrix = "no" if sampling.pair(made, made.client, 1e-5) is None else "yes"
     fields = {name: getattr(pattern, name) for name in pattern.__struct_fields__}
     try:
         schedule_of(type(pattern)(**fields | {"canary_mean_repeats": 2.3}), 60, np.ones(50, bool))
@@ -136,22 +134,12 @@ def support(pattern) -> tuple[str, str]:
 
 def are_hidden(sampling: Sampling) -> bool:
     """Whether an attacker without the schedule has a smaller upper bound."""
-    party = Party(sampling)
-    bounds = attacker_bounds(released(party), party, 1e-5)
+    made = release(1.0, sampling, rounds=ROUNDS)
+    bounds = attacker_bounds(made, made.client, 1e-5)
     secret, known = (
         bound.guarantee.epsilon for bound in (bounds.not_knowing_rounds, bounds.knowing_rounds)
     )
     return bool(secret < 0.99 * known)
-
-
-def released(party: Party) -> Release:
-    return Release(
-        rounds=ROUNDS,
-        noise=Noise("gaussian", 1.0, 1.0),
-        denominator=Denominator("expected_cohort", 6.0),
-        client=party,
-        canary=party,
-    )
 
 
 def test_the_page_says_what_is_supported():

@@ -3,7 +3,7 @@
 import attendance
 import numpy as np
 import pytest
-from attendance import INCLUDED, POOL, chi_square, schedule_of
+from attendance import POOL, chi_square, schedule_of
 
 from fl_audit.config import MinSeparation
 from fl_audit.errors import InputError
@@ -58,31 +58,15 @@ def test_separation_sizes_and_participations(shape, canaries):
         assert set(sizes) == {clients_per_round}
         assert schedule.expected_clients == clients_per_round
         assert schedule.expected_canaries == pytest.approx(table.canaries.sum() / rounds)
+        for present in table.canaries.T:
+            assert (np.diff(np.flatnonzero(present)) == separation).all()
+        counts = table.canaries.sum(axis=0)
+        assert counts.min() >= max(1, rounds // separation)
+        assert counts.max() == schedule.canary_participations
     else:
         drawn = sizes + table.canaries.sum(axis=1)
         assert len(set(drawn)) == 1
         assert schedule.expected_cohort == pytest.approx(drawn[0])
-
-
-@every_shape
-def test_most_frequent_canaries_come_as_often_as_the_separation_allows(shape):
-    rounds, _, separation, num_clients = shape
-    schedule = schedule_of(config_of(shape, "most_frequent"), num_clients)
-    table = attendance.attendance(schedule, num_clients)
-    for present in table.canaries[:, INCLUDED].T:
-        assert (np.diff(np.flatnonzero(present)) == separation).all()
-    counts = table.canaries.sum(axis=0)[INCLUDED]
-    assert counts.min() >= max(1, rounds // separation)
-    assert counts.max() == schedule.canary_participations
-    assert table.canaries[:, ~INCLUDED].sum() == 0
-
-
-def test_coins_leave_everybody_elses_rounds():
-    config = config_of((60, 5, 4, 40), "like_clients")
-    all_in = attendance.attendance(schedule_of(config, 40, np.ones(POOL, bool)), 40)
-    some_in = attendance.attendance(schedule_of(config, 40), 40)
-    np.testing.assert_array_equal(some_in.clients, all_in.clients)
-    np.testing.assert_array_equal(some_in.canaries, all_in.canaries * INCLUDED)
 
 
 def test_groups_and_samples_are_uniform():
@@ -92,7 +76,7 @@ def test_groups_and_samples_are_uniform():
     half = config_of((4, 5, 4, 40), "most_frequent")
     first = np.zeros(4)
     times = np.zeros(2)
-    seeds = some(range(3000), 600)
+    seeds = some(range(3000), 300)
     for seed in seeds:
         schedule = schedule_of(whole, 40, seed=seed)
         first[[r for r in range(4) if 0 in schedule.clients(r)]] += 1

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from fl_audit.accounting.release import Denominator, Noise, Party, Release
 from fl_audit.accounting.sampling import FixedRounds, Sampling
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
@@ -22,22 +21,16 @@ from fl_audit.config import (
 )
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.participation.schedule import client_rounds
+from tests.accounting.releases import release
 
 SIZES = {"rounds": 40, "clients_per_round": 30}
 
 
 def record_of(client: Sampling) -> RunRecord:
     """A record that says of the run how clients' rounds are drawn, and little else."""
-    party = Party(client)
-    release = Release(
-        rounds=40,
-        noise=Noise("gaussian", 1.0, 1.0),
-        denominator=Denominator("expected_cohort", 30.0),
-        client=party,
-        canary=party,
-    )
+    made = release(1.0, client, rounds=40)
     blank = dict.fromkeys(field.name for field in dataclasses.fields(RunRecord))
-    return RunRecord(**blank | {"num_clients": 300, "release": release})
+    return RunRecord(**blank | {"num_clients": 300, "release": made})
 
 
 @pytest.mark.parametrize(

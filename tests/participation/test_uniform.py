@@ -22,14 +22,6 @@ def test_every_round_draws_the_same_number_of_clients_and_pool():
     assert schedule.client_attendance.sampling == FixedSizeSampling(32, 161)
 
 
-def test_a_coin_decides_only_on_its_own_canary():
-    config = Uniform(rounds=50, clients_per_round=12)
-    all_in = attendance.attendance(schedule_of(config, 60, np.ones(POOL, bool)), 60)
-    some_in = attendance.attendance(schedule_of(config, 60), 60)
-    np.testing.assert_array_equal(some_in.clients, all_in.clients)
-    np.testing.assert_array_equal(some_in.canaries, all_in.canaries * INCLUDED)
-
-
 @pytest.mark.parametrize("placement", ["repeats", "last_rounds"])
 def test_with_placed_canaries_every_round_has_exactly_the_configs_clients(placement):
     last = {"canary_last_rounds": 10} if placement == "last_rounds" else {}
@@ -42,16 +34,16 @@ def test_with_placed_canaries_every_round_has_exactly_the_configs_clients(placem
 
 
 def test_every_pair_is_equally_likely_to_be_drawn_together():
-    # 2 of 5 in 20,000 rounds: 10 pairs, as likely as each other and independent between rounds.
-    config = Uniform(rounds=20_000, clients_per_round=2, canaries="repeats")
+    # 2 of 5 in 5,000 rounds: 10 pairs, as likely as each other and independent between rounds.
+    config = Uniform(rounds=5_000, clients_per_round=2, canaries="repeats")
     schedule = schedule_of(config, 5)
-    pairs = [tuple(schedule.clients(r)) for r in range(20_000)]
+    pairs = [tuple(schedule.clients(r)) for r in range(5_000)]
     found, counts = np.unique(pairs, axis=0, return_counts=True)
     assert len(found) == 10
     # 9 degrees of freedom: chi2.sf(50, 9) = 1e-7.
-    assert chi_square(counts, 2000) < 50
-    # Successive rounds: 100 pairs of pairs, 19,999 of them; chi2.sf(190, 99) = 1e-7.
+    assert chi_square(counts, 500) < 50
+    # Successive rounds: 100 pairs of pairs, 4,999 of them; chi2.sf(190, 99) = 1e-7.
     index = {tuple(pair): i for i, pair in enumerate(found.tolist())}
     code = np.array([index[tuple(map(int, pair))] for pair in pairs])
     successions = np.bincount(10 * code[1:] + code[:-1], minlength=100)
-    assert chi_square(successions, 19_999 / 100) < 195
+    assert chi_square(successions, 4_999 / 100) < 195

@@ -16,9 +16,12 @@ POISSON = {
 
 @functools.cache
 def _power(claimed):
-    run = planned(
-        small_config({**POISSON, "canaries": {"count": 300}, "audit": {"claimed_epsilon": claimed}})
-    )
+    audit = {
+        "claimed_epsilon": claimed,
+        "threat_models": ["all_iterates", "known_rounds"],
+        "verdict_method": "threshold_valid",
+    }
+    run = planned(small_config({**POISSON, "canaries": {"count": 300}, "audit": audit}))
     return claim_power(run, 3)
 
 

@@ -77,14 +77,6 @@ def test_aggregates_share_canaries_and_the_common_part_of_clients():
     assert abs(slope - 1) < 0.1
 
 
-def test_more_noise_takes_more_canaries():
-    few, many = (
-        pattern_pairs(planned(config_of(noise, arms=ARMS), facts(dim=10**6)), ())[0].canaries
-        for noise in (0.7, 1.4)
-    )
-    assert many > 2 * few
-
-
 def test_the_command_compares_a_config_with_another_pattern(tmp_path, capsys):
     path = tmp_path / "config.toml"
     path.write_text(

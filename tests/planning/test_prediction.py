@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from planned_runs import facts, planned, small_config
+from planned_runs import planned, small_config
 
 from fl_audit.errors import InputError
 from fl_audit.estimators import METHODS, valid_methods
@@ -47,10 +47,11 @@ def test_the_estimate_without_details_is_the_estimate():
 
 def test_intervals_cover_both_ends_of_what_is_unknown():
     """The middle itself lies inside, and so does every end."""
-    run = planned(small_config({"canaries": {"count": 20}}))
+    seen = {"audit": {"threat_models": ["all_iterates"]}}
+    run = planned(small_config({"canaries": {"count": 20}, **seen}))
     predictions = {p.statistic.name: p.epsilons for p in every_prediction(run, 3)}
     statistics = predicted_statistics(run.config)
-    assert set(predictions) == {"final", "final_minus_initial", "max", "sum", "own_rounds"}
+    assert set(predictions) == {"max", "sum"}
     for end in (MIDDLE, *ENDS):
         samples = sample(run, end, 3, [(s, FIT) for s in statistics])
         for s in statistics:
@@ -86,22 +87,12 @@ def test_the_edges_have_numbers(changes):
 
 
 def test_a_single_included_canary_has_no_estimate():
-    run = planned(small_config({"canaries": {"count": 2}}, seed=2))
+    seen = {"audit": {"threat_models": ["all_iterates"]}}
+    run = planned(small_config({"canaries": {"count": 2}, **seen}, seed=2))
     assert run.included.sum() == 1
     for prediction in every_prediction(run, 3):
         assert FIT not in prediction.epsilons
         assert json.loads(json.dumps(prediction.to_json(), allow_nan=False))[FIT] is None
-
-
-def test_more_noise_means_less():
-    """Medians of the estimate on the largest round."""
-    medians = []
-    for noise in (0.05, 0.1, 0.2):
-        changes = {"mechanism": {"noise_multiplier": noise}, "canaries": {"count": 200}}
-        run = planned(small_config(changes), facts(dim=5_000))
-        (s,) = (s for s in predicted_statistics(run.config) if s.name == "max")
-        medians.append(np.median(sample(run, MIDDLE, 9, [(s, FIT)])["max", FIT]))
-    assert medians[0] > medians[1] > medians[2] > 0
 
 
 def test_a_statistic_that_is_not_simulated_is_left_out():
@@ -128,7 +119,7 @@ def test_the_same_plan_twice():
     assert np.array_equal(first.scores.included, second.scores.included)
 
 
-@pytest.mark.parametrize("trials", [3, 19, 39, 79, 100])
+@pytest.mark.parametrize("trials", [3, 39, 100])
 def test_a_new_value_lies_between_the_ends_as_often_as_is_said(trials):
     """5,000 samples; 6 standard errors of a share."""
     random = np.random.default_rng(3)

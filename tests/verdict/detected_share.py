@@ -1,17 +1,12 @@
 """How many audits contradict a claim where the epsilon that they say is detectable is true.
 
-    python -m tests.verdict.detected_share [NAME …]
-
-prints a row for each set-up: of 200 audits with all their vectors, how many contradict the claim
-where the noise (or, of claims tested by their parts, the rate) is what a verdict on the noise as
-stated called detectable in 80 % of audits. Ten verdicts say what is, and 20 audits are made for
-each.
+Of 200 audits with all their vectors: the noise (or, of claims tested by their parts, the rate) is
+what a verdict on the noise as stated called detectable in 80 % of audits. Ten verdicts say what is,
+and 20 audits are made for each.
 """
 
 import dataclasses
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -154,16 +149,3 @@ MEASURED: dict[str, Callable[[], float]] = {
         for part in ("noise", "rate")
     },
 }
-
-
-def rows(names: list[str]) -> Iterator[str]:
-    for name in names or list(MEASURED):
-        start = time.process_time()
-        share = MEASURED[name]()
-        yield f"| {name} | {100 * share:.1f} % | {time.process_time() - start:.0f} s |"
-
-
-if __name__ == "__main__":
-    for line in rows(sys.argv[1:]):
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()

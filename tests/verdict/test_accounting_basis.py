@@ -1,24 +1,18 @@
 """Claims against what accounting gives for the configured or stated noise."""
 
+import functools
 import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fl_audit.accounting import (
-    Denominator,
-    FixedRounds,
-    FixedSizeSampling,
     OneRoundPerBlock,
-    Party,
     PoissonSampling,
-    Release,
     UnknownRounds,
     epsilon_at_least,
     exact_shift,
 )
-from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX, TREE
 from fl_audit.accounting.sampling import OncePerBlock
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
@@ -32,27 +26,19 @@ from fl_audit.verdict.accounting_basis import (
 from fl_audit.verdict.decision import after_checks
 from fl_audit.verdict.record import Outcome
 from fl_audit.verdict.scope import Scope
+from tests.accounting.releases import release as release_of
 
 DELTA = 1e-3
 
 
-def _release(z, client, rounds=20, *, canary=None, distribution=GAUSSIAN, correlation=None):
-    return Release(
-        rounds=rounds,
-        noise=distribution.noise(z, z),
-        denominator=Denominator("expected_cohort", 20.0),
-        client=client,
-        canary=canary or client,
-        correlation=correlation,
-    )
+_release = functools.partial(release_of, rounds=20)
 
 
 def _verdict(claim, outcome=Outcome.CONSISTENT, reason="Nothing contradicts it.\nNext: publish."):
     return Verdict(outcome, reason, claim, 0.95, 1, assumes="Scores are independent.")
 
 
-POISSON = Party(PoissonSampling(1 / 15))  # the case of the issue, whose epsilon is 25.6
-TEN_ROUNDS = Party(FixedRounds(10))
+POISSON = PoissonSampling(1 / 15)  # the case of the issue, whose epsilon is 25.6
 SAMPLED = Scope(counts_on_sampling=True)
 
 
@@ -60,10 +46,7 @@ SAMPLED = Scope(counts_on_sampling=True)
     ("release", "scope", "claimed", "gives"),
     [
         (_release(0.3, POISSON), SAMPLED, 11.66, "25.6"),
-        (_release(0.3, Party(PoissonSampling(0.2))), SAMPLED, 11.66, "51.0"),
-        (_release(0.79, TEN_ROUNDS), Scope(), 7.59, "19.7"),
-        (_release(0.35, Party(FixedRounds(1))), Scope(), 7.59, "12.3"),
-        (_release(0.0, Party(FixedRounds(1))), Scope(), 7.59, "∞"),
+        (_release(0.79, 10), Scope(), 7.59, "19.7"),
         (_release(0.0, POISSON), SAMPLED, 7.59, "∞"),
         (_release(0.0, POISSON), Scope(), 7.59, "∞"),
     ],
@@ -83,10 +66,10 @@ def test_a_claim_below_what_the_noise_gives_is_contradicted(release, scope, clai
     assert Verdict.from_json(found.to_json()) == found
 
 
-@pytest.mark.parametrize("party", [POISSON, Party(FixedRounds(3))])
-def test_a_claim_is_read_with_a_margin_of_one_percent(party):
-    release = _release(0.8, party)
-    exact = epsilon_at_least(release, party, DELTA, knows_rounds=False)
+@pytest.mark.parametrize("sampling", [POISSON, 3])
+def test_a_claim_is_read_with_a_margin_of_one_percent(sampling):
+    release = _release(0.8, sampling)
+    exact = epsilon_at_least(release, release.client, DELTA, knows_rounds=False)
     accounted = accounted_of_run(release, SAMPLED)
     for factor, outcome in ((1.0, "consistent"), (1 / 1.009, "consistent"), (0.98, "contradicted")):
         assert (
@@ -96,7 +79,7 @@ def test_a_claim_is_read_with_a_margin_of_one_percent(party):
 
 def test_scores_that_contradict_too_are_said_second():
     by_scores = _verdict(Claim(7.59, DELTA), Outcome.CONTRADICTED, "Scores are high.\nNext: look.")
-    found = after_accounting(by_scores, accounted_of_run(_release(0.79, TEN_ROUNDS), Scope()))
+    found = after_accounting(by_scores, accounted_of_run(_release(0.79, 10), Scope()))
     assert found.basis == "accounting"
     assert "Scores are high." in found.reason.splitlines()
     assert "Next: look." not in found.reason
@@ -109,7 +92,8 @@ def test_scores_that_contradict_too_are_said_second():
 def test_an_upper_bound_alone_contradicts_nothing_and_confirms_nothing():
     # Of the nodes of trees, accounting has an upper bound on what the released sums show.
     trees = Trees(20, None)
-    release = _release(1.0, Party(FixedRounds(1), 5.0), distribution=TREE, correlation=trees)
+    squared = {"client_squared": 5.0, "canary_squared": 5.0}
+    release = _release(1.0, 1, distribution="tree", **squared, correlation=trees)
     assert exact_shift(release, release.client) is None
     accounted = accounted_of_run(release, Scope())
     above = epsilon_of_mu(math.sqrt(5.0), DELTA)
@@ -136,7 +120,7 @@ def test_an_upper_bound_alone_contradicts_nothing_and_confirms_nothing():
     ],
 )
 def test_curves_of_known_rounds_are_compared_in_their_own_units(claim, outcome, says):
-    release = _release(0.5, Party(FixedRounds(4)))
+    release = _release(0.5, 4)
     found = after_accounting(_verdict(claim), accounted_of_run(release, Scope()))
     assert found.outcome == outcome
     assert says in found.reason
@@ -144,7 +128,7 @@ def test_curves_of_known_rounds_are_compared_in_their_own_units(claim, outcome, 
 
 def test_a_curve_of_sampled_rounds_is_compared_at_four_deltas():
     """Sampled rounds have no mu of their own; at a small delta they leak more than one allows."""
-    release = _release(0.8, Party(PoissonSampling(0.05)), rounds=60)
+    release = _release(0.8, PoissonSampling(0.05), rounds=60)
     at = {d: epsilon_at_least(release, release.client, d, knows_rounds=False) for d in (1e-3, 1e-6)}
     mu = next(m for m in np.arange(0.1, 9, 0.01) if epsilon_of_mu(m, 1e-3) > at[1e-3])
     assert epsilon_of_mu(mu, 1e-6) < 0.95 * at[1e-6]
@@ -158,48 +142,23 @@ def test_a_curve_of_sampled_rounds_is_compared_at_four_deltas():
     )
 
 
-def test_the_lower_bound_of_sampled_rounds_is_the_exact_epsilon_by_simulation():
-    """At T = 2 the likelihood ratio is simulated: 400,000 draws, within 4 standard errors."""
-    z, q, epsilon = 1.0, 0.3, 1.0
-    random = np.random.default_rng(3)
-    present = random.random((400_000, 2)) < q
-    x = random.normal(size=(400_000, 2)) + present / z
-    log_ratio = np.log1p(q * np.expm1(x / z - 1 / (2 * z**2))).sum(axis=1)
-    terms = np.maximum(-np.expm1(epsilon - log_ratio), 0.0)
-    delta, error = float(terms.mean()), float(terms.std() / math.sqrt(len(terms)))
-    for party in (Party(PoissonSampling(q)), Party(FixedSizeSampling(3, 10))):
-        release = _release(z, party, rounds=2)
-        low = epsilon_at_least(release, party, delta + 4 * error, knows_rounds=False)
-        high = epsilon_at_least(release, party, delta - 4 * error, knows_rounds=False)
-        assert low < epsilon < high
-        known = epsilon_at_least(release, party, delta, knows_rounds=True)
-        by_numbers = sum(
-            stats.binom.pmf(k, 2, q) * _delta_of_mu(math.sqrt(k) / z, known) for k in (1, 2)
-        )
-        assert by_numbers == pytest.approx(delta, rel=1e-6)
-
-
-def _delta_of_mu(mu, epsilon):
-    above = stats.norm.cdf(mu / 2 - epsilon / mu)
-    return above - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
-
-
 def test_under_a_matrix_the_shift_is_exact_where_the_sensitivity_is():
     falling = Toeplitz.from_column(np.array([1.0, 0.5]), 20)
     rising = Toeplitz.from_column(np.array([1.0, 1.5]), 20)
-    party = Party(FixedRounds(2), 2.5)
-    exact = _release(0.5, party, distribution=MATRIX, correlation=falling)
-    assert exact_shift(exact, party) == pytest.approx(math.sqrt(2.5) / 0.5)
-    loose = _release(0.5, party, distribution=MATRIX, correlation=rising)
-    assert exact_shift(loose, party) is None
-    assert epsilon_at_least(loose, party, DELTA, knows_rounds=True) is None
+    exact, loose = (
+        _release(0.5, 2, distribution="matrix", client_squared=2.5, correlation=strategy)
+        for strategy in (falling, rising)
+    )
+    assert exact_shift(exact, exact.client) == pytest.approx(math.sqrt(2.5) / 0.5)
+    assert exact_shift(loose, loose.client) is None
+    assert epsilon_at_least(loose, loose.client, DELTA, knows_rounds=True) is None
 
 
 def test_one_round_that_a_draw_hides_leaks_less_than_a_known_one():
-    party = Party(OneRoundPerBlock(1, ((20, 1),)))
-    release = _release(0.5, party)
+    release = _release(0.5, OneRoundPerBlock(1, ((20, 1),)))
     hidden, known = (
-        epsilon_at_least(release, party, DELTA, knows_rounds=knows) for knows in (False, True)
+        epsilon_at_least(release, release.client, DELTA, knows_rounds=knows)
+        for knows in (False, True)
     )
     assert hidden < known == pytest.approx(epsilon_of_mu(2.0, DELTA))
 
@@ -208,7 +167,7 @@ def test_one_round_that_a_draw_hides_leaks_less_than_a_known_one():
 
 
 def test_a_log_that_says_nothing_of_clients_is_about_those_like_canaries():
-    unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
+    unknown = _release(0.35, UnknownRounds(), 1)
     at_least = epsilon_at_least(unknown, unknown.canary, DELTA, knows_rounds=True)
     (known,) = accounted_of_log(unknown, None, None, Scope(counts_on_sampling=False))
     found = after_accounting(_verdict(Claim(7.59, DELTA)), (known,))
@@ -227,7 +186,7 @@ def test_a_log_that_says_nothing_of_clients_is_about_those_like_canaries():
 
 def test_rounds_with_more_noise_do_not_count_as_the_one_with_least():
     # Five rounds: one with noise of 0.5, four of 2, so that mu is sqrt(5) and not sqrt(20).
-    stated = _release(0.5, Party(FixedRounds(5)))
+    stated = _release(0.5, 5)
     scope = Scope(counts_on_sampling=False)
     (noise,) = accounted_of_log(stated, None, None, scope, most_noise=2.0)
     right = _verdict(Claim(epsilon_of_mu(5**0.5, DELTA), DELTA))
@@ -235,14 +194,14 @@ def test_rounds_with_more_noise_do_not_count_as_the_one_with_least():
     wrong = _verdict(Claim(0.9 * epsilon_of_mu(5**0.5 / 2, DELTA), DELTA))
     assert after_accounting(wrong, (noise,)).outcome == "contradicted"
     # One round may be that with the least noise.
-    one = _release(0.5, Party(FixedRounds(1)))
+    one = _release(0.5)
     (noise,) = accounted_of_log(one, None, None, scope, most_noise=2.0)
     assert noise.at_least(DELTA) == pytest.approx(epsilon_of_mu(2.0, DELTA))
 
 
 @pytest.mark.parametrize("weight", [0.5, 2.0])
 def test_clients_of_another_weight_are_not_accounted_for_by_canaries(weight):
-    unknown = _release(0.35, Party(UnknownRounds()), canary=Party(FixedRounds(1)))
+    unknown = _release(0.35, UnknownRounds(), 1)
     assert accounted_of_log(unknown, None, weight, Scope()) == ()
     assert accounted_of_log(None, None, None, Scope()) == ()
 
@@ -250,6 +209,7 @@ def test_clients_of_another_weight_are_not_accounted_for_by_canaries(weight):
 def test_above_4096_rounds_the_sensitivity_to_blocks_is_an_upper_bound_alone():
     for rounds, is_exact in ((4_096, True), (5_000, False)):
         matrix = Toeplitz.from_column(np.array([1.0, 0.5]), rounds)
-        party = Party(OncePerBlock.over(rounds, 2), matrix.once_per_block(2))
-        release = _release(1.0, party, distribution=MATRIX, correlation=matrix)
-        assert (exact_shift(release, party) is not None) == is_exact
+        sampling, facts = OncePerBlock.over(rounds, 2), {"distribution": "matrix"}
+        squared = matrix.once_per_block(2)
+        release = _release(1.0, sampling, client_squared=squared, correlation=matrix, **facts)
+        assert (exact_shift(release, release.client) is not None) == is_exact

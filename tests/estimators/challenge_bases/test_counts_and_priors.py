@@ -58,7 +58,7 @@ def test_bad_priors_are_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize(("a", "b"), [(1, 1), (2, 3), (0.5, 0.5)])
+@pytest.mark.parametrize(("a", "b"), [(2, 3), (0.5, 0.5)])
 def test_moments_of_the_strength_are_its_integrals(a, b):
     # Midpoints of a million equal steps; the poles of Beta(1/2, 1/2) cost a few 1e-4.
     s = (np.arange(1_000_000) + 0.5) / 1_000_000

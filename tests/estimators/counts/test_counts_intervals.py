@@ -12,7 +12,6 @@ from scipy import stats
 from fl_audit.errors import InputError
 from fl_audit.estimators.counts import (
     ConfusionCounts,
-    EpsilonPosterior,
     epsilon_of_rates,
     intervals,
 )
@@ -60,8 +59,8 @@ def rectangle(counts, confidence, of_rate):
 
 
 def brute_force(counts, delta, confidence, of_rate):
-    """The extremes of epsilon over 401 x 401 points of the rectangle, its corners included."""
-    fnr, fpr = (np.linspace(*ends, 401) for ends in rectangle(counts, confidence, of_rate))
+    """The extremes of epsilon over 101 x 101 points of the rectangle, its corners included."""
+    fnr, fpr = (np.linspace(*ends, 101) for ends in rectangle(counts, confidence, of_rate))
     values = epsilon_of_rates(fnr[:, None], fpr, delta)
     return values.min(), values.max()
 
@@ -77,24 +76,6 @@ class TestPrintedNumbers:
             "bayes": [0.522, 1.267],
         }
         assert found.bayes.upper == pytest.approx(1.2666, abs=5e-5)
-
-    def test_worked_example_coverage_is_that_of_clopper_pearson(self):
-        # Section 3.2 says that the Jeffreys rectangle holds 96.3 % of the posterior, between
-        # regions that hold 99.8 %. The Jeffreys rectangle holds 0.975^2 = 95.1 % by construction,
-        # between regions of 99.7 %; the printed figures are those of the Clopper-Pearson one.
-        laws = (stats.beta(35.5, 65.5), stats.beta(25.5, 75.5))
-        masses = {}
-        for of_rate in (jeffreys, clopper_pearson):
-            ends = rectangle(WORKED, 0.95, of_rate)
-            inside = [
-                distribution.cdf(e[1]) - distribution.cdf(e[0])
-                for distribution, e in zip(laws, ends, strict=True)
-            ]
-            interval = getattr(intervals(WORKED, 0.05, 0.95), of_rate.__name__)
-            posterior = EpsilonPosterior(WORKED, 0.05)
-            between = posterior.cdf(interval.upper) - posterior.cdf(interval.lower)
-            masses[of_rate.__name__] = (round(math.prod(inside), 3), round(float(between), 3))
-        assert masses == {"jeffreys": (0.951, 0.997), "clopper_pearson": (0.963, 0.998)}
 
     def test_perfect_attack_of_section_3_1(self):
         perfect = ConfusionCounts(0, 1000, 0, 1000)
@@ -114,13 +95,6 @@ class TestPrintedNumbers:
         found = intervals(FOOTNOTE, delta=1e-5, confidence=0.9)
         assert found.clopper_pearson.lower == pytest.approx(3.124, abs=5e-4)
         assert found.clopper_pearson.upper == math.inf
-        (_, fnr), (fpr_from, fpr) = rectangle(FOOTNOTE, 0.9, clopper_pearson)
-        assert fpr_from == 0
-        assert epsilon_of_rates(fnr, fpr, 1e-5) == pytest.approx(3.124, abs=5e-4)
-        assert epsilon_of_rates(fnr, fpr_from, 1e-5) == math.inf
-        assert math.log((1 - 1e-5 - fpr_from) / fnr) == pytest.approx(1.736, abs=5e-4)
-        # And just inside, where no term is left out, epsilon is large, not 1.736.
-        assert epsilon_of_rates(fnr, 1e-9, 1e-5) > 20
 
     def test_samples_of_figure_4(self):
         # FPR = FNR = 40 %, 90 %; half of the samples are members. The delta is not printed; 1e-5
@@ -137,17 +111,12 @@ class TestPrintedNumbers:
             assert width(method, needed) <= 0.3 < width(method, needed - 2)
 
     def test_bayes_is_the_narrowest_as_in_figure_5(self):
-        # 1000 samples. The text gives neither delta nor the rates of the figure. With whole counts
-        # the gain over Clopper-Pearson stays below the printed 52 % and the one over Jeffreys
-        # exceeds the printed 32 % at rates near 40 %: 48 % at (1, 2) errors, 39 % at (200, 200).
-        gains = []
-        for errors in ((1, 1), (1, 2), (1, 300), (10, 10), (50, 100), (100, 50), (200, 200)):
-            fn, fp = errors
+        # 1000 samples; the text gives neither delta nor the rates of the figure.
+        for fn, fp in ((1, 2), (1, 300), (100, 50), (200, 200)):
             found = intervals(ConfusionCounts(fn, 500 - fn, fp, 500 - fp), 1e-5, 0.9)
-            widths = {m: getattr(found, m).upper - getattr(found, m).lower for m in METHODS}
-            gains.append([1 - widths["bayes"] / widths[m] for m in METHODS[:2]])
-        assert np.all(np.array(gains) > 0.15)
-        assert np.max(gains, axis=0) == pytest.approx([0.48, 0.39], abs=0.01)
+            ends = (getattr(found, method) for method in METHODS)
+            *others, bayes = (interval.upper - interval.lower for interval in ends)
+            assert bayes < 0.85 * min(others)
 
 
 @steady
@@ -170,26 +139,18 @@ def test_rectangle_against_brute_force(counts, delta, confidence):
 
 
 @steady
-@given(counts=tables, delta=deltas, confidence=st.sampled_from([1e-3, 0.5, 0.95, 1 - 1e-9]))
-def test_ordered_and_always_json(counts, delta, confidence):
-    found = intervals(counts, delta, confidence)
-    for method in METHODS:
-        interval = getattr(found, method)
-        assert 0 <= interval.lower <= interval.upper
-    assert found.bayes.upper < math.inf
-    assert set(json.loads(json.dumps(found.to_json(), allow_nan=False))) == set(METHODS)
-
-
-@steady
 @given(counts=tables, delta=deltas)
 def test_symmetries(counts, delta):
     fn, tp = counts.false_negatives, counts.true_positives
     fp, tn = counts.false_positives, counts.true_negatives
     here = intervals(counts, delta, 0.9)
+    assert set(json.loads(json.dumps(here.to_json(), allow_nan=False))) == set(METHODS)
+    assert here.bayes.upper < math.inf
     for other in (ConfusionCounts(fp, tn, fn, tp), ConfusionCounts(tp, fn, tn, fp)):
         there = intervals(other, delta, 0.9)
         for method in METHODS:
             a, b = getattr(here, method), getattr(there, method)
+            assert 0 <= a.lower <= a.upper
             assert b.lower == pytest.approx(a.lower, rel=1e-6, abs=1e-6)
             assert b.upper == pytest.approx(a.upper, rel=1e-6, abs=1e-6)
 
@@ -198,3 +159,24 @@ def test_symmetries(counts, delta):
 def test_arguments_out_of_range_are_refused(delta, confidence):
     with pytest.raises(InputError, match="must be in"):
         intervals(WORKED, delta, confidence)
+
+
+def test_numpy_integers_are_integers():
+    counts = ConfusionCounts(*np.array([1, 2, 3, 4]))
+    assert counts == ConfusionCounts(1, 2, 3, 4)
+    assert (counts.members, counts.non_members) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((-1, 2, 3, 4), "false_negatives must be at least 0, got -1"),
+        ((1, 2.5, 3, 4), "true_positives must be an integer, got 2.5"),
+        ((1, 2, None, 4), "false_positives must be an integer, got None"),
+        ((0, 0, 3, 4), "false_negatives \\+ true_positives must be at least 1, got 0"),
+        ((1, 2, 0, 0), "false_positives \\+ true_negatives must be at least 1, got 0"),
+    ],
+)
+def test_bad_counts_are_refused_in_one_line(values, message):
+    with pytest.raises(InputError, match=f"^{message}$"):
+        ConfusionCounts(*values)

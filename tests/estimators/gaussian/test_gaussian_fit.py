@@ -82,7 +82,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2, 0.2, 0.5])
 @pytest.mark.parametrize(("mean", "std"), PAIRS)
 def test_global_maximum_by_brute_force(mean, std, delta):
@@ -92,15 +92,9 @@ def test_global_maximum_by_brute_force(mean, std, delta):
     # Brute force itself loses digits where s1 - delta cancels.
     assert found.epsilon == pytest.approx(expected, rel=1e-8, abs=1e-8)
     assert (found.threshold is None) == (found.guess is None) == (found.epsilon == 0)
-
-
-@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
-@pytest.mark.parametrize(("mean", "std"), PAIRS[:4])
-def test_the_reported_threshold_attains_epsilon(mean, std, delta):
-    null, alternative = Gaussian(0.0, 1.0), Gaussian(mean, std)
-    found = epsilon_of_distributions(null, alternative, delta)
-    at_threshold = formula(null, alternative, delta, np.array([found.threshold]))[0]
-    assert at_threshold == pytest.approx(found.epsilon, rel=1e-6)
+    if found.threshold is not None:
+        at_threshold = formula(null, alternative, delta, np.array([found.threshold]))[0]
+        assert at_threshold == pytest.approx(found.epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -131,13 +125,7 @@ def test_point_masses(delta):
     assert epsilon_of_distributions(point, Gaussian(0, 0), delta).epsilon == 0.0
 
 
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
-def test_refuses_delta_out_of_range(delta):
-    with pytest.raises(ValueError, match="delta must be in"):
-        epsilon_of_distributions(Gaussian(0, 1), Gaussian(1, 1), delta)
-
-
-# Epsilon over all regions against Balle & Wang, Monte Carlo and numerical integration.
+# Epsilon over all regions against Balle & Wang and numerical integration.
 
 
 def balle_wang_log_delta(epsilon: float, shift: float) -> float:
@@ -154,9 +142,8 @@ def balle_wang_epsilon(shift: float, delta: float) -> float:
     return float(optimize.brentq(excess, 0, shift**2 + 50 * shift, xtol=1e-13, rtol=1e-14))
 
 
-@pytest.mark.parametrize("delta", [1e-15, 1e-6, 1e-2, 0.3])
-@pytest.mark.parametrize("shift", [1.0, 4.0, 30.0, 316.0])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 20.0])
+@pytest.mark.parametrize("delta", [1e-15, 0.3])
+@pytest.mark.parametrize(("shift", "scale"), [(1.0, 20.0), (4.0, 1.0), (316.0, 1e-3)])
 def test_equal_deviations_are_the_analytic_gaussian_mechanism(delta, shift, scale):
     first, second = Gaussian(5 * scale, scale), Gaussian(5 * scale + shift * scale, scale)
     expected = balle_wang_epsilon(shift, delta)
@@ -164,13 +151,6 @@ def test_equal_deviations_are_the_analytic_gaussian_mechanism(delta, shift, scal
     assert epsilon_of_distributions(first, second, delta).epsilon == pytest.approx(
         expected, rel=1e-9
     )
-
-
-@pytest.mark.parametrize(("sigma", "epsilon"), [(4.22, 1.0), (1.54, 3.0), (0.541, 10.0)])
-def test_paper_table_1_sigmas(sigma, epsilon):
-    # Andrew et al., Table 1, delta = 1e-6: sigma is printed to three digits.
-    found = epsilon_over_all_regions(Gaussian(0, sigma), Gaussian(1, sigma), 1e-6)
-    assert found == pytest.approx(epsilon, rel=3e-3)
 
 
 @pytest.mark.parametrize("difference", [-1e-12, 1e-12])
@@ -187,7 +167,7 @@ def hockey_stick(p: Gaussian, q: Gaussian, epsilon: float) -> float:
         at_p, at_q = stats.norm.pdf(x, p.mean, p.std), stats.norm.pdf(x, q.mean, q.std)
         return max(float(at_p - math.exp(epsilon) * at_q), 0.0)
 
-    edges = np.linspace(p.mean - 12 * p.std, p.mean + 12 * p.std, 97)
+    edges = np.linspace(p.mean - 12 * p.std, p.mean + 12 * p.std, 49)
     return sum(integrate.quad(gain, a, b)[0] for a, b in itertools.pairwise(edges))
 
 
@@ -219,16 +199,16 @@ def test_limits(first, second, delta, expected):
     assert epsilon_over_all_regions(first, second, delta) == expected
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
-def test_regions_refuse_delta_out_of_range(delta):
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
+@pytest.mark.parametrize("epsilon", [epsilon_of_distributions, epsilon_over_all_regions])
+def test_refuses_delta_out_of_range(epsilon, delta):
     with pytest.raises(ValueError, match="delta must be in"):
-        epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1), delta)
+        epsilon(Gaussian(0, 1), Gaussian(1, 1), delta)
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("n", [4, 50, 1000])
-def test_the_statistic_of_normality_is_scipys(seed, n):
-    rng = np.random.default_rng(seed)
+def test_the_statistic_of_normality_is_scipys(n):
+    rng = np.random.default_rng(n)
     sample = rng.normal(3, 0.1, n) + 0.05 * rng.exponential(size=n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # SciPy 1.17 gets other ways to give p

@@ -1,6 +1,5 @@
 """The shift fit against closed forms, brute force, and mechanisms of known epsilon."""
 
-import itertools
 import math
 
 import numpy as np
@@ -10,8 +9,6 @@ from scipy import integrate, optimize, special, stats
 from fl_audit.estimators import AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.gaussian.shift_fit import (
-    LargestOfRounds,
-    StandardScores,
     epsilon_of_largest,
     shift_fit,
     standard_scores,
@@ -46,12 +43,12 @@ def with_one_shifted(rng, count, rounds, shifts):
     return own if rounds == 1 else np.maximum(largest(rng, count, rounds - 1), own)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shift", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("rounds", [1, 2, 30, 2000])
 def test_epsilon_of_the_largest_by_quadrature(rounds, shift):
     # delta(epsilon) is the integral of (p1 - e^epsilon p0) where it is positive, and exchanged.
-    x = np.linspace(-10, shift + 12, 400_001)
+    x = np.linspace(-10, shift + 12, 100_001)
     null = rounds * stats.norm.pdf(x) * stats.norm.cdf(x) ** (rounds - 1)
     shifted = stats.norm.cdf(x) ** (rounds - 1) * stats.norm.pdf(x - shift) + (
         rounds - 1
@@ -66,12 +63,6 @@ def test_epsilon_of_the_largest_by_quadrature(rounds, shift):
             assert max(deltas) == pytest.approx(delta, rel=1e-4)
         else:
             assert max(deltas) <= delta * (1 + 1e-6)
-
-
-def test_one_round_is_the_gaussian_mechanism_from_tiny_to_huge():
-    for shift, delta in itertools.product((1e-3, 1.0, 40.0, 1e4), (1e-1, 1e-5, 1e-12)):
-        expected = epsilon_of_mu(shift, delta)
-        assert epsilon_of_largest(1, shift, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_interval_for_one_vector_is_students_where_canaries_differ():
@@ -131,15 +122,6 @@ def test_rounds_that_are_alike_count_as_fewer():
     assert made.lower < epsilon_of_largest(7, 4.0, DELTA) < made.upper
 
 
-@pytest.mark.parametrize("point", [(2.1, 1.5, 0.3), (0.0, 0.2, 0.0), (30.0, 2.9, 2.0)])
-def test_slopes_of_the_likelihood_are_its_differences(point):
-    rng = np.random.default_rng(5)
-    scores = StandardScores(with_one_shifted(rng, 90, 20, 2.0), largest(rng, 60, 20), 20)
-    likelihood = LargestOfRounds(scores)
-    expected = optimize.approx_fprime(np.array(point), lambda p: likelihood._loss(p)[0], 1e-7)
-    assert likelihood._loss(np.array(point))[1] == pytest.approx(expected, rel=1e-4, abs=1e-3)
-
-
 def test_refuted_null_is_not_used():
     rng = np.random.default_rng(7)
     made = shift_fit(setting(50 + 20 * rng.normal(size=200), 20 * rng.normal(size=200)))
@@ -147,7 +129,7 @@ def test_refuted_null_is_not_used():
     assert made.details["shift"] == pytest.approx(2.5, abs=0.3)
 
 
-@pytest.mark.parametrize("dim", [2, 64, 5000])
+@pytest.mark.parametrize("dim", [2, 64])
 def test_scores_of_an_excluded_canary_are_standard_normal(dim):
     rng = np.random.default_rng(8)
     vectors = rng.normal(size=(2000, dim))

@@ -1,8 +1,6 @@
-"""The best numbers of guesses against brute force, ties, coverage and the clock."""
+"""The best numbers of guesses against brute force, with ties."""
 
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,64 +42,16 @@ def test_brute_force_over_all_pairs(seed, delta, decimals):
     k_plus, k_minus = made.details["k_plus"], made.details["k_minus"]
     correct = correct_guesses(scores, k_plus, k_minus)
     assert made.details["correct"] == correct
-    assert made.epsilon == epsilon_lower_bound(24, k_plus + k_minus, correct, delta, 0.95)
-
-
-def test_details_and_words():
-    scores = coin_flip_scores(np.random.default_rng(0), 400, 2.0)
-    made = estimate(scores, delta=1e-5, methods=["one_run"]).estimates[0]
-    details = made.details
-    assert details["m"] == 400
-    assert details["guesses"] == details["k_plus"] + details["k_minus"]
-    counts = 400, details["guesses"], details["correct"]
-    assert details["p_value_at_epsilon_0"] == p_value(*counts, 0.0, 1e-5)
-    assert made.epsilon == made.lower == epsilon_lower_bound(*counts, 1e-5, 0.95)
+    counts = 24, k_plus + k_minus, correct
+    assert made.epsilon == made.lower == epsilon_lower_bound(*counts, delta, 0.95)
+    assert made.details["p_value_at_epsilon_0"] == p_value(*counts, 0.0, delta)
     assert "not valid after selection" in made.guarantee
-    assert "fair coin" in made.assumes
 
 
-@pytest.mark.parametrize("shift", [0.7, 2.0, 4.0])
-def test_grid_for_many_canaries_loses_little(shift):
-    scores = coin_flip_scores(np.random.default_rng(4), 3000, shift)
+def test_grid_for_many_canaries_loses_little():
+    scores = coin_flip_scores(np.random.default_rng(4), 3000, 2.0)
     exact = best_guesses(scores, 1e-6, 0.95)
     sparse = best_guesses(scores, 1e-6, 0.95, exhaustive_up_to=0)
     by_exact = epsilon_lower_bound(3000, exact.total, exact.correct, 1e-6, 0.95)
     by_sparse = epsilon_lower_bound(3000, sparse.total, sparse.correct, 1e-6, 0.95)
     assert 0.95 * by_exact < by_sparse <= by_exact
-
-
-PSEUDOCODE = Path(__file__).parents[3] / "benchmarks" / "peers" / "steinke_pseudocode.py"
-
-
-def eps_lower_bound(*arguments: float) -> float:
-    """The bound as appendix D of the paper computes it."""
-    spec = importlib.util.spec_from_file_location("steinke_pseudocode", PSEUDOCODE)
-    peer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(peer)
-    return peer.eps_lower_bound(*arguments)
-
-
-@pytest.mark.skipif(not PSEUDOCODE.exists(), reason="the benchmarks are not part of this tree")
-@pytest.mark.parametrize(
-    ("arguments", "printed"),
-    [
-        ((100, 100, 75, 0.0, 0.95), 0.702),
-        ((100, 100, 75, 1e-4, 0.95), 0.699),
-        ((1000, 100, 75, 1e-4, 0.95), 0.673),
-    ],
-)
-def test_the_peers_numbers_are_those_of_the_paper(arguments, printed):
-    assert eps_lower_bound(*arguments) == pytest.approx(printed, abs=5e-4)
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.skipif(not PSEUDOCODE.exists(), reason="the benchmarks are not part of this tree")
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_best_of_all_pairs_is_that_of_the_pseudocode(delta):
-    scores = coin_flip_scores(np.random.default_rng(0), 10, 3.0)
-    pairs = [(a, b) for a, b in itertools.product(range(11), repeat=2) if 0 < a + b <= 10]
-    best = max(
-        eps_lower_bound(10, a + b, correct_guesses(scores, a, b), delta, 0.95) for a, b in pairs
-    )
-    made = estimate(scores, delta=delta, methods=["one_run"]).estimates[0]
-    assert made.epsilon == pytest.approx(best, abs=1e-8)

@@ -9,11 +9,8 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.estimators.one_run.guess_orders import GUESS_ORDERS
 from fl_audit.estimators.one_run.guessing_plan import (
     chances_included,
-    numbers_of_guesses,
     pooled,
 )
-from fl_audit.estimators.one_run.walk import Boundary
-from tests.estimators.one_run.worst_mechanisms import worst_chance
 
 BOTH_ENDS, FROM_TOP = GUESS_ORDERS
 
@@ -70,9 +67,6 @@ def test_bounds_hold_where_a_few_canaries_stand_out(epsilon, num_canaries):
     assert max(failures.values()) <= stats.binom.isf(1e-6, runs, 0.05)
 
 
-# The plan of guesses: it knows no coins, and its theorem against linear programs.
-
-
 RANDOM = np.random.default_rng(14)
 SHIFTED = CanaryScores(RANDOM.normal(2, 1, 250), RANDOM.normal(0, 1, 250))
 SPREAD = CanaryScores(RANDOM.normal(0, 3, 250), RANDOM.normal(0, 1, 250))
@@ -82,35 +76,3 @@ def test_the_mixture_finds_the_laws():
     expected = special.expit(2 * pooled(SHIFTED) - 2)
     assert np.mean(np.abs(chances_included(pooled(SHIFTED)[None])[0] - expected)) < 0.1
     assert chances_included(pooled(SPREAD)[None])[0][[0, -1]].min() > 0.99
-
-
-@pytest.mark.parametrize("m", [2, 3, 31, 128, 131, 2000, 10**6])
-def test_numbers_of_guesses(m):
-    totals = numbers_of_guesses(m)
-    assert totals[-1] == m - m % 2
-    assert np.all(totals[:63] == 2 * np.arange(1, min(m // 2, 63) + 1))
-    steps = np.diff(totals)
-    assert np.all(steps >= 2)
-    assert np.all(steps % 2 == 0)
-    assert np.all(steps <= np.maximum(2, totals[:-1] // 32))
-
-
-FEW = Boundary(np.array([2, 3]), np.array([2, 3]))
-MANY = Boundary(np.array([4, 6]), np.array([4, 5]))
-
-
-@pytest.mark.parametrize("m_delta", [0.0, 0.01, 0.1])
-@pytest.mark.parametrize(
-    ("plans", "epsilon"),
-    [
-        ([(FEW, 1.0), (MANY, 1.0)], 1.0),
-        ([(FEW, 2.0), (MANY, 0.5)], 0.5),
-        ([(FEW, 0.3), (MANY, 1.5)], 0.3),
-        ([(Boundary(np.array([1]), np.array([1])), 0.0), (MANY, 2.0)], 0.0),
-    ],
-)
-def test_the_event_may_depend_on_the_output(plans, epsilon, m_delta):
-    worst = worst_chance([boundary for boundary, _ in plans], epsilon, m_delta)
-    chance = max(boundary.crossing(at) for boundary, at in plans)
-    factor = max(boundary.delta_factor(at) for boundary, at in plans)
-    assert worst <= chance + m_delta * factor + 1e-9

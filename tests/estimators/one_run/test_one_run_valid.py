@@ -62,7 +62,7 @@ def test_guesses_are_from_both_ends_and_ties_are_lost(decimals):
     assert details["correct"] == right
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_better_than_fixed_numbers_with_a_bonferroni_correction(seed, delta):
@@ -132,17 +132,6 @@ def test_the_fast_rejection_rejects_what_the_bound_exceeds(inclusion, pi, delta)
                 assert test([setting])[0] == (found > epsilon), (shift, epsilon, found)
 
 
-@pytest.mark.parametrize(("inclusion", "pi"), [("unequal_coins", 0.2), ("pairs", 0.5)])
-def test_methods_whose_proof_needs_fair_coins_are_left_out(inclusion, pi):
-    scores = CanaryScores(np.arange(20.0), np.arange(20.0) - 5, inclusion, pi)
-    result = estimate(scores, delta=1e-5)
-    made = {one.method for one in result.estimates}
-    assert {"one_run_valid", "threshold_valid", "gaussian_fit"} <= made
-    assert not {"one_run", "one_run_fdp"} & made
-    words = {"unequal_coins": "by independent unfair coins", "pairs": "as one of each pair"}
-    assert result.left_out["one_run"].endswith(f"these were included {words[inclusion]}")
-
-
 @pytest.mark.parametrize(
     ("inclusion", "pi", "words"),
     [
@@ -187,9 +176,9 @@ def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
     rejects = one_run_rejection(epsilon, delta, LEVEL)
     rng = np.random.default_rng(1)
     rejected = 0
-    for index, shift in enumerate(np.repeat(np.linspace(0.5, 4.0, 12), 4)):
+    for index, shift in enumerate(np.repeat(np.linspace(0.5, 4.0, 12), 2)):
         bits = rng.integers(0, 2, num_canaries)
-        spread = np.where(bits == 1, 1 + shift, 1) if index % 4 == 3 else 1
+        spread = np.where(bits == 1, 1 + shift, 1) if index % 2 == 1 else 1
         values = shift * bits + spread * rng.standard_normal(num_canaries)
         scores = CanaryScores(values[bits == 1], values[bits == 0])
         setting = setting_of(scores, delta, LEVEL)
@@ -199,9 +188,10 @@ def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
             assert bound > epsilon - 1e-5
         else:
             assert bound < epsilon + margin
-    assert 5 < rejected < 43
+    assert 2 < rejected < 22
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [1, 42, 97])
 def test_few_epsilons_whose_chance_is_small_enough_are_found(seed):
     """With m delta = 0.5 the chance falls and rises again, below alpha only close to its least."""
@@ -241,7 +231,7 @@ def test_nothing_is_rejected_where_the_method_cannot_be_applied():
 
 # 14 of 14 guesses right with m = 60 once gave 0 beside a p-value of 0.008, as delta took a little
 # more than was spared for it. The bound and the p-value are now of one test.
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("m", [12, 30, 60, 100])
 @pytest.mark.parametrize("inclusion", ["coins", "unequal_coins", "pairs"])
 def test_a_bound_above_0_and_a_p_value_below_the_level_go_together(m, inclusion):

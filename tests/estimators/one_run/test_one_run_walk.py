@@ -30,7 +30,7 @@ def boundaries(draw):
 
 
 @given(boundaries(), st.floats(0, 8))
-@examples(150)
+@examples(60)
 def test_crossing_is_that_of_all_walks(boundary, epsilon):
     vectors = guess_vectors(int(boundary.totals[-1]))
     p, q = special.expit(epsilon), special.expit(-epsilon)
@@ -62,7 +62,7 @@ def test_what_is_negligible_counts_as_crossed(epsilon):
     assert boundary.crossing(epsilon, negligible=1e-12) == pytest.approx(exact, abs=1e-6)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("totals", "heights"), SMALL)
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 2.0])
 def test_delta_term_is_an_upper_bound_and_not_a_loose_one(totals, heights, epsilon):
@@ -73,21 +73,7 @@ def test_delta_term_is_an_upper_bound_and_not_a_loose_one(totals, heights, epsil
     assert claimed < 3.5 * worst
 
 
-def test_failures_added_to_an_independent_walk_are_no_bound():
-    # The form of Theorem 5.2 for walks: failures F independent of them, all at the first guesses.
-    boundary = Boundary(np.array([4, 6, 8]), np.array([4, 5, 6]))
-    vectors = guess_vectors(int(boundary.totals[-1]))
-    chances = np.prod(np.where(vectors == 1, special.expit(2.0), special.expit(-2.0)), axis=1)
-
-    def chance(failures: int) -> float:
-        right = np.cumsum(np.where(np.arange(8) < failures, 1, vectors), axis=1)
-        return float(chances[np.any(right[:, [3, 5, 7]] >= boundary.heights, axis=1)].sum())
-
-    steepest = max((chance(i) - chance(0)) / i for i in range(1, 9))
-    assert worst_chance([boundary], 2.0, 0.1) > chance(0) + 2 * 0.1 * steepest + 0.001
-
-
-@pytest.mark.parametrize("r0", [2, 30, 400])
+@pytest.mark.parametrize("r0", [2, 400])
 def test_many_numbers_of_guesses_pay_for_delta_together(r0):
     # 0.8 sqrt(e^-epsilon / r0), however many there are; the sum over all would be larger.
     totals = np.arange(r0, 3000)
@@ -96,8 +82,8 @@ def test_many_numbers_of_guesses_pay_for_delta_together(r0):
     assert factor < 0.82 * math.sqrt(math.exp(-1) / boundary.totals[0])
 
 
-@pytest.mark.parametrize("epsilon", [-1.0, 0.0, 1.0, 5.0])
-@pytest.mark.parametrize("level", [0.5, 0.01, 1e-9])
+@pytest.mark.parametrize("epsilon", [-1.0, 0.0, 5.0])
+@pytest.mark.parametrize("level", [0.5, 1e-9])
 def test_boundary_is_the_fewest_right_guesses_at_the_level(epsilon, level):
     totals = np.array([1, 2, 3, 10, 50, 999])
     boundary = boundary_at(totals, epsilon, level)
@@ -125,6 +111,7 @@ def test_boundary_through_a_count_is_reached_by_it():
 
 
 # Walks of all epsilons are followed at one of each range; the ratio of their chances does the rest.
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("most", [60, 1000, 30_000])
 @pytest.mark.parametrize("negligible", [1e-20, 1e-11])
 def test_crossing_is_the_same_from_either_end_of_a_range(most, negligible):

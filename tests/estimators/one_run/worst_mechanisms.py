@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize, sparse
 
-from fl_audit.estimators.one_run.bound import PathologicalMechanism
 from fl_audit.estimators.one_run.walk import Boundary
 
 
@@ -48,11 +47,3 @@ def worst_chance(boundaries: Sequence[Boundary], epsilon: float, m_delta: float)
         method="highs",
     )
     return -float(solved.fun)
-
-
-def worst_beta(m: int, r: int, v: int, *, epsilon: float, delta: float) -> PathologicalMechanism:
-    """The mechanism of Algorithm 4 that is most likely to be right v times or more."""
-    least = PathologicalMechanism(m, r, epsilon, delta, 1.0).revealed
-    betas = np.append(np.geomspace(max(least, 1e-300), 1.0, 400)[:-1], 1.0)
-    tried = [PathologicalMechanism(m, r, epsilon, delta, float(beta)) for beta in betas]
-    return max(tried, key=lambda mechanism: float(mechanism.tail(v)))

@@ -1,4 +1,4 @@
-"""The summary of an attack: its parts, its JSON and its time."""
+"""Bootstrap intervals, rates at a known null, and the Katz bound."""
 
 import math
 
@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.errors import InputError
 from fl_audit.estimators.counts.confusion_counts import ConfusionCounts
 from fl_audit.estimators.null import GaussianCanaryNull
 from fl_audit.estimators.roc import (
     auc,
     auc_interval,
-    balanced_accuracy,
     bootstrap_interval,
     katz_log_bound,
-    roc_summary,
     tpr_at_fpr,
     tpr_at_fpr_interval,
 )
@@ -24,54 +21,18 @@ from fl_audit.estimators.roc.summary import (
     tpr_at_fpr_replicates,
 )
 from fl_audit.estimators.scores import CanaryScores
-from fl_audit.estimators.setting import NotApplicableError
 
-
-def gaussian_scores(n):
-    rng = np.random.default_rng(1)
-    return CanaryScores(rng.normal(1, 1, n // 2), rng.normal(0, 1, n // 2))
-
-
-def test_is_made_of_its_parts():
-    scores = gaussian_scores(4000)
-    summary = roc_summary(scores, confidence=0.9, seed=3)
-    assert (summary.num_included, summary.num_excluded) == (2000, 2000)
-    assert summary.auc == auc(scores)
-    assert summary.auc_interval == auc_interval(scores, 0.9)
-    assert summary.balanced_accuracy == balanced_accuracy(scores)
-    points = summary.operating_points
-    assert [point.false_positive_rate for point in points] == [0.001, 0.01, 0.1]
-    assert [point.false_positives for point in points] == [2, 20, 200]
-    for point in points:
-        assert point.true_positive_rate == tpr_at_fpr(scores, point.false_positive_rate)
-    assert points[0].interval is None
-    for point in points[1:]:
-        assert point.interval == tpr_at_fpr_interval(
-            scores, point.false_positive_rate, confidence=0.9, seed=3
-        )
-
-
-# Bootstrap intervals against scipy's, theory and the fast form for true positive rates.
+# Bootstrap intervals against DeLong, scipy and the fast form for true positive rates.
 
 
 RNG = np.random.default_rng(6)
 SCORES = CanaryScores(RNG.normal(1, 1, 300), RNG.normal(0, 1, 200))
 
 
-def test_auc_matches_scipys_percentile_bootstrap_and_delong():
+def test_auc_matches_delong():
     """The area is nearly unbiased, so that the correction hardly moves it."""
     ours = bootstrap_interval(SCORES, auc, confidence=0.9, seed=1, resamples=2000)
-    theirs = stats.bootstrap(
-        (SCORES.included, SCORES.excluded),
-        lambda x, y: auc(CanaryScores(x, y)),
-        vectorized=False,
-        confidence_level=0.9,
-        n_resamples=2000,
-        method="percentile",
-        random_state=2,
-    ).confidence_interval
     # A quantile of 2,000 draws is off by about 5 % of the deviation of 0.022: 0.001 here.
-    assert (ours.lower, ours.upper) == pytest.approx((theirs.low, theirs.high), abs=0.007)
     delong = auc_interval(SCORES, 0.9)
     assert (ours.lower, ours.upper) == pytest.approx((delong.lower, delong.upper), abs=0.007)
 
@@ -105,7 +66,7 @@ def test_classes_are_resampled_apart():
     assert seen == {(5, 3, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rate", [0.0, 0.01, 0.1, 0.5, 0.999])
 @pytest.mark.parametrize("ties", [False, True])
 def test_fast_replicates_have_the_law_of_resampled_scores(rate, ties):
@@ -126,28 +87,17 @@ def test_fast_replicates_have_the_law_of_resampled_scores(rate, ties):
 
 
 def test_rate_interval_holds_the_rate_and_covers():
-    """Of 600 intervals at 90 %, 540 +- 7.3 cover; the bootstrap itself is off by a few percent."""
+    """Of 300 intervals at 90 %, 270 +- 5.2 cover; the bootstrap itself is off by a few percent."""
     interval = tpr_at_fpr_interval(SCORES, 0.1, confidence=0.9, seed=1)
     assert interval.lower < tpr_at_fpr(SCORES, 0.1) < interval.upper
     rng = np.random.default_rng(5)
     truth = stats.norm.sf(stats.norm.isf(0.05) - 1)
     covered = 0
-    for seed in range(600):
+    for seed in range(300):
         scores = CanaryScores(rng.normal(1, 1, 400), rng.normal(0, 1, 400))
         found = tpr_at_fpr_interval(scores, 0.05, confidence=0.9, seed=seed, resamples=500)
         covered += found.lower <= truth <= found.upper
-    assert 500 < covered < 590
-
-
-def test_bootstrap_refuses_bad_input():
-    with pytest.raises(InputError, match="confidence must be in"):
-        bootstrap_interval(SCORES, auc, confidence=1.0, seed=1)
-    with pytest.raises(InputError, match="resamples must be at least 1, got 0"):
-        bootstrap_interval(SCORES, auc, confidence=0.9, seed=1, resamples=0)
-    with pytest.raises(InputError, match="resamples must be at least 1, got 0"):
-        tpr_at_fpr_interval(SCORES, 0.1, confidence=0.9, seed=1, resamples=0)
-    with pytest.raises(ValueError, match="got NaN"):
-        bootstrap_interval(SCORES, lambda s: math.nan, confidence=0.9, seed=1, resamples=3)
+    assert 240 < covered < 297
 
 
 # The Katz bound against R's asbio and by its exact law.
@@ -171,20 +121,35 @@ def test_matches_r(tp, fn, fp, tn, ratio):
     assert math.exp(found) == pytest.approx(max(1.0, ratio), abs=1e-8)
 
 
-def test_refuses_counts_without_an_error():
-    with pytest.raises(NotApplicableError, match="at least 1 false positive, got 0"):
-        katz_log_bound(ConfusionCounts(1, 9, 0, 10), "included", 0.95)
-    with pytest.raises(NotApplicableError, match="at least 1 false negative, got 0"):
-        katz_log_bound(ConfusionCounts(0, 10, 1, 9), "excluded", 0.95)
+AT = {"confidence": 0.9, "seed": 1}
 
 
-@pytest.mark.parametrize("confidence", [0.0, 0.4, 1.0, 95])
-def test_refuses_a_confidence_out_of_range(confidence):
-    with pytest.raises(InputError, match="confidence"):
-        katz_log_bound(ConfusionCounts(1, 9, 1, 9), "included", confidence)
+def katz(*counts, confidence=0.95):
+    return katz_log_bound(ConfusionCounts(*counts), "included", confidence)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: bootstrap_interval(SCORES, auc, confidence=1.0, seed=1), "confidence must be in"),
+        (lambda: bootstrap_interval(SCORES, auc, **AT, resamples=0), "must be at least 1, got 0"),
+        (lambda: tpr_at_fpr_interval(SCORES, 0.1, **AT, resamples=0), "must be at least 1, got 0"),
+        (lambda: bootstrap_interval(SCORES, lambda _: math.nan, **AT, resamples=3), "got NaN"),
+        (lambda: katz(1, 9, 0, 10), "at least 1 false positive, got 0"),
+        (
+            lambda: katz_log_bound(ConfusionCounts(0, 10, 1, 9), "excluded", 0.95),
+            "at least 1 false negative, got 0",
+        ),
+        (lambda: katz(1, 9, 1, 9, confidence=0.4), "confidence"),
+        (lambda: katz(1, 9, 1, 9, confidence=1.0), "confidence"),
+    ],
+)
+def test_refuses_bad_input(made, message):
+    with pytest.raises(ValueError, match=message):
+        made()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("audit", "failing", "defined"),
     [

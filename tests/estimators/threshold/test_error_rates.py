@@ -33,15 +33,6 @@ def test_match_scipy(bound, a, b, n, confidence):
     assert (rates.error[-1], rates.success[-1]) == (0.0, -math.inf)
 
 
-@pytest.mark.parametrize("rate", [0.001, 0.05, 0.3, 0.5, 0.97])
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_clopper_pearson_always_covers(rate, confidence):
-    # The chance of a bound below the rate, summed exactly.
-    k = np.arange(201)
-    missed = np.exp(clopper_pearson_upper(k, 200, confidence).error) < rate
-    assert stats.binom.pmf(k, 200, rate)[missed].sum() <= 1 - confidence
-
-
 # Boundary crossing of uniform order statistics against exact integrals in rational numbers.
 
 
@@ -72,9 +63,8 @@ def boundaries(n: int, rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("n", range(1, 7))
-@pytest.mark.parametrize("seed", range(5))
-def test_crossing_matches_rational_numbers(n, seed):
-    rng = np.random.default_rng(seed)
+def test_crossing_matches_rational_numbers(n):
+    rng = np.random.default_rng(n)
     ranks, points = boundaries(n, rng)
     expected = float(exact_chance_too_small(n, ranks, points))
     assert chance_too_small(n, ranks, points) == pytest.approx(expected, rel=1e-12)
@@ -93,7 +83,7 @@ def test_band_fails_with_the_probability_asked_for(n, confidence):
     assert alpha * (1 - 1e-7) <= exact <= alpha
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("n", "favoured", "runs"),
     [(20, None, 200_000), (400, None, 20_000), (150, 5, 20_000), (400, 60, 20_000)],
@@ -109,9 +99,8 @@ def test_band_covers_uniform_samples(n, favoured, runs):
     assert failures >= stats.binom.ppf(5e-7, runs, 0.047)
 
 
-@pytest.mark.sampled(20)
-@pytest.mark.parametrize("n", [*range(7, 30), 119, 120, 121, 122, 3000, 10**6])
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-11])
+@pytest.mark.parametrize("n", [7, 29, 120, 121, 3000])
+@pytest.mark.parametrize("confidence", [0.95, 1 - 1e-11])
 def test_levels_spend_no_more_than_is_allowed(n, confidence):
     band = true_positive_band(n, confidence)
     alpha = 1 - confidence
@@ -121,8 +110,7 @@ def test_levels_spend_no_more_than_is_allowed(n, confidence):
     assert band.levels.max() < alpha
 
 
-@pytest.mark.parametrize("favoured", [1, 5, 70, 300])
-@pytest.mark.parametrize("n", [120, 150, 3000])
+@pytest.mark.parametrize(("n", "favoured"), [(120, 1), (150, 300), (3000, 5), (3000, 70)])
 def test_a_favoured_rank_has_most_of_the_level_and_the_band_spends_no_more(n, favoured):
     band = true_positive_band(n, 0.95, favoured)
     assert 0.05 * (1 - 1e-7) <= _failure(n, band.ranks, band.levels) <= 0.05
@@ -134,7 +122,7 @@ def test_a_favoured_rank_has_most_of_the_level_and_the_band_spends_no_more(n, fa
         assert band.levels[nearest] > 2 * plain.levels[nearest]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("shift", [0.3, 1.0, 2.0, 30.0])
 @pytest.mark.parametrize("n", [20, 150, 2000])

