@@ -104,7 +104,7 @@ FIXED = [
     (1.0, 3, 1e-12),
     (20.0, 50, 0.1),
 ]
-SHUFFLE = [(0.5, 10, 2), (1.0, 40, 4), (2.0, 41, 10), (1.0, 7, 7)]
+SHUFFLE = [(0.5, 10, 2), (1.0, 40, 4), (2.0, 41, 10), (1.0, 7, 7), (1.0, 100, 30)]
 TREES = [
     (8, 1, 1, None), (13, 2, 5, None), (12, 3, 3, None), (11, 4, 2, None),
     (14, 3, 4, 5), (9, 2, 1, 4), (12, 12, 1, None), (10, 3, 2, 3),
@@ -163,8 +163,7 @@ def test_shuffled_epochs(noise, rounds, epochs):
     given = options(
         noise_multiplier=noise, rounds=rounds, sampling="shuffle", participations=epochs
     )
-    length = -(-rounds // epochs)
-    checked(given, 1e-5, epsilon_of_shift(math.sqrt(-(-rounds // length)) / noise, 1e-5))
+    checked(given, 1e-5, epsilon_of_shift(math.sqrt(epochs) / noise, 1e-5))
 
 
 @pytest.mark.parametrize(("rounds", "most", "separation", "every"), TREES)
