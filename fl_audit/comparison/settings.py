@@ -73,6 +73,8 @@ CHANCE_OR_MEANS = frozenset(
         "seed",
         "runtime",
         "clients_per_block",
+        "schedule_secret",
+        "ray",
         "ray.address",
         "ray.actors",
         "ray.cpus_per_actor",
@@ -88,6 +90,7 @@ CHANCE_OR_MEANS = frozenset(
         "audit.claimed_rho",
         "audit.claimed_profile",
         "audit.claimed_delta",
+        "audit.lost_canaries",
         "audit.verdict_statistic",
         "audit.verdict_method",
         "audit.replay",
@@ -299,7 +302,7 @@ def _differs(key: str, configs: Sequence[Mapping[str, Any]]) -> bool:
     if key in OF_ONE_ATTACKER:
         return False
     kind = f"{key.rpartition('.')[0]}.kind"
-    another_kind = len({config.get(kind) for config in configs}) > 1
+    another_kind = key != kind and len({config.get(kind) for config in configs}) > 1
     return not another_kind and any(key not in config for config in configs)
 
 
