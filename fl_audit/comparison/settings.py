@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.comparison.reported_run import Party, ReportedRun
-from fl_audit.config import ReleaseStatement
+from fl_audit.config import RayCluster, ReleaseStatement
 from fl_audit.errors import visible
 from fl_audit.json_records import to_json
 from fl_audit.report.headline import Headline
@@ -75,12 +75,7 @@ CHANCE_OR_MEANS = frozenset(
         "clients_per_block",
         "schedule_secret",
         "ray",
-        "ray.address",
-        "ray.actors",
-        "ray.cpus_per_actor",
-        "ray.gpus_per_actor",
-        "ray.lost_actors",
-        "ray.wait_seconds",
+        *(f"ray.{key}" for key in RayCluster.__struct_fields__),
         "canaries.store",
         "canaries.store_path",
         "audit.threat_models",
