@@ -66,6 +66,7 @@ _TABLES: dict[str, type[NoisyMechanism]] = {
 def source_of_options(options: Options, delta: float) -> Source:
     """The release that options describe."""
     check_delta_option(delta)
+    _check_numbers(options)
     mechanism = _mechanism(options)
     kind = MECHANISMS.kind_of(mechanism)
     correlation = kind.correlation(mechanism, options.rounds)
@@ -121,14 +122,16 @@ def _party(options: Options, correlation: accounting.Correlation | None) -> acco
 
 
 def _sampling(options: Options) -> accounting.Sampling:
-    _check_numbers(options)
     rounds, rate = options.rounds, options.rate
     match options.sampling:
         case "none":
             most = -(-rounds // (options.separation or 1))
             return accounting.FixedRounds(min(options.participations or most, most))
         case "shuffle" if options.participations is not None:
-            return accounting.OncePerBlock.over(rounds, -(-rounds // options.participations))
+            length, rest = divmod(rounds, options.participations)
+            if rest:  # epochs of unequal length, as by `participation.epochs`
+                return accounting.FixedRounds(options.participations)
+            return accounting.OncePerBlock(options.participations, length)
         case "shuffle":
             raise InputError(
                 "--participations: is required with --sampling shuffle (number of epochs)"

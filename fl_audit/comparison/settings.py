@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_audit.comparison.reported_run import Party, ReportedRun
-from fl_audit.config import ReleaseStatement
+from fl_audit.config import RayCluster, ReleaseStatement
 from fl_audit.errors import visible
 from fl_audit.json_records import to_json
 from fl_audit.report.headline import Headline
@@ -73,12 +73,9 @@ CHANCE_OR_MEANS = frozenset(
         "seed",
         "runtime",
         "clients_per_block",
-        "ray.address",
-        "ray.actors",
-        "ray.cpus_per_actor",
-        "ray.gpus_per_actor",
-        "ray.lost_actors",
-        "ray.wait_seconds",
+        "schedule_secret",
+        "ray",
+        *(f"ray.{key}" for key in RayCluster.__struct_fields__),
         "canaries.store",
         "canaries.store_path",
         "audit.threat_models",
@@ -88,6 +85,7 @@ CHANCE_OR_MEANS = frozenset(
         "audit.claimed_rho",
         "audit.claimed_profile",
         "audit.claimed_delta",
+        "audit.lost_canaries",
         "audit.verdict_statistic",
         "audit.verdict_method",
         "audit.replay",
@@ -299,7 +297,7 @@ def _differs(key: str, configs: Sequence[Mapping[str, Any]]) -> bool:
     if key in OF_ONE_ATTACKER:
         return False
     kind = f"{key.rpartition('.')[0]}.kind"
-    another_kind = len({config.get(kind) for config in configs}) > 1
+    another_kind = key != kind and len({config.get(kind) for config in configs}) > 1
     return not another_kind and any(key not in config for config in configs)
 
 

@@ -5,8 +5,10 @@ These tables are on clients, server, cluster, logging, and the release statement
 
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
+from fl_audit.array_types import FloatArray
 from fl_audit.canaries.canary_tables import AnyCanaries
 from fl_audit.config_tables.audit import Audit
 from fl_audit.config_tables.kinds import (
@@ -94,6 +96,16 @@ class ServerSgd(Table, frozen=True, kw_only=True, tag_field="kind", tag="sgd"):
 
     learning_rate: PositiveFloat = 1.0
     momentum: Decay = 0.0
+
+    def weights_in_model(self, rounds: int) -> FloatArray:
+        """The weight of each round's aggregate in the model after `rounds` rounds.
+
+        The result is float64 of shape (rounds,). With momentum b, the aggregate of round t of T
+        enters with the learning rate times b^0 + ... + b^(T - t).
+        """
+        steps = np.arange(rounds, 0, -1)
+        applied = (1 - self.momentum**steps) / (1 - self.momentum)
+        return np.asarray(self.learning_rate * applied, np.float64)
 
 
 class AdaptiveServer(Table, frozen=True, kw_only=True):

@@ -180,4 +180,5 @@ def candidates(arrays: Sequence[NamedArray], sizes: Sequence[int]) -> Iterator[l
 
 def natural_order(name: str) -> list[tuple[int, str]]:
     """A key that sorts dense_2 before dense_10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -232,6 +232,8 @@ def delete_unfinished(path: Path) -> None:
 
 def _new_file(path: Path, mode: int) -> tuple[Path, int]:
     """A new file in the folder of `path`, and a descriptor, which holds the file's lock."""
+    if path.parent in _SHELL_PIPES:  # renamed to /dev/stdout, it would replace that for everybody
+        raise OSError(errno.EINVAL, "is redirected to a file; name that file itself", str(path))
     while True:
         temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -526,6 +528,7 @@ def decode_json(content: bytes, kind: type[Read], name: str, what: str) -> Read:
 
 
 _LARGEST = 2**64 - 1
+_MOST_BITS_SHOWN = 2_000
 _DEEPEST = 20
 _MOST_TOML_BYTES = 1 << 22
 
@@ -576,6 +579,8 @@ def _check(value: Any, name: str, path: tuple[str, ...], depth: int) -> None:
         for inner in value:
             _check(inner, name, path, depth + 1)
     elif isinstance(value, int) and abs(value) > _LARGEST:
-        raise InputError(f"{key}: must be a whole number within 64 bits, got {value}")
+        bits = value.bit_length()  # Python writes no number of many thousand digits
+        got = value if bits <= _MOST_BITS_SHOWN else f"one of {bits:,} bits"
+        raise InputError(f"{key}: must be a whole number within 64 bits, got {got}")
     elif isinstance(value, str) and "\0" in value:
         raise InputError(f"{key}: must be text without a null byte, got {value!r}")

@@ -120,10 +120,10 @@ class _Pattern:
         trials = -(-_CANARIES // int(self.is_of.sum()))
         audits = list(simulated_audits(run, self.background, statistic, trials))
         chosen = self.is_of[run.included]
-        return CanaryScores(
-            np.concatenate([audit.scores.included[chosen] for audit in audits]),
-            np.concatenate([audit.scores.excluded for audit in audits])[:_CANARIES],
-        )
+        included = np.concatenate([audit.scores.included[chosen] for audit in audits])
+        excluded = np.concatenate([audit.scores.excluded for audit in audits])
+        number = min(len(included), len(excluded))  # of each, as by the coins of a run
+        return CanaryScores(included[:number], excluded[:number])
 
 
 def pattern_pairs(

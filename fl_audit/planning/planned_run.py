@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.accounting.attacker_bounds import upload_shift
-from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.array_types import IntArray
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import RunFacts
 from fl_audit.canaries.canary_tables import family_of
@@ -76,16 +76,6 @@ class PlannedRun(RunDesign):
     def canaries(self) -> IntArray:
         """Number of canaries in each round, m, int64 of shape (rounds,)."""
         return np.bincount(self.round, minlength=self.num_rounds)
-
-    def round_weights(self, server: ServerSgd) -> FloatArray:
-        """The weight of each round's aggregate in the final model, float64 of shape (rounds,).
-
-        With momentum b, the aggregate of round t of T enters with the learning rate times
-        b^0 + ... + b^(T - t).
-        """
-        times = np.arange(self.num_rounds, 0, -1)
-        applied = (1 - server.momentum**times) / (1 - server.momentum)
-        return np.asarray(server.learning_rate * applied)
 
 
 def check_covered(config: Config) -> None:

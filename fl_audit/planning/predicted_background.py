@@ -178,7 +178,7 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
     if run.server is not None:
         is_actual = release.denominator.divisor == "actual_cohort"
         divisors = np.maximum(cohorts, 1) if is_actual else release.denominator.expected
-        applied = run.round_weights(run.server) * clip_norm / divisors
+        applied = run.server.weights_in_model(run.num_rounds) * clip_norm / divisors
         weights, initial = applied[released], run.task.initial_norm
     if isinstance(release.client.sampling, UnknownRounds):
         release = dataclasses.replace(release, client=release.canary)

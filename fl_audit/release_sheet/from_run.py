@@ -275,12 +275,13 @@ def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -
 
 
 def _noise_evidence(checks: Checks | None) -> str:
-    if checks is None or not checks.results:
+    if checks is None:
         return NOT_AUDITED
     if failed := failed_checks(checks):
         return f"checks of the aggregates FAILED: {', '.join(failed)}"
-    number = len(checks.results)
-    return f"measured: {number} checks of the aggregates passed; floating point not checked"
+    number = sum(check.was_made for check in checks.results)
+    passed = f"{count(number, 'check')} of the aggregates passed"
+    return f"measured: {passed}; floating point not checked" if number else NOT_AUDITED
 
 
 # Accesses to the data.
@@ -306,18 +307,17 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
     """A sweep's runs, their privacy cost, and the cost of as many runs by private selection."""
-    if sweep is not None:
-        unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
-        yield (
-            "earlier_runs",
-            f"This run is one of a sweep's {count(sweep.num_runs, 'run')}; {sweep.num_recorded} "
-            f"were trained{unfinished}. Each read the data.",
-            "recorded in sweep.json",
-        )
-    if sweep is None or sweep.price is None:
+    if sweep is None:
         text = "No sweep was found around the run; the operator has to state other runs."
         yield "selection", text, "looked for in the folder"
         return
+    unfinished = f", and {sweep.num_begun} more begun" if sweep.num_begun else ""
+    yield (
+        "earlier_runs",
+        f"This run is one of a sweep's {count(sweep.num_runs, 'run')}; {sweep.num_recorded} "
+        f"were trained{unfinished}. Each read the data.",
+        "recorded in sweep.json",
+    )
     price = sweep.price
     if price.composed is None:
         yield "selection", f"Not known: {price.unknown}.", COMPUTED

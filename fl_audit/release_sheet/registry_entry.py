@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from fl_audit.accounting import FullGuarantee
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.config import ReleaseStatement
 from fl_audit.number_words import upper_bound_text
@@ -36,14 +35,20 @@ class Parameters:
 
 
 def parameters_of(report: Report) -> Parameters:
-    """The privacy parameters for a run's client, against an attacker who knows the rounds."""
+    """The privacy parameters for a run's client, all against the same attackers.
+
+    Epsilon counts on sampling if accounting does. Mu and rho never do, so they are left out if an
+    attacker who knows the rounds has another epsilon.
+    """
     analytical = report.analytical
     if analytical is None:
         return Parameters()
-    against = report.attackers.get(Attacker.KNOWS_ROUNDS)
-    full: FullGuarantee | None = None
-    if against is not None and against.in_full is not None:
-        full = against.in_full.client
+    of = {
+        against.in_full.client
+        for name in (Attacker.DOES_NOT_KNOW_ROUNDS, Attacker.KNOWS_ROUNDS)
+        if (against := report.attackers.get(name)) is not None and against.in_full is not None
+    }
+    full = of.pop() if len(of) == 1 else None
     return Parameters(
         epsilon=analytical.client.epsilon,
         delta=analytical.delta,

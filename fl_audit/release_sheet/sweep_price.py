@@ -20,13 +20,13 @@ class SweepRuns:
       num_recorded: The number of runs with a record.
       num_begun: The number of runs without a record that have a config in their folder, or are
         finished or failed according to sweep.json.
-      price: The privacy cost of the recorded runs for a client; None if no run is recorded.
+      price: The privacy cost of the recorded runs for a client.
     """
 
     num_runs: int
     num_recorded: int
     num_begun: int
-    price: SelectionPrice | None
+    price: SelectionPrice
 
 
 class _ListedRun(msgspec.Struct):
@@ -58,6 +58,5 @@ def sweep_around(folder: Path, delta: float) -> SweepRuns | None:
         if run not in recorded
         and (run.config.exists() or states.get(run.path.name) in ("finished", "failed"))
     ]
-    releases = [read_record(run).release for run in recorded]
-    price = price_of_selection(releases, delta) if releases else None
+    price = price_of_selection([read_record(run).release for run in recorded], delta)
     return SweepRuns(len(names), len(recorded), len(begun), price)

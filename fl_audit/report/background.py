@@ -39,10 +39,14 @@ def background_of_run(run: FinishedRun) -> Background | None:
         return None
     of_clients = noise_on_sum(release.noise, run.rounds.participants)[found.rounds]
     is_of_uploads = release.noise.distribution == CLIENT_GAUSSIAN.name
+    server = run.config.server
+    weights: FloatArray | None = None
+    if isinstance(server, ServerSgd):
+        weights = server.weights_in_model(run.record.rounds_done)[found.rounds]
     found = dataclasses.replace(
         found,
         noise=of_clients * found.client_lengths,
-        weights=_server_weights(run, found.rounds),
+        weights=weights,
         uploads=release.noise.sum_noise_multiplier if is_of_uploads else None,
         release=_as_canaries(release),
     )
@@ -142,15 +146,6 @@ def _with_common(
         surely_common=min(max(surely, 0.0), 1.0) * squares,
         sum_lengths=sum_lengths,
     )
-
-
-def _server_weights(run: FinishedRun, rounds: IntArray) -> FloatArray | None:
-    """The weights of rounds' aggregates in the final model; None unless the server uses SGD."""
-    server = run.config.server
-    if not isinstance(server, ServerSgd):
-        return None
-    times = run.record.rounds_done - rounds
-    return np.asarray((1 - server.momentum**times) / (1 - server.momentum))
 
 
 def _as_canaries(release: Release) -> Release:

@@ -29,6 +29,7 @@ from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import one_line
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.round_logs import CosineLog
+from fl_audit.formats.text_files import read_foreign, reading
 from fl_audit.mechanisms import MECHANISMS, client_lengths
 from fl_audit.number_words import count, significant
 from fl_audit.report.finished_run import FinishedRun
@@ -364,10 +365,13 @@ def _unless_audit_had_faults(path: Path, canary_check: CanaryCheck) -> CanaryChe
     """The canary check, made inconclusive if the audit left a file listing the audit's faults."""
     if canary_check.state != "arrived" or not path.exists():
         return canary_check
-    faults = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    with reading(path):
+        faults = read_foreign(path).decode("utf-8", errors="replace").splitlines()
+    # A link may lead to a private file.
+    is_quoted = bool(faults) and not path.is_symlink()
     reason = (
         f"{canary_check.reason}; but the audit is incomplete, as {path.name} says: "
-        f"{count(len(faults), 'fault')}, the first: {one_line(faults[0]) if faults else ''}"
+        f"{count(len(faults), 'fault')}{f', the first: {one_line(faults[0])}' if is_quoted else ''}"
     )
     return dataclasses.replace(canary_check, state="cannot_tell", reason=reason)
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from fl_audit.errors import visible
 from fl_audit.report.checks import finding_words, title_of_check
 from fl_audit.report.report import Report
-from fl_audit.report.terminal import verdict_lines
+from fl_audit.report.terminal import verdict_texts
 
 Outcome = Literal["passed", "failure", "skipped"]
 
@@ -59,8 +59,8 @@ def _claim(report: Report, required: Collection[str]) -> Case:
     verdict = report.verdict
     if verdict is None:
         return Case("claim", "skipped", "No ε is claimed.")
-    _, outcome, *reason = verdict_lines(verdict)
-    words = f"{outcome}: {' '.join(line.strip() for line in reason)}"
+    outcome, sentences = verdict_texts(verdict)
+    words = f"{outcome}: {' '.join(sentences)}"
     fails = verdict.outcome == "contradicted" or (
         "consistent" in required and verdict.outcome != "consistent"
     )

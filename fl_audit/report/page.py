@@ -146,7 +146,7 @@ def render_estimates(
     `scored` has the scores of each statistic of `estimated`, in the same order.
     """
     is_reported = RunFolder(source.path).report_json.exists()
-    run = source.run if is_reported else None
+    run = source.run if is_reported and estimated.delta > 0 else None  # accounting needs a delta
     if run is None:
         command = f"fl-audit estimate {source.path} --delta {estimated.delta:g}"
         return render_html(estimated, scored, command=command)

@@ -133,18 +133,21 @@ def _checks_of_scores(report: Report) -> list[str]:
     return _wrapped(lines)
 
 
+def verdict_texts(verdict: Verdict) -> tuple[str, list[str]]:
+    """The outcome, and the sentences of its reason."""
+    sentences = reason_sentences(verdict)
+    if verdict.outcome == "contradicted" and verdict.assumes is not None:
+        sentences.insert(len(sentences) - 1, f"This assumes: {verdict.assumes}")
+    return f"verdict: {verdict.outcome.upper()}{claim_clause(verdict)}", sentences
+
+
 def verdict_lines(verdict: Verdict | None) -> list[str]:
     """The outcome, then each sentence of its reason on a line."""
     if verdict is None:
         return []
-    sentences = reason_sentences(verdict)
-    if verdict.outcome == "contradicted" and verdict.assumes is not None:
-        sentences.insert(len(sentences) - 1, f"This assumes: {verdict.assumes}")
-    return [
-        "",
-        *_wrapped([f"verdict: {verdict.outcome.upper()}{claim_clause(verdict)}"], then="  "),
-        *_wrapped(sentences, first="  ", then="    "),
-    ]
+    outcome, sentences = verdict_texts(verdict)
+    reason = _wrapped(sentences, first="  ", then="    ")
+    return ["", *_wrapped([outcome], then="  "), *reason]
 
 
 def _notes(name: str, statistic: StatisticReport) -> list[str]:

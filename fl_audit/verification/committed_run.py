@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from fl_audit.config import commitment, tries
 from fl_audit.config.file import load_recorded
 from fl_audit.config.inputs import PREFIX
@@ -124,23 +122,30 @@ def _verify_tries(
                         f"line {attempt.number}: lists another run under this commitment, in "
                         f"{attempt.folder}",
                     )
-    for other in _siblings(folder, recorded, link):
+    for other in _siblings(folder, recorded, link, verified):
         verified.add(
             folder.commitment,
             f"{other.name}, in the same directory, is another run under this commitment",
         )
 
 
-def _siblings(folder: RunFolder, recorded: tries.Try, link: str | None) -> Iterator[Path]:
-    """The sibling folders of other runs under the same commitment."""
+def _siblings(
+    folder: RunFolder, recorded: tries.Try, link: str | None, verified: Verified
+) -> Iterator[Path]:
+    """The sibling folders of other runs under the same commitment, as far as they are readable."""
     here = folder.path.resolve()
-    for path in sorted(here.parent.iterdir()):
+    try:
+        paths = sorted(here.parent.iterdir())
+    except OSError as error:
+        verified.note(f"other runs in {here.parent} were not looked for: {error.strerror}")
+        return
+    for path in paths:
         other = RunFolder(path)
-        if path == here or not other.commitment.is_file() or not other.chain.is_file():
-            continue
         try:
+            if path == here or not other.commitment.is_file() or not other.chain.is_file():
+                continue
             is_same = tries.read_try(other).commitment == recorded.commitment
             if is_same and read_chain(other.chain).lines[0].link != link:
                 yield path
-        except (InputError, msgspec.MsgspecError):
+        except (InputError, OSError):
             continue

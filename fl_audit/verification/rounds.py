@@ -14,7 +14,6 @@ from fl_audit.accounting import noise_on_sum
 from fl_audit.array_types import BoolArray, Float32Array, FloatArray
 from fl_audit.checks import RunAggregates
 from fl_audit.checks.noise_rows import RESOLUTION, THRESHOLDS, NoiseRows, sketch
-from fl_audit.config import Config
 from fl_audit.config.design import RunDesign
 from fl_audit.config.run_tables import ServerSgd
 from fl_audit.formats.folders import RunFolder
@@ -70,9 +69,10 @@ def verify_aggregates(run: FinishedRun, of_logs: RunScores, verified: Verified) 
     aggregates = run.aggregates
     if aggregates is not None:
         _verify_norms(run, aggregates, _gram(run, of_logs), verified)
-    weights = _weights_in_model(run.config, run.record.rounds_done)
-    if weights is None:
+    server = run.config.server
+    if not isinstance(server, ServerSgd):
         return
+    weights = server.weights_in_model(run.record.rounds_done)
     folder, dim = run.folder, run.record.dim
     final = read_model(folder.model, dim)
     way = final - read_model(folder.initial_model, dim)
@@ -102,18 +102,6 @@ def _gram(run: FinishedRun, of_logs: RunScores) -> FloatArray | None:
     return np.asarray(products * np.outer(norms, norms))
 
 
-def _weights_in_model(config: Config, rounds: int) -> FloatArray | None:
-    """The weight of each round's aggregate in the final model; None unless the server uses SGD."""
-    server = config.server
-    if not isinstance(server, ServerSgd):
-        return None
-    steps = np.arange(
-        rounds, 0, -1
-    )  # an aggregate affects this many steps, with weights that decay by the momentum
-    fading = (1 - server.momentum**steps) / (1 - server.momentum)
-    return np.asarray(server.learning_rate * fading, np.float64)
-
-
 def _verify_cosines(
     of_logs: RunScores, way: Float32Array, lengths: FloatArray, error: float, verified: Verified
 ) -> None:
@@ -126,7 +114,7 @@ def _verify_cosines(
     if family is None or rounds is None:
         return
     rows = [row for _, row in rounds.numbered_rows()]
-    if len(rows) < len(lengths):
+    if len(rows) != len(lengths):
         return
     summed = lengths @ np.stack(rows)
     allowed = 1e3 * of_logs.rounding * error

@@ -153,9 +153,12 @@ class RunScores:
         folder = self.folder
         if not folder.round_cosines.exists():
             return None
-        log = CosineLog.read(folder.round_cosines, self.record.num_canaries)
-        if not log.written().any():
+        shape = self.record.rounds, self.record.num_canaries
+        log = CosineLog.opened("r", folder.round_cosines, *shape)
+        if not (written := log.written()).any():
             raise InputError(f"{folder.round_cosines}: holds no round")
+        if written[self.record.rounds_done :].any():
+            raise InputError(f"{folder.round_cosines}: holds a round after the last of the run")
         concentrations = logged_concentrations(folder.round_concentrations, log)
         return LoggedRounds(log, concentrations, None, self.kept)
 

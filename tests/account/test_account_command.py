@@ -130,6 +130,11 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         ("--rounds 10 --delta 1e-5", "--noise-multiplier: give this, or --epsilon"),
         ("--rounds 10 --delta 2 --noise-multiplier 1", "--delta 2: must be in"),
         ("--set a.b=1", "--set: changes a key of a config"),
+        (
+            "--rounds 0 --delta 1e-5 --noise-multiplier 1 --mechanism matrix_factorisation "
+            "--strategy sqrt",
+            "--rounds 0: must be at least 1",
+        ),
         (f"{POISSON_TEXT} --rate 0.1 --delta 1e-5 --separation 3", "--separation: does not fit"),
         (f"{POISSON_TEXT} --rate 2 --delta 1e-5", "--rate 2: must be in (0, 1]"),
         (f"{POISSON_TEXT} --delta 1e-5", "--rate: is required with --sampling poisson"),

@@ -98,6 +98,25 @@ def test_seeds_and_means_are_repetitions(make_run):
     assert setting.guarantee("canary") is not None
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ray", {"address": "auto"}),
+        ("schedule_secret", "secret.txt"),
+        ("audit.lost_canaries", "warn"),
+    ],
+)
+def test_computing_and_secrets_are_repetitions(make_run, key, value):
+    (setting,) = settings_of(make_run("a"), make_run("b", {f"config.{key}": value}))
+    assert setting.label == "all runs"
+
+
+def test_a_kind_beside_none_is_a_setting():
+    none = {"mechanism.kind": "gaussian_fixed"}
+    fixed = none | {"mechanism.zeroing.kind": "fixed", "mechanism.zeroing.norm": 1.0}
+    assert differing_keys([none, fixed]) == ["mechanism.zeroing.kind"]
+
+
 def test_a_key_of_one_kind_alone_differs_only_if_it_has_two_values():
     shuffle = {"participation.kind": "shuffle", "participation.canary_repeats": 1}
     bernoulli = {"participation.kind": "bernoulli"}

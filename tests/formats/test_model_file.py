@@ -12,6 +12,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.model_file import (
     candidates,
     model_digest,
+    natural_order,
     read_model,
     read_saved_arrays,
     write_model,
@@ -168,3 +169,7 @@ def test_a_state_that_tff_saved_is_found(tmp_path):
     asyncio.run(manager.save({"model": MODEL, "rounds": np.int32(3)}, version=3))
     (state,) = (tmp_path / "states").iterdir()
     assert is_found(state)
+
+
+def test_a_raised_number_in_a_name_is_no_number():
+    assert sorted(["b2", "b10", "b1²"], key=natural_order) == ["b1²", "b2", "b10"]

@@ -239,6 +239,10 @@ def test_a_place_that_cannot_be_replaced_leaves_no_trace(tmp_path):
         ("a = " + "[" * 5_000 + "]" * 5_000, "is not TOML: is nested too deeply"),
         ("a = " + "[" * 100 + "]" * 100, "key `a`: is nested too deeply"),
         ("a = " + "9" * 5_000, "is not TOML: "),
+        (
+            "a = 0x1" + "0" * 3_600,
+            "key `a`: must be a whole number within 64 bits, got one of 14,401",
+        ),
         ("[b]\na = 18446744073709551616", "key `b.a`: must be a whole number within 64 bits, got"),
         ('a = ["x\\u0000"]', "key `a`: must be text without a null byte"),
         ("a = ", "is not TOML: "),
@@ -275,3 +279,10 @@ def test_json_of_another_kind_is_one_line(tmp_path, text, reason):
     with pytest.raises(InputError) as refused:
         read_json(path, dict[str, Any], "a report")
     assert str(refused.value).startswith(f"{path}: {reason}")
+
+
+def test_no_file_takes_the_place_of_a_pipe_that_a_shell_names(tmp_path, monkeypatch):
+    monkeypatch.setattr("fl_audit.formats.text_files._SHELL_PIPES", (tmp_path,))
+    with pytest.raises(OSError, match="is redirected to a file; name that file itself"):
+        write_text(tmp_path / "stdout", "a page")
+    assert not list(tmp_path.iterdir())

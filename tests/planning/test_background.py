@@ -9,6 +9,7 @@ from planned_runs import facts, planned, small_config
 from fl_audit.accounting import Noise
 from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.config import ServerSgd
 from fl_audit.errors import InputError
 from fl_audit.planning.predicted_background import (
     MIDDLE,
@@ -343,9 +344,8 @@ def test_many_clients_are_stood_for_by_a_thousand():
 
 def test_momentum_weights():
     """By hand: the aggregate of the last round once, of the one before 1 + b times."""
-    run = planned(small_config({"server": {"momentum": 0.5, "learning_rate": 2.0}}))
-    weights = run.round_weights(run.server)
-    assert weights[-3:] == pytest.approx([2 * 1.75, 2 * 1.5, 2 * 1.0])
+    weights = ServerSgd(momentum=0.5, learning_rate=2.0).weights_in_model(3)
+    assert weights == pytest.approx([2 * 1.75, 2 * 1.5, 2 * 1.0])
 
 
 def test_noise_that_is_not_added_leaves_the_clip_rule_alone():

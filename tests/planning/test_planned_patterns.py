@@ -8,7 +8,7 @@ from fl_audit.attacks.likelihood_null import KnownPattern
 from fl_audit.attacks.secret_rounds import whitening
 from fl_audit.cli import main
 from fl_audit.participation.arms import read_arm
-from fl_audit.planning.planned_patterns import pattern_pairs
+from fl_audit.planning.planned_patterns import _patterns_of, pattern_pairs
 from fl_audit.planning.predicted_background import (
     MIDDLE,
     predicted_background,
@@ -94,3 +94,9 @@ def test_the_command_compares_a_config_with_another_pattern(tmp_path, capsys):
     assert "Canaries needed to distinguish patterns from the one that leaks least" in lines
     assert float(row.split()[2]) > 0.5
     assert max(map(len, lines)) <= 100
+
+
+def test_each_arm_is_simulated_with_as_many_excluded_as_included_canaries():
+    run = planned(config_of(arms=ARMS), facts(dim=10**6))
+    scores = _patterns_of("", run)[0]._simulated("own_rounds")
+    assert scores.num_included == scores.num_excluded > 15_000

@@ -9,6 +9,8 @@ import tomllib
 import pytest
 import tomli_w
 
+from fl_audit.accounting import Denominator, Noise, Party, PoissonSampling, Release
+from fl_audit.accounting.upper_bounds import upper_bounds
 from fl_audit.cli import main
 from fl_audit.comparison import read_report
 from fl_audit.config import ReleaseStatement
@@ -23,7 +25,7 @@ from fl_audit.release_sheet.from_run import (
     sheet_of_run,
     statement_of,
 )
-from fl_audit.release_sheet.registry_entry import Parameters
+from fl_audit.release_sheet.registry_entry import Parameters, parameters_of
 from fl_audit.release_sheet.sheet import (
     LAYOUT,
     NOT_AUDITED,
@@ -152,6 +154,13 @@ def test_each_assumption_says_who_checked_it(claimed):
     assert lines[0].evidence == NOT_AUDITED
     assert "checks of the aggregates" in lines[-1].evidence
     assert "production not audited" in lines[1].evidence
+    unmade = [dataclasses.replace(check, is_conclusive=False) for check in report.checks.results]
+    for made, evidence in ((1, "measured: 1 check of the aggregates passed; "), (0, NOT_AUDITED)):
+        results = (*report.checks.results[:made], *unmade[made:])
+        checks = dataclasses.replace(report.checks, results=results)
+        changed = dataclasses.replace(report, checks=checks)
+        lines = sheet_of_run(changed, ReleaseStatement(), HELD).lines["assumptions"]
+        assert lines[-1].evidence.startswith(evidence)
 
 
 def test_a_run_of_a_sweep_says_what_all_runs_cost(claimed, tmp_path):
@@ -166,7 +175,6 @@ def test_a_run_of_a_sweep_says_what_all_runs_cost(claimed, tmp_path):
     sweep = sweep_around(runs / "a", 1e-3)
     assert sweep is not None
     assert (sweep.num_runs, sweep.num_recorded, sweep.num_begun) == (6, 3, 2)
-    assert sweep.price is not None
     sheet = sheet_of(RunFolder(runs / "a"), sweep=sweep)
     assert "one of a sweep's 6 runs; 3 were trained, and 2 more begun" in texts(
         sheet, "earlier_runs"
@@ -318,3 +326,16 @@ def test_a_registry_knows_the_notion_by_its_parameters():
     assert Parameters().variant is None
     assert Parameters(epsilon=1.0, delta=1e-5).variant == "Approximate DP"
     assert Parameters(epsilon=1.0, delta=1e-5, rho=0.1).variant == "Zero-concentrated DP"
+
+
+def test_an_epsilon_that_counts_on_sampling_has_no_rho_of_who_knows_the_rounds(claimed):
+    report = read_report(claimed)
+    fixed = parameters_of(report)
+    assert fixed.variant == "Zero-concentrated DP" and fixed.rho == fixed.mu**2 / 2
+    noise, cohort = Noise("gaussian", 1.0, 1.0), Denominator("expected_cohort", 10.0)
+    party = Party(PoissonSampling(0.1))
+    sampled = Release(rounds=4, noise=noise, denominator=cohort, client=party, canary=party)
+    bounds = upper_bounds(sampled, 1e-5)
+    attackers = {str(name): both for name, both in bounds.attackers.items()}
+    report = dataclasses.replace(report, analytical=bounds.accounting, attackers=attackers)
+    assert parameters_of(report) == Parameters(bounds.accounting.client.epsilon, 1e-5)

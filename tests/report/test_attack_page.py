@@ -1,9 +1,11 @@
-"""Which attacked points have a picture."""
+"""Which attacked points have a picture, and what contradicts accounting."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fl_audit.report.attack import AttackedMember, _picture
+from fl_audit.report.attack import AccountedBound, AttackedMember, _guarantee, _picture
 
 
 @pytest.mark.parametrize(
@@ -24,3 +26,18 @@ def test_images_have_a_picture(shape, is_picture):
     features = None if shape is None else np.random.default_rng(0).random(shape)
     member = AttackedMember(1, {"label": 2}, features, accuracy=1.0, separation=2.0)
     assert (_picture(member) is not None) == is_picture
+
+
+@pytest.mark.parametrize(
+    ("first", "words"), [(1.0, "does not exceed it"), (3.0, "of 3.00 contradicts it")]
+)
+def test_the_first_statistic_alone_contradicts(first, words):
+    def result(lower):
+        return SimpleNamespace(estimates=[SimpleNamespace(method="threshold_valid", lower=lower)])
+
+    report = SimpleNamespace(
+        results={"lira": result(first), "rmia": result(9.0)},
+        upper_bound=AccountedBound(2.0, 1.0, "DP-SGD", "one point more or less"),
+        confidence=0.95,
+    )
+    assert words in _guarantee(report)

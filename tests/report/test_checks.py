@@ -5,17 +5,20 @@ import dataclasses
 import html
 import json
 import math
+import os
 import shutil
 
 import numpy as np
 import pytest
 
+from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.config.file import config_to_toml, load_config, parse_config
+from fl_audit.errors import InputError
 from fl_audit.formats.round_logs import CosineLog
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.json_records import to_json
 from fl_audit.report import summary_lines, write_report
-from fl_audit.report.checks import run_canary_check
+from fl_audit.report.checks import _unless_audit_had_faults, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
 from fl_audit.verdict import after_checks
 from tests.report.conftest import (
@@ -220,3 +223,15 @@ def test_the_share_is_known_whatever_the_mechanism(run_folder, kind, share, stat
     assert (found.fault is None) == (share == 1)
     # Where nothing clips, a client may be longer than any canary.
     assert (found.lacks is None) == (kind != "none")
+
+
+def test_faults_of_a_foreign_log_are_not_quoted_from_a_link_nor_read_from_a_pipe(tmp_path):
+    arrived, faults = CanaryCheck("arrived", 1.0, "they are there"), tmp_path / "faults.txt"
+    (tmp_path / "private").write_text("a secret\n")
+    faults.symlink_to(tmp_path / "private")
+    found = _unless_audit_had_faults(faults, arrived)
+    assert found.reason.endswith("as faults.txt says: 1 fault")
+    faults.unlink()
+    os.mkfifo(faults)
+    with pytest.raises(InputError, match="cannot be read: is a pipe"):
+        _unless_audit_had_faults(faults, arrived)

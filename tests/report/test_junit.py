@@ -8,6 +8,7 @@ import pytest
 from fl_audit.cli import main
 from fl_audit.report.junit import cases
 from fl_audit.verdict import Claim, Verdict
+from fl_audit.verdict.sentences import claim_clause
 
 
 def _claimed(reported, outcome):
@@ -73,3 +74,17 @@ def test_estimate_of_a_run_takes_its_delta_and_writes_junit(reported, tmp_path, 
     delta = reported.report.delta
     assert f'"delta": {delta!r}' in capsys.readouterr().out
     assert ET.parse(path).getroot()[0].get("name") == "fl-audit"
+
+
+def test_the_words_do_not_depend_on_the_terminal(reported, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    report = _claimed(reported, "inconclusive")
+    claim = next(iter(cases(report)))
+    clause = claim_clause(report.verdict)
+    assert claim.words.startswith(f"verdict: INCONCLUSIVE{clause}: It is so & <so>")
+
+
+def test_estimates_at_delta_zero_have_a_page_without_the_runs_accounting(reported, tmp_path):
+    words = ["estimate", str(reported.folder.path), "--delta", "0", "--methods", "gaussian_fit"]
+    assert main([*words, "--out", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").exists()

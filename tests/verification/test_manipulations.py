@@ -3,8 +3,11 @@
 What is tried is in `manipulations`; here are also other models, sheets, logs and second tries.
 """
 
+import errno
 import json
 import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +26,7 @@ from fl_audit.formats.score_file import write_score_file
 from fl_audit.release_sheet.compare_sheets import verify_sheet
 from fl_audit.verification import Verified, verify_folder
 from fl_audit.verification.chain import verify_chain
+from fl_audit.verification.run import _draws
 from tests.verification.manipulations import (
     FILES,
     MANIPULATIONS,
@@ -32,7 +36,7 @@ from tests.verification.manipulations import (
     manipulated,
     verified,
 )
-from tests.verification.toy_runs import edit_json, edit_lines, relink, reseal
+from tests.verification.toy_runs import committed_run, edit_json, edit_lines, relink, reseal
 
 
 @pytest.fixture(scope="module")
@@ -323,3 +327,52 @@ def test_a_commitment_that_was_edited_after_it_was_published_is_found(finished, 
     assert found[1] == (
         "commitment.json: `claim.claimed_epsilon` is 25.0, but 20.0 according to config.toml"
     )
+
+
+def _one_more_round(run):
+    edit_json(run / "run.json", "release", "rounds", value=lambda rounds: rounds + 1)
+
+
+def _one_row_less(run):
+    np.save(run / "round_cosines.npy", np.load(run / "round_cosines.npy")[:-1])
+
+
+@pytest.mark.parametrize("change", [_one_more_round, _one_row_less])
+def test_cosines_of_another_number_of_rounds_are_found(bases, tmp_path, change):
+    run = shutil.copytree(base_of(bases, "several") / "run", tmp_path / "run")
+    change(run)
+    assert "round_cosines.npy" in {one.file for one in verify_folder(run).findings}
+
+
+def test_cosines_of_rounds_after_a_stop_are_found(toy_runtime, tmp_path):
+    overrides = ("audit.claimed_epsilon=0.05", "audit.stop_when_contradicted=true")
+    run = committed_run(tmp_path, *overrides, "canaries.count=200")
+    rows = np.load(run / "round_cosines.npy")
+    assert np.isnan(rows[-1]).all()
+    rows[np.isnan(rows)] = 0.01
+    np.save(run / "round_cosines.npy", rows)
+    words = "holds a round after the last of the run"
+    assert words in {one.what for one in verify_folder(run).findings}
+    edit_json(run / "run.json", "stopped_after", value=lambda _: None)
+    assert "run.json" in {one.file for one in verify_folder(run).findings}
+
+
+def test_what_is_not_accessible_beside_a_run_is_left_out(committed, monkeypatch):
+    is_file, iterdir, folder = Path.is_file, Path.iterdir, committed / "private"
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    folder.mkdir(exist_ok=True)
+    refused = folder / "commitment.json"
+    monkeypatch.setattr(Path, "is_file", lambda p: refuse() if p == refused else is_file(p))
+    assert verify_folder(committed / "run").held
+    monkeypatch.setattr(Path, "iterdir", lambda p: refuse() if p == committed else iterdir(p))
+    outcome = verify_folder(committed / "run")
+    assert outcome.held and "were not looked for: Permission denied" in " ".join(outcome.notes)
+
+
+def test_no_design_draws_canaries_that_are_missing(tmp_path):
+    pool = SimpleNamespace(of_canary=[np.arange(1)])
+    design = SimpleNamespace(included=np.array([True]), own_rounds=pool, arms=())
+    assert not _draws(design, RunFolder(tmp_path))
