@@ -114,6 +114,15 @@ def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) ->
             raise InputError(f"{what} {name!r}: did you mean {close[0]!r}?")
 
 
+def lines_of(error: BaseException) -> list[str]:
+    r"""The lines of an error's text; without a text, the name of its type.
+
+    >>> lines_of(ValueError("\nfirst\nlast\n")), lines_of(ValueError())
+    (['first', 'last'], ['ValueError'])
+    """
+    return str(error).strip().splitlines() or [type(error).__name__]
+
+
 _LONGEST_WORD = 300
 _LONGEST_LINE = 1_500
 

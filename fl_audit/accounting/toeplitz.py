@@ -102,8 +102,8 @@ class Toeplitz:
 
     @property
     def is_identity(self) -> bool:
-        """Whether it is a multiple of the identity: independent noise."""
-        return len(self.first_column) == 1
+        """Whether the noise is as stated, and independent."""
+        return self.first_column == (1.0,)
 
     def until(self, num_rounds: int) -> "Toeplitz":
         """The strategy over the first rounds."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.arrays import unflatten
-from fl_audit.attacks.logs import read_vector
+from fl_audit.attacks.logs import read_listed, read_vector
 from fl_audit.attacks.scorer import RoundScorer
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks.canary_watch import CanariesLostError
@@ -168,6 +168,13 @@ class CanaryRounds:
             raise InputError(
                 f"{folder}: holds the audit of {scorer.pool} in {scorer.num_rounds} rounds, "
                 f"not of {pool} in {self.num_rounds}; must be a new folder, or that of this audit"
+            )
+        own = read_listed(scorer.folder, pool).own_rounds
+        listed = [] if own is None else [(rounds + 1).tolist() for rounds in own.of_canary]
+        if listed != self.participations.by_member(pool.count):
+            raise InputError(
+                f"{folder}: holds an audit whose canaries have other rounds (repeats, "
+                "sample_rate); must be a new folder, or that of this audit"
             )
         return scorer
 

@@ -102,7 +102,7 @@ def _check_independent_of_coins(
         raise InputError(
             f"{path}: {among_included} included and {among_excluded} excluded canaries have "
             "rounds: list for every canary, excluded ones too, the rounds in which it would "
-            "participate if included; or leave out the column rounds"
+            "participate if included; or state no rounds"
         )
 
 
@@ -146,20 +146,22 @@ def write_listed(
                 f"canary_rounds: the rounds of canary {canary} must be in 1 to {num_rounds} "
                 f"(num_rounds), got {list(own)[:5]}"
             )
+    counted_from_0 = [np.array(own, np.int64) - 1 for own in rounds]
+    _check_once_in_each("canary_rounds", counted_from_0)
+    _check_independent_of_coins("canary_rounds", pool.included, counted_from_0)
     if arms and len(arms) != pool.count:
         raise InputError(
             f"canary_arms: must have the arms of {pool.count} canaries, got {len(arms)}"
         )
     if any(not arm or set(arm) & set(',"\r\n') for arm in arms):
         raise InputError("canary_arms: must be names without commas, quotes and line ends")
-    counted_from_0 = [[number - 1 for number in own] for own in rounds]
     write_text(folder.canaries, canaries_text(pool.included, counted_from_0, arms))
 
 
 # The log.
 
 
-_AGGREGATE = re.compile(r"round_(\d+)\.npy")
+_AGGREGATE = re.compile(r"round_0*([1-9]\d*)\.npy")
 
 _SAME = 0.01
 """The largest change of a cosine by rounding, in standard deviations of the null."""
@@ -318,7 +320,10 @@ def _aggregates(folder: LogFolder) -> dict[int, Path]:
     for path in files:
         match = _AGGREGATE.fullmatch(path.name)
         if not match:
-            raise InputError(f"{path}: must be named round_NUMBER.npy, such as round_000001.npy")
+            raise InputError(
+                f"{path}: must be named round_NUMBER.npy, such as round_000001.npy; rounds count "
+                "from 1"
+            )
         number = int(match[1])
         if number in paths:
             raise InputError(f"{path}: is round {number} again, after {paths[number].name}")

@@ -4,7 +4,6 @@ Andrew et al. (2023), arXiv:2302.03098, section 3: the mechanism is run once as 
 many random canaries, and the noise is estimated from the canaries' cosines with the release.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from fl_audit.estimators.gaussian.mechanism import (
     sigma_of_epsilon,
 )
 from fl_audit.progress import bar
+from fl_audit.resources import num_cores
 from fl_audit.seeds import Stream, generator
 
 # The number of parts of the canaries that are summed in parallel. It does not depend on the number
@@ -119,6 +119,6 @@ def _sum_of_vectors(family: CanaryFamily) -> Float32Array:
             total += family.vector(canary)
         return total
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(num_cores()) as pool:
         shares = list(pool.map(sum_of_share, range(_SHARES)))
     return np.asarray(np.sum(shares, axis=0, dtype=np.float32))

@@ -187,6 +187,8 @@ class RoundScorer:
             variables = checked_variables(variable_sizes, frozen, pool.dim, name)
         elif frozen:
             raise InputError("variable_sizes: is required with frozen")
+        if canary_arms and canary_rounds is None:
+            raise InputError("canary_rounds: is required with canary_arms")
         _ = pool.included  # raises now, not after training, if all coins are the same
         with new_folder(path) as made:
             new = LogFolder(made)

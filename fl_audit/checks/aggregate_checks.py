@@ -186,6 +186,8 @@ def _fresh_noise(rounds: _Rounds, noise: _Noise | None) -> Check:
 
 def _with_earlier_round(worst: Check, noise: _Noise, nearest: NearestRounds) -> Check:
     """A failed check with the earlier round whose noise was repeated, if there is a single one."""
+    if worst.round is not None and worst.round not in noise.numbers:
+        return worst  # a round too long for its noise to be looked at
     lengths = (noise.measured.sketches**2).sum(axis=1)
     rest = nearest.lengths / np.where(lengths > 0, lengths, 1)
     at = int(rest[1:].argmin()) + 1 if worst.round is None else noise.numbers.index(worst.round)

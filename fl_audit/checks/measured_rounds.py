@@ -142,14 +142,17 @@ class AggregateLog:
         sizes: Sequence[int],
         correlation: Correlation | None,
         frozen: frozenset[int] = frozenset(),
+        *,
+        stream: NoiseStream | None = None,
     ) -> RunAggregates:
         """The input of the checks for some rounds, from 0.
 
-        `stated` has the noise and the norm bound of every round, of shape (rounds, 2). A round that
-        was not compared with the previous one, as after a restart, starts a new whitening.
+        `correlation` and `stream` are those of the measurements (`MechanismWatch`). `stated` has
+        the noise and the norm bound of every round, of shape (rounds, 2). A round that was not
+        compared with the previous one, as after a restart, starts a new whitening.
         """
         measured = self.measured()[rounds]
-        whitening, whitened = ExpectedRounds(correlation), []
+        whitening, whitened = ExpectedRounds(correlation, stream, sum(sizes)), []
         for index, row in zip(rounds.tolist(), measured, strict=True):
             if np.isnan(row[:, 1]).any():
                 whitening.forget()

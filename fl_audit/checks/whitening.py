@@ -30,7 +30,6 @@ rounds.
 [[2.0], [0.0]]
 """
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -61,8 +60,12 @@ class Expected:
 class ExpectedRounds:
     """Computes the noise and norm bounds of whitened aggregates from the aggregates' own."""
 
-    def __init__(self, correlation: Correlation | None) -> None:
+    def __init__(
+        self, correlation: Correlation | None, stream: NoiseStream | None = None, dim: int = 1
+    ) -> None:
+        """The arguments are those of `Whitening.from_correlation`."""
         self._correlation = correlation
+        self._keeps_rounds = correlation is None or _keeps_rounds(correlation, stream, dim)
         self._ratios: list[float] = []
 
     def forget(self) -> None:
@@ -71,6 +74,8 @@ class ExpectedRounds:
 
     def see_round(self, index: int, stddev: float, norm_bound: float) -> Expected:
         """The noise and norm bound of a round's whitened aggregate; NaN if not known.
+
+        Where each round is whitened alone, the norm is not bounded.
 
         Rounds count from 0. Rounds skipped since the previous call count as unseen; if this round
         was seen before, so do all earlier rounds. `stddev` is the standard deviation of a
@@ -84,9 +89,12 @@ class ExpectedRounds:
         self._ratios += [math.nan] * (index - len(self._ratios))
         self._ratios.append(norm_bound / stddev)
         weights = past_weights(self._correlation, index)
+        stddev_now = stddev * fresh_share(self._correlation, index)
+        if not self._keeps_rounds:
+            return Expected(stddev_now, math.nan)
         used = np.flatnonzero(weights)
         bound = float(np.abs(weights[used]) @ np.array(self._ratios)[index - used])
-        return Expected(stddev * fresh_share(self._correlation, index), stddev * bound)
+        return Expected(stddev_now, stddev * bound)
 
 
 def past_weights(correlation: Correlation, index: int) -> FloatArray:
@@ -142,6 +150,17 @@ def _left_shares(height: int) -> FloatArray:
 # The vectors.
 
 
+def _stream_of(correlation: Toeplitz, stream: NoiseStream | None) -> NoiseStream:
+    return stream or NoiseStream.from_column(correlation.first_column)
+
+
+def _keeps_rounds(correlation: Correlation, stream: NoiseStream | None, dim: int) -> bool:
+    """Whether the vectors of past rounds fit into `MOST_BYTES`; trees need few."""
+    if isinstance(correlation, Trees):
+        return True
+    return 4 * dim * len(_stream_of(correlation, stream).weights) <= MOST_BYTES
+
+
 class Whitening(ABC):
     """Applies C to aggregates, round by round."""
 
@@ -156,15 +175,10 @@ class Whitening(ABC):
         """
         if isinstance(correlation, Trees):
             return _TreeWhitening(correlation)
-        stream = stream or NoiseStream.from_column(correlation.first_column)
-        if 4 * dim * len(stream.weights) > MOST_BYTES:
-            return _OneRoundWhitening(1 / stream.fresh)
+        stream = _stream_of(correlation, stream)
+        if not _keeps_rounds(correlation, stream, dim):
+            stream = NoiseStream(stream.fresh, ())
         return _MatrixWhitening(stream)
-
-    @property
-    def keeps_rounds(self) -> bool:
-        """Whether past rounds are subtracted; else norms of whitened aggregates are not bounded."""
-        return True
 
     @abstractmethod
     def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
@@ -174,20 +188,6 @@ class Whitening(ABC):
         earlier rounds. `stddev` is the standard deviation of the independent noise in this round;
         it may differ between rounds, as denominators may.
         """
-
-
-class _OneRoundWhitening(Whitening):
-    """The whitening of matrices whose past rounds take too much memory."""
-
-    def __init__(self, diagonal: float) -> None:
-        self._diagonal = np.float32(diagonal)
-
-    @property
-    def keeps_rounds(self) -> bool:
-        return False
-
-    def whiten(self, index: int, aggregate: Float32Array, stddev: float) -> Float32Array:
-        return self._diagonal * aggregate
 
 
 class _MatrixWhitening(Whitening):
@@ -282,7 +282,7 @@ class WhitenedRounds:
     def __init__(
         self, correlation: Correlation | None, stream: NoiseStream | None, dim: int
     ) -> None:
-        self._expected = ExpectedRounds(correlation)
+        self._expected = ExpectedRounds(correlation, stream, dim)
         self._whitening = (
             None if correlation is None else Whitening.from_correlation(correlation, stream, dim)
         )
@@ -294,7 +294,4 @@ class WhitenedRounds:
         expected = self._expected.see_round(index, stddev, norm_bound)
         if self._whitening is None or not stddev > 0:
             return WhitenedRound(aggregate, expected)
-        whitened = self._whitening.whiten(index, aggregate, stddev)
-        if not self._whitening.keeps_rounds:
-            expected = dataclasses.replace(expected, norm_bound=math.nan)
-        return WhitenedRound(whitened, expected)
+        return WhitenedRound(self._whitening.whiten(index, aggregate, stddev), expected)

@@ -30,7 +30,6 @@ from fl_audit.tasks.client_text import read_sentences
 from fl_audit.tasks.learning_task import (
     Examples,
     LearningTask,
-    Model,
     NetworkModel,
     PartOfPopulation,
 )
@@ -68,8 +67,21 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
     pool = _pool_from_clients(canaries, task, generator(config.seed, Stream.CANARY_EXAMPLES))
     if canaries.source == "mislabelled":
         random = generator(config.seed, Stream.WRONG_LABELS)
-        pool = ExamplePool(pool.task, _mislabelled(pool.examples, task.classifier, random))
+        pool = ExamplePool(pool.task, _mislabelled(pool.examples, task, random))
     return pool
+
+
+def _num_classes(task: LearningTask) -> int:
+    """The number of classes: by the outputs or, with one output, by the held-out labels."""
+    return max(task.classifier.num_classes, int(task.held_out.labels.max()) + 1, 2)
+
+
+def _refuse_numbers(source: str, task: LearningTask) -> None:
+    if task.labels == "numbers":
+        raise InputError(
+            f"canaries.source: {source!r} is for labels that are classes; must be "
+            "'in_distribution' or 'file' for a regression"
+        )
 
 
 def _pool_from_file(config: ExampleCanaries, task: LearningTask) -> Sequence[Examples]:
@@ -116,9 +128,10 @@ def parts_of(examples: Examples, size: int) -> Iterator[Examples]:
 
 
 def _mislabelled(
-    canaries: Sequence[Examples], model: Model, random: np.random.Generator
+    canaries: Sequence[Examples], task: LearningTask, random: np.random.Generator
 ) -> Sequence[Examples]:
-    num_classes, padding = model.num_classes, model.padding_label
+    _refuse_numbers("mislabelled", task)
+    num_classes, padding = _num_classes(task), task.classifier.padding_label
 
     def relabelled(labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         return wrong_labels(labels, num_classes, padding, random)
@@ -143,12 +156,13 @@ def _random(
     canaries: ExampleCanaries, task: LearningTask, count: int, random: np.random.Generator
 ) -> list[Examples]:
     """Canaries of random examples (`fl_audit.canaries.canary_tables`)."""
+    _refuse_numbers("random", task)
     size = canaries.examples_per_canary or usual_size(task)
     design = canaries.design or "signs"
     like, model = task.held_out, task.classifier
     uncounted = model.uncounted_labels if isinstance(model, NetworkModel) else ()
-    classes = np.setdiff1d(np.arange(model.num_classes), (model.padding_label, *uncounted))
-    if like.inputs.dtype.kind == "f" and like.labels.ndim == 1 and task.labels == "classes":
+    classes = np.setdiff1d(np.arange(_num_classes(task)), (model.padding_label, *uncounted))
+    if like.inputs.dtype.kind == "f" and like.labels.ndim == 1:
         inputs = random_inputs(like.inputs.astype(np.float32), design, count * size, random)
         examples = Examples(inputs, random_labels(classes, count * size, random))
     elif like.inputs.dtype.kind == "i" and like.labels.shape == like.inputs.shape:
@@ -176,7 +190,7 @@ def alike_canaries(
     size = canaries.examples_per_canary or usual_size(task)
     order = random.permutation(len(task.held_out))[: count * size]
     parts = list(parts_of(task.held_out.take(order), size))
-    return list(_mislabelled(parts, task.classifier, random))
+    return list(_mislabelled(parts, task, random))
 
 
 # A user's file of examples, one canary per client.
@@ -234,9 +248,9 @@ def _read_numbers(path: Path) -> _Rows:
 
 
 def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
-    """The rows as examples; an `InputError` names a wrong shape, value or class."""
-    like, model = task.held_out.inputs, task.classifier
-    shape, num_classes = like.shape[1:], model.num_classes
+    """The rows as examples; an `InputError` names a wrong shape, value or label."""
+    like = task.held_out.inputs
+    shape = like.shape[1:]
     size = math.prod(shape)
     if not (np.issubdtype(rows.inputs.dtype, np.number) and rows.inputs.ndim > 0):
         raise InputError(f"{path}: inputs must be numbers, got {rows.inputs.dtype}")
@@ -246,10 +260,19 @@ def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
             f"of shape {shape}"
         )
     _refuse_rows(path, ~np.isfinite(rows.inputs.reshape(-1, size)).all(1), "inputs must be finite")
-    is_class = np.isin(rows.labels, np.setdiff1d(range(num_classes), [model.padding_label]))
-    _refuse_rows(path, ~is_class, f"label must be a class, 0 to {num_classes - 1}")
+    if task.labels == "numbers":
+        is_number = np.issubdtype(rows.labels.dtype, np.number)
+        is_label = np.isfinite(rows.labels) if is_number else np.zeros(rows.labels.shape, bool)
+        allowed = "a finite number"
+    else:
+        num_classes = _num_classes(task)
+        is_label = np.isin(
+            rows.labels, np.setdiff1d(range(num_classes), [task.classifier.padding_label])
+        )
+        allowed = f"a class, 0 to {num_classes - 1}"
+    _refuse_rows(path, ~is_label, f"label must be {allowed}")
     inputs: npt.NDArray[Any] = rows.inputs.reshape(-1, *shape).astype(like.dtype)
-    return Examples(inputs, rows.labels.astype(np.int32))
+    return Examples(inputs, rows.labels.astype(task.held_out.labels.dtype))
 
 
 def _refuse_rows(path: Path, is_bad: npt.NDArray[np.bool_], text: str) -> None:

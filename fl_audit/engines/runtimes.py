@@ -112,7 +112,10 @@ def _named(kind: RuntimeKind, run: "PreparedRun", worker_log: Path) -> "Engine":
     try:
         return kind.make(run, worker_log, "asked for")
     except CannotRunError as error:
-        raise InputError(f"runtime: must be {NATIVE.name!r} for this process: {error}") from error
+        raise InputError(
+            f"runtime: {kind.name!r} cannot run this process: {error}; {AUTO!r} takes the first "
+            "that can"
+        ) from error
 
 
 def _first_that_can(run: "PreparedRun", worker_log: Path) -> "Engine":

@@ -118,7 +118,7 @@ class MechanismKind(Generic[MechanismTable]):
       canary_norm: The norm of a canary's update, for a table; None if updates are clipped, as a
         canary's norm then exceeds the clip norm (`canary_length`).
       noise_stream: How noise correlated by a matrix is computed from a few kept vectors, for a
-        table and a number of rounds; None without a matrix.
+        table and a number of rounds; None without a matrix, or if its first column says it.
       adaptive_clip: The update rule of the clip norm, for a table, the noise of a round and the
         divisor of sums; None, or a function that returns None, if the clip norm is fixed. Where
         mechanism checks apply, the check of clip norms uses this rule.
@@ -141,7 +141,7 @@ class MechanismKind(Generic[MechanismTable]):
     why_not_checked: str | None = None
     why_not_replayed: str | None = None
     clip_words: Callable[[MechanismTable], str] = _fixed_clip_words
-    noise_stream: Callable[[MechanismTable, int], NoiseStream] | None = None
+    noise_stream: Callable[[MechanismTable, int], NoiseStream | None] = lambda table, rounds: None
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 
     def __post_init__(self) -> None:

@@ -122,6 +122,12 @@ def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
 
 def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
     """The noise stream of a mechanism's config table, for a number of rounds."""
+    own = _own_stream(table, num_rounds)
+    return own or NoiseStream.from_column(strategy_of(table, num_rounds).first_column)
+
+
+def _own_stream(table: MatrixFactorisation, num_rounds: int) -> NoiseStream | None:
+    """The noise stream; None if it is that of the matrix's first column. Reads no file."""
     match table.strategy:
         case "blt":
             buffered = _buffered(table.buffers or 1, num_rounds)
@@ -131,7 +137,7 @@ def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:
             fresh, *past = inverse_sqrt_column(min(table.bands or 1, num_rounds)).tolist()
             return NoiseStream(fresh, tuple(past), keeps_fresh=True)
         case _:
-            return NoiseStream.from_column(strategy_of(table, num_rounds).first_column)
+            return None
 
 
 def _from_file(path: Path, num_rounds: int) -> Toeplitz:
@@ -204,5 +210,5 @@ MATRIX_FACTORISATION = MechanismKind(
     divides_by="expected_cohort",
     correlation=strategy_of,
     noise_words=_noise_words,
-    noise_stream=stream_of,
+    noise_stream=_own_stream,
 )

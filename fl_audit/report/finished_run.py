@@ -25,6 +25,7 @@ from fl_audit.formats.metrics_file import read_metrics
 from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
+from fl_audit.mechanisms import MECHANISMS, Mechanism
 from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 
@@ -167,7 +168,7 @@ def assembled_run(
         ),
         scores=scores if record.schedule_secret is None else _without_rounds(scores, config),
         aggregates=(
-            _read_aggregates(folder, record, rounds)
+            _read_aggregates(folder, config.mechanism, record, rounds)
             if why_not_checked(config.mechanism) is None
             else None
         ),
@@ -209,7 +210,9 @@ def _read_rounds(path: Path, num_rounds: int) -> Rounds:
     )
 
 
-def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> RunAggregates:
+def _read_aggregates(
+    folder: RunFolder, mechanism: Mechanism, record: RunRecord, rounds: Rounds
+) -> RunAggregates:
     """A run's measured aggregates, with the expected noise and norm of each round."""
     try:
         sum_noise = noise_on_sum(record.release.noise, rounds.participants)
@@ -224,7 +227,13 @@ def _read_aggregates(folder: RunFolder, record: RunRecord, rounds: Rounds) -> Ru
     log = AggregateLog.opened("r", folder, record.rounds, record.variable_sizes)
     stated = np.column_stack([expected.stddev, expected.norm_bound])
     done = np.arange(record.rounds_done)
-    return log.aggregates(stated, done, record.variable_sizes, record.release.correlation)
+    return log.aggregates(
+        stated,
+        done,
+        record.variable_sizes,
+        record.release.correlation,
+        stream=MECHANISMS.kind_of(mechanism).noise_stream(mechanism, record.rounds),
+    )
 
 
 def read_scores_of(path: Path, pool: Mapping[str, CanaryRow]) -> ScoreFile:

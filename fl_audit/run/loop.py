@@ -203,13 +203,12 @@ class AggregateWatch:
             sizes, rounds = run.task.classifier.variable_sizes, run.schedule.num_rounds
             self._log = AggregateLog.opened(mode_after(completed), folder, rounds, sizes)
             mechanism = run.config.mechanism
-            make_stream = MECHANISMS.kind_of(mechanism).noise_stream
             self._watch = MechanismWatch(
                 sizes,
                 self._log,
                 completed,
                 correlation=run.release.correlation,
-                stream=None if make_stream is None else make_stream(mechanism, rounds),
+                stream=MECHANISMS.kind_of(mechanism).noise_stream(mechanism, rounds),
             )
 
     def see_round(self, seen: SeenRound, participants: int) -> None:

@@ -28,7 +28,7 @@ from fl_audit.config import Config
 from fl_audit.config.file import config_of_table, config_to_toml, parse_config, set_key
 from fl_audit.config_tables.kinds import NonNegativeInt, Table
 from fl_audit.engines.ray.cluster import end_with_parent, lost_part, quiet_ray, ray_on_this_machine
-from fl_audit.errors import InputError, one_line
+from fl_audit.errors import InputError, lines_of, one_line
 from fl_audit.formats.folders import RunFolder, locked
 from fl_audit.formats.run_record import read_record
 from fl_audit.formats.text_files import read_foreign, read_toml, unfinished_files, write_text
@@ -389,8 +389,7 @@ def _error_of(ray: Any, future: Any) -> str | None:
     try:
         error: str | None = ray.get(future)
     except ray.exceptions.RayError as lost:
-        first = str(lost).strip().splitlines()[0]
-        return f"the run's process ended before the run was finished: {first}"
+        return f"the run's process ended before the run was finished: {lines_of(lost)[0]}"
     return error
 
 

@@ -159,11 +159,11 @@ def test_a_log_states_the_rounds_of_its_canaries_and_of_clients_as_far_as_it_say
 STRATEGY = Toeplitz.from_column(sqrt_column(3), 8)
 
 
-def _of_correlated_rounds(path, said):
-    """A log of eight rounds under a matrix of three bands, that tells its noise."""
+def _of_correlated_rounds(path, said, strategy=STRATEGY):
+    """A log of eight rounds under a matrix, by default of three bands, that tells its noise."""
     pool = CanaryPool(seed=5, count=4, dim=100)
     scorer = RoundScorer.create(
-        path, pool, 8, [[1, 5]] * 4, participation=said, noise_correlation=STRATEGY
+        path, pool, 8, [[1, 5]] * 4, participation=said, noise_correlation=strategy
     )
     random = np.random.default_rng(6)
     for number in range(1, 9):
@@ -276,3 +276,10 @@ def test_the_noise_of_a_release_is_that_of_all_rounds_also_of_those_without_cana
         assert found.most_noise == pytest.approx(most)
         is_known = not isinstance(found.release.client.sampling, UnknownRounds)
         assert is_known == (stddev is not None)
+
+
+def test_a_matrix_of_one_band_scales_the_noise(tmp_path):
+    """Under C = 2 an aggregate has half of the stated noise."""
+    said = Participation("none", client_rounds=2)
+    stated = stated_rounds(_of_correlated_rounds(tmp_path / "log", said, Toeplitz((2.0,), 8)))
+    assert stated.release.canary.squared_sensitivity == pytest.approx(2 * 2.0**2)

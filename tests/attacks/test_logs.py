@@ -84,6 +84,7 @@ BAD = [
     (_aggregate("round_3.npy", SEEN[0].astype(int)), "round_3.npy: must be float32 or float64"),
     (_aggregate("round_01.npy", SEEN[0]), "round_01.npy: is round 1 again, after round_000001.npy"),
     (_aggregate("aggregate3.npy", SEEN[0]), "aggregate3.npy: must be named round_NUMBER.npy"),
+    (_aggregate("round_000000.npy", SEEN[0]), "round_000000.npy: must be.*; rounds count from 1"),
     (
         lambda folder: (folder.aggregates / "round_3.npy").write_bytes(b"\x93NUMPY"),
         "round_3.npy: is not an NPY file",

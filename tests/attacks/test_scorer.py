@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
+from fl_audit.attacks.framework_adapter import CanaryRounds
 from fl_audit.checks.measured_rounds import MeasuredRounds
 from fl_audit.errors import InputError
 from fl_audit.formats.round_chain import read_chain
@@ -258,3 +259,33 @@ def test_a_second_writer_is_refused_until_the_first_has_ended_however_it_did(tmp
     chain = read_chain(third.folder.chain)
     chain.check(third.folder.chain)
     assert sorted(chain.rounds) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"canary_rounds": [[1, 1]] * 40}, "canary_rounds, canary_id '0': round 1 is listed twice"),
+        (
+            {"canary_rounds": [[1] * bool(coin) for coin in POOL.included]},
+            "canary_rounds: .* and 0 excluded canaries have rounds: list for every canary",
+        ),
+        ({"canary_arms": ["one"] * 40}, "canary_rounds: is required with canary_arms"),
+    ],
+)
+def test_rounds_that_no_reading_takes_are_refused_before_a_file_is_written(
+    tmp_path, arguments, message
+):
+    with pytest.raises(InputError, match=f"^{message}"):
+        RoundScorer.create(tmp_path / "audit", POOL, 2, **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_adapter_goes_on_with_the_rounds_that_its_canaries_have(tmp_path):
+    def scorer(sample_rate, repeats):
+        drawn = CanaryRounds.draw(1, POOL.count, 8, sample_rate, repeats)
+        return drawn.scorer(tmp_path / "audit", POOL, "warn")
+
+    assert scorer(None, 1).num_rounds == scorer(None, 1).num_rounds == 8
+    for sample_rate, repeats in ((None, 2), (0.2, 1)):
+        with pytest.raises(InputError, match=r"audit: holds an audit whose canaries have other ro"):
+            scorer(sample_rate, repeats)

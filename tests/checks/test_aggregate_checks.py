@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fl_audit.checks import check_aggregates, check_rounds, configured
+from fl_audit.checks import MechanismWatch, check_aggregates, check_rounds, configured
 from fl_audit.checks.noise_bounds import (
     log_p_autocorrelation,
     log_p_longer,
@@ -317,3 +317,13 @@ def test_of_one_round_and_of_several():
     )
     np.testing.assert_allclose(rounds.stddev, [0.1, 0.2])
     np.testing.assert_allclose(rounds.norm_bound, [4.0, 2.0])
+
+
+def test_a_variable_without_noise_in_a_round_too_long_for_its_noise_to_be_seen():
+    watch, random = MechanismWatch([1000, 1]), np.random.default_rng(1)
+    rounds = random.normal(size=(3, 1001)).astype(np.float32)
+    rounds[2] = [0.0] * 1000 + [1e9]
+    for aggregate in rounds:
+        watch.see_round(aggregate, noise_stddev=1.0)
+    fresh = one(watch.aggregates(), "fresh_noise")
+    assert (fresh.failed, fresh.round, fresh.earlier_round) == (True, 3, None)

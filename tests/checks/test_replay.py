@@ -195,3 +195,14 @@ def test_the_server_of_the_document(capsys):
     printed = capsys.readouterr().out
     shown = DOCUMENT.read_text().split("prints\n\n")[1].split("\n\n- ")[0]
     assert [line.strip() for line in shown.splitlines()] == printed.splitlines()
+
+
+def test_without_a_clip_norm_a_difference_is_no_multiple_of_one():
+    random = np.random.default_rng(0)
+    promise = Promise(clip_norm=math.inf, denominator=COHORT, noise_multiplier=None)
+
+    def unrepeatable(state, updates, of_seed):
+        return state, [random.normal(size=shape) for shape in SHAPES]
+
+    said = finding(replayed(unrepeatable, promise=promise), "repeatable").measured
+    assert re.fullmatch(r"another release, which differs by [1-9][\d.]* in norm", said)

@@ -139,3 +139,18 @@ def test_a_watch_that_was_interrupted(name, tmp_path):
     whole = made.watched().aggregates()
     assert not any(check.failed for check in measured_rounds.check_aggregates(again))
     np.testing.assert_allclose(again.stddev, whole.stddev)
+
+
+def test_past_rounds_that_do_not_fit_into_memory(tmp_path, monkeypatch):
+    """Each round is then tested alone, and a log's norms are as unbounded as those of the watch."""
+    monkeypatch.setattr("fl_audit.checks.whitening.MOST_BYTES", 0)
+    made = RIGHT["square root"](0)
+    log = AggregateLog.opened("w+", RunFolder(tmp_path), ROUNDS, (DIM,))
+    watch = MechanismWatch((DIM,), log, correlation=made.correlation)
+    for released, stddev in zip(made.released.astype(np.float32), made.stddev, strict=True):
+        watch.measure_round(released, noise_stddev=stddev, norm_bound=BOUND)
+    stated = np.column_stack([made.stddev, np.full(ROUNDS, BOUND)])
+    again = log.aggregates(stated, np.arange(ROUNDS), (DIM,), made.correlation)
+    assert np.isnan(again.norm_bound).all()
+    assert np.isnan(watch.aggregates().norm_bound).all()
+    assert not any(check.failed for check in measured_rounds.check_aggregates(again))

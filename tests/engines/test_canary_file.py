@@ -1,5 +1,7 @@
 """A user's own canaries: what is read, and the one line that refuses anything else."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from fl_audit.engines.example_canaries import read_canary_file
 from fl_audit.engines.prepare import prepare
 from fl_audit.errors import InputError
 from fl_audit.tasks import load_task
+from fl_audit.tasks.learning_task import Examples
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +135,20 @@ def test_numbers_that_are_no_examples_are_refused(digits, tmp_path, content, mes
     path = tmp_path / "canaries.csv"
     path.write_text(content)
     assert refusal(path, digits).startswith(message)
+
+
+def test_numbers_as_labels(digits, tmp_path):
+    """A regression takes any finite label."""
+    numbers = Examples(digits.held_out.inputs, digits.held_out.labels.astype(np.float32))
+    regression = dataclasses.replace(digits, held_out=numbers)
+    path = tmp_path / "canaries.npz"
+    np.savez(path, inputs=images(2), labels=[1.5, -20])
+    assert [canary.labels.tolist() for canary in read_canary_file(path, regression)] == [
+        [1.5],
+        [-20],
+    ]
+    np.savez(path, inputs=images(2), labels=[1, np.inf])
+    assert refusal(path, regression) == ", row 2: label must be a finite number"
 
 
 def config_of(path, **keys):

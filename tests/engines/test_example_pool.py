@@ -109,6 +109,30 @@ def test_random_canaries_need_numbers_with_a_class_or_sentences(digits):
         pool_of(task, source="random")
 
 
+def labelled(task, weights, count, dtype):
+    """The task with `count` labels of a type, in a model of one output."""
+    population = dataclasses.replace(
+        task.population,
+        data=[
+            Examples(each.inputs, (each.labels % count).astype(dtype))
+            for each in task.population.data
+        ],
+    )
+    held_out = Examples(task.held_out.inputs, (task.held_out.labels % count).astype(dtype))
+    model = dataclasses.replace(task.classifier, initial_weights=weights)
+    return dataclasses.replace(task, classifier=model, population=population, held_out=held_out)
+
+
+@pytest.mark.parametrize("source", ["mislabelled", "random"])
+def test_one_output_for_two_classes_or_a_regression(digits, source):
+    weights = (np.zeros((64, 1), np.float32), np.zeros(1, np.float32))
+    made = pool_of(labelled(digits, weights, 2, np.int32), source=source).examples
+    assert set(Examples.concatenate(made).labels) == {0, 1}
+    expected = rf"^canaries\.source: '{source}' is for labels that are classes; must be "
+    with pytest.raises(InputError, match=expected):
+        pool_of(labelled(digits, weights, 10, np.float32), source=source)
+
+
 @pytest.mark.parametrize("source", ["mislabelled", "random"])
 def test_a_seed_gives_the_same_canaries_and_another_seed_others(digits, source):
     first, again, other = (pool_of(digits, seed, source=source) for seed in (3, 3, 4))

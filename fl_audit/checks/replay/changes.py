@@ -66,6 +66,13 @@ class Ruler:
         """The norm of the rounding error in a difference of two releases."""
         return self.epsilon * magnitude
 
+    def times(self, length: float) -> str:
+        """The norm of a difference in words; without a clip norm, a client may change anything."""
+        most = self.promise.sensitivity
+        if math.isinf(most):
+            return f"{length:.3g} in norm"
+        return f"{length / most:.3g} times what one client may change"
+
     def judge(self, change: Change) -> _Judged:
         if not np.isfinite(change.vector).all():
             return _Judged("failed", math.inf, "numbers that are not finite")
@@ -308,11 +315,7 @@ def memory_finding(
         if bare <= rounding + 1e-3 * float(np.linalg.norm(remainder)):
             along_noise = weight
         elif unexplained <= rounding + 1e-3 * float(np.linalg.norm(of_noise)):
-            most = bare / ruler.promise.sensitivity
-            words = (
-                f"{_when(after)} the release changes again, by {most:.3g} times what one client "
-                "may change"
-            )
+            words = f"{_when(after)} the release changes again, by {ruler.times(bare)}"
             return failed(name, expected, words)
         else:
             why = (

@@ -171,9 +171,9 @@ def _repeatable(difference: FloatArray, recorded: Answer, ruler: Ruler) -> Check
         return failed("repeatable", expected, "numbers that are not finite")
     if length <= ruler.rounding(float(np.linalg.norm(recorded.release))):
         return compared("repeatable", expected, "the same release")
-    most = length / ruler.promise.sensitivity
-    words = f"another release, which differs by {most:.3g} times what one client may change"
-    return failed("repeatable", expected, words)
+    return failed(
+        "repeatable", expected, f"another release, which differs by {ruler.times(length)}"
+    )
 
 
 @dataclass(eq=False)
@@ -271,13 +271,13 @@ class _Replayed:
         if not _is_finite(change.vector):
             why = "one NaN makes the release NaN: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
-        ratio = float(np.linalg.norm(change.vector)) / self.ruler.promise.sensitivity
-        words = f"{ratio:.3g} times what one client may change"
+        length = float(np.linalg.norm(change.vector))
+        words = self.ruler.times(length)
         judged = self.ruler.judge(Change(Trial("", vectors, 0), change.vector, change.magnitude))
         if judged.outcome == "failed":
             why = f"one NaN changes {words}: the promise is for finite updates alone"
             return inconclusive(name, expected, why)
-        return compared(name, expected, words, ratio=ratio)
+        return compared(name, expected, words, ratio=length / self.ruler.promise.sensitivity)
 
     def noise_findings(self, touched: FloatArray) -> Iterator[Check]:
         """The findings from the smallest round, which is mostly noise."""

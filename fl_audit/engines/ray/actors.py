@@ -29,7 +29,7 @@ from fl_audit.engines.ray.tree_sum import (
     shards_of,
 )
 from fl_audit.engines.ray.worker import Arrays, ClientWorker, Sent, WorkerSetup
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, lines_of
 from fl_audit.mechanisms import ClientGaussian
 from fl_audit.participation import Cohort
 from fl_audit.resources import num_cores
@@ -240,7 +240,7 @@ class Actors:
         self, call: _Call, error: BaseException, work: RoundWork, losses: Counter[Subtree | None]
     ) -> list[RemoteSum]:
         """Puts lost work back, obeys the key `ray.lost_actors`; returns the sums to fetch."""
-        why = str(error).strip().splitlines()[0]
+        why = lines_of(error)[0]
         if call.actor is not None:
             self._lost += 1
             self._ray.kill(call.actor.handle)

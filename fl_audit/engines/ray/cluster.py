@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fl_audit.errors import InputError
+from fl_audit.errors import InputError, lines_of
 from fl_audit.progress import doing, lines_to, warn
 
 _PR_SET_PDEATHSIG = 1
@@ -130,8 +130,9 @@ def _connect(ray: Any, address: str) -> None:
             "none or a wrong one; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE"
         ) from error
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise InputError(f"key `ray.address`: cannot connect to {address}: {first}") from error
+        raise InputError(
+            f"key `ray.address`: cannot connect to {address}: {lines_of(error)[0]}"
+        ) from error
 
 
 def lost_part() -> str | None:

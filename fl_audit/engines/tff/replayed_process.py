@@ -81,13 +81,13 @@ def replay_vectors(
     `begun` is a pair of initial states, for noise that the initial state determines; else None.
     """
 
-    def server(state: Any, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
+    def server(held: _Held, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
         data = [client_data(flat(update).astype(np.float32)) for update in updates]
-        output = rounds.run(state, data, int(random.integers(1, 2**31)))
+        output = rounds.run(held.state, data, int(random.integers(1, 2**31)))
         return _Held(output.state), released_aggregate(output.metrics)
 
     return replay_round(
-        lambda held, updates, random: server(held.state, updates, random),
+        server,
         _Held(state),
         trial_updates([weights.shape for weights in model_weights(state)], promise, seed),
         seed,

@@ -24,6 +24,7 @@ from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, clients_in_m
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.tff.algorithms import client_optimizer
+from fl_audit.errors import lines_of
 from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.classifier import Classifier
 from fl_audit.tasks.tf.networks import as_classifier
@@ -159,7 +160,7 @@ class BlockTrainer:
             self._train.get_concrete_function()
         except (ValueError, NotImplementedError) as error:
             # Only the last line of the message is the error; all other lines are a stack trace.
-            raise NotVectorizedError(str(error).strip().splitlines()[-1].strip()) from error
+            raise NotVectorizedError(lines_of(error)[-1].strip()) from error
 
     def train(self, weights: Sequence[tf.Tensor], block: PaddedBlock) -> TrainedBlock:
         """Trains every client of a block from the same float32 weights."""

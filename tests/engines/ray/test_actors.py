@@ -208,8 +208,8 @@ def test_a_sum_that_is_lost_stops_the_run_as_a_sum_and_not_as_an_actor():
 
 
 def test_actors_that_never_start_stop_the_run():
-    ray = StandIn(lambda kind, subtree: LostError("no") if kind == "load" else None)
-    with pytest.raises(InputError, match=r"^ray: 3 actors were lost as they started: no;"):
+    ray = StandIn(lambda kind, subtree: LostError() if kind == "load" else None)
+    with pytest.raises(InputError, match=r"^ray: 3 actors were lost as they started: LostError;"):
         _total(ray, actors=2)
 
 

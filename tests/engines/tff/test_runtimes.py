@@ -122,7 +122,9 @@ def test_another_runtime_is_one_record(dense_run, tmp_path, request):
 
     RUNTIMES.register(RuntimeKind("toy", make, takes_blocks=False))
     request.addfinalizer(lambda: RUNTIMES.remove("toy"))
-    with pytest.raises(InputError, match=r"^runtime: must be 'native' for this process: it is a"):
+    with pytest.raises(
+        InputError, match=r"^runtime: 'toy' cannot run this process: it is a toy; 'a"
+    ):
         make_runtime(_asking_for(dense_run, "toy"), tmp_path / "worker.log")
     with pytest.raises(InputError, match=r"'jax' or 'ray'; leave it out for 'toy'$"):
         make_runtime(_asking_for(dense_run, "toy", 2), tmp_path / "worker.log")
