@@ -266,6 +266,9 @@ Words = npt.NDArray[np.uint32]
 _LEAST_LOG_SIZE = 17
 """The least log2 of the matrix size, so that small models too can have 131,072 canaries."""
 
+_LARGEST_LOG_SIZE = 32
+"""The largest log2 of the matrix size, as rows and columns are numbered in uint32."""
+
 _SIGNS_AT_ONCE = 1 << 16
 """The coordinates per step; a multiple of 64, so that signs come in whole words."""
 
@@ -295,6 +298,11 @@ class HadamardFamily(SignFamily):
     """
 
     def __post_init__(self) -> None:
+        if self._log_size > _LARGEST_LOG_SIZE:
+            raise InputError(
+                f"there are hadamard canaries only for models of at most "
+                f"{1 << _LARGEST_LOG_SIZE:,} parameters, got {self.dim:,} (rademacher has no limit)"
+            )
         if self.num_canaries > 1 << self._log_size:
             raise InputError(
                 f"there are only {1 << self._log_size:,} hadamard canaries for a model of "

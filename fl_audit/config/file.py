@@ -30,7 +30,7 @@ from fl_audit.library_words import toml_words, type_words
 
 ConfigType = TypeVar("ConfigType", bound=Table)
 
-_DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
+DEFAULT_KINDS = {"client": "fed_avg", "server": "sgd", "canaries": "vectors"}
 """The kind of a table that states none, by the table's name."""
 
 _SMALLEST, _LARGEST = 1e-30, 1e30
@@ -71,7 +71,14 @@ def in_folder(config: ConfigType, folder: Path) -> ConfigType:
 def _with_absolute_paths(table: ConfigType, folder: Path) -> ConfigType:
     """The table with absolute paths; relative paths start at the config file's folder."""
     paths = {k: path for k in table.path_keys if isinstance(path := getattr(table, k), str)}
-    return replace(table, **{key: os.path.realpath(folder / path) for key, path in paths.items()})
+    return replace(table, **{key: _absolute(folder / path) for key, path in paths.items()})
+
+
+def _absolute(path: Path) -> str:
+    """The path without links in folders; a file that is a link keeps its own name and suffix."""
+    if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+        return os.path.realpath(path)
+    return str(Path(os.path.realpath(path.parent)) / path.name)
 
 
 def parse_config(table: Mapping[str, Any], name: str) -> Config:
@@ -118,7 +125,7 @@ def parse_tables(table: Mapping[str, Any], root: type[ConfigType], name: str) ->
     """Turns parsed TOML into a config of type `root`, which has a field for each table."""
     check_values(dict(table), name)
     table = dict(table)
-    for key, kind in _DEFAULT_KINDS.items():
+    for key, kind in DEFAULT_KINDS.items():
         if isinstance(value := table.get(key), Mapping):
             table[key] = {"kind": kind, **value}
     _check_keys(table, root, name, "")
@@ -247,9 +254,6 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
     elif typing.get_origin(annotation) is Literal and value not in typing.get_args(annotation):
         hint = nearest(str(value), typing.get_args(annotation))
         raise InputError(f"{name}: key `{path}`: unknown {value!r}; {hint}")
-    elif isinstance(value, list) and _is_names(annotation):
-        for item in value:
-            _check_value(item, typing.get_args(annotation)[0], name, path)
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{name}: key `{path}`: must be finite, got {value}")
     elif isinstance(value, float) and value and not _SMALLEST <= abs(value) <= _LARGEST:
@@ -257,12 +261,6 @@ def _check_value(value: Any, annotation: Any, name: str, path: str) -> None:
             f"{name}: key `{path}`: must be 0 or between {_SMALLEST:g} and {_LARGEST:g} in size, "
             f"got {value:g}"
         )
-
-
-def _is_names(annotation: Any) -> bool:
-    """Whether the annotation is a list of strings from a known set."""
-    items = typing.get_args(annotation)
-    return bool(items) and typing.get_origin(items[0]) is Literal
 
 
 def _select_variant(

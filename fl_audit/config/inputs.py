@@ -102,11 +102,14 @@ def input_files(config: Config) -> Iterator[tuple[str, Path]]:
 def _modules(config: Config) -> Iterator[tuple[str, Path]]:
     """The custom modules, by name: plugins, and the task's module."""
     plugins = config.plugins or ()
-    named = [(Path(folder), name) for folder, _, name in (p.rpartition("/") for p in plugins)]
+    named = [
+        (Path(folder) if folder else None, name)  # without a folder, on Python's path
+        for folder, _, name in (plugin.rpartition("/") for plugin in plugins)
+    ]
     if isinstance(config.task, PythonTask):
         named.append((Path(config.task.folder), config.task.module.partition(":")[0]))
     for folder, name in named:
-        found = module_file(name, folder)
+        found = module_file(name, folder) if folder else None
         if found is None:
             spec = importlib.util.find_spec(name)
             found = None if spec is None or spec.origin is None else Path(spec.origin)

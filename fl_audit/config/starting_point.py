@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from fl_audit.config.file import DEFAULT_KINDS
 from fl_audit.config.reference import Key, TableOfKeys, config_tables, toml_line
 from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError, nearest
@@ -18,9 +19,7 @@ _FILE_HEAD = """\
 _KINDS = {
     "mechanism": "gaussian_adaptive",
     "participation": "shuffle",
-    "canaries": "vectors",
-    "client": "fed_avg",
-    "server": "sgd",
+    **DEFAULT_KINDS,
 }
 """The kind of each table except the task."""
 

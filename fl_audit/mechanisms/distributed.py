@@ -24,6 +24,8 @@ from fl_audit.mechanisms.kind import (
     ClipAndNoise,
     MechanismKind,
     NoisyMechanism,
+    fixed_clip_and_noise,
+    fixed_clip_words,
     fresh_in_each_round,
 )
 from fl_audit.mechanisms.zeroing import Zeroing
@@ -200,7 +202,7 @@ def whole(expected_cohort: float) -> int:
 def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
     """Clip norm and noise: fixed, or from the nested states of TFF's aggregation."""
     if table.clip_norm is not None:
-        return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
+        return fixed_clip_and_noise(table, state)
     (clip, _), _ = state
     quantile, _ = clip["clipping_norm"]
     discrete = clip["inner_agg"]
@@ -213,7 +215,7 @@ def _clip_and_noise(table: Distributed, state: Any) -> ClipAndNoise:
 
 def _clip_words(table: Distributed) -> str:
     if table.clip_norm is not None:
-        return f"Updates are clipped to norm {table.clip_norm:g}"
+        return fixed_clip_words(table)
     return moving_clip_words(FIRST_CLIP_NORM, _CLIP_QUANTILE)
 
 

@@ -79,11 +79,11 @@ def fresh_in_each_round(table: object, num_rounds: int) -> None:
     """A `correlation` for noise that is independent between rounds: None."""
 
 
-def _fixed_clip_and_noise(table: Any, state: object) -> ClipAndNoise:
+def fixed_clip_and_noise(table: Any, state: object) -> ClipAndNoise:
     return ClipAndNoise(table.clip_norm, table.multiplier * table.clip_norm)
 
 
-def _fixed_clip_words(table: Any) -> str:
+def fixed_clip_words(table: Any) -> str:
     return f"Updates are clipped to norm {table.clip_norm:g}"
 
 
@@ -136,11 +136,11 @@ class MechanismKind(Generic[MechanismTable]):
     divides_by: Divisor
     correlation: Callable[[MechanismTable, int], Correlation | None]
     noise_words: Callable[[MechanismTable, RunRecord], str]
-    clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise] = _fixed_clip_and_noise
+    clip_and_noise: Callable[[MechanismTable, Any], ClipAndNoise] = fixed_clip_and_noise
     canary_norm: Callable[[MechanismTable], float | None] = lambda table: None
     why_not_checked: str | None = None
     why_not_replayed: str | None = None
-    clip_words: Callable[[MechanismTable], str] = _fixed_clip_words
+    clip_words: Callable[[MechanismTable], str] = fixed_clip_words
     noise_stream: Callable[[MechanismTable, int], NoiseStream | None] = lambda table, rounds: None
     adaptive_clip: Callable[[MechanismTable, Noise, float], AdaptiveClip | None] | None = None
 

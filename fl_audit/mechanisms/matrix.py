@@ -100,24 +100,33 @@ def _buffered(buffers: int, num_rounds: int) -> BufferedToeplitz:
     return optimise(buffers, num_rounds)
 
 
-@functools.lru_cache(maxsize=16)
 def strategy_of(table: MatrixFactorisation, num_rounds: int) -> Toeplitz:
     """The matrix C of a mechanism's config table, for a number of rounds."""
-    bands = min(table.bands or num_rounds, num_rounds)
     match table.strategy:
-        case "sqrt" | "banded_sqrt":
-            return Toeplitz.from_column(sqrt_column(bands), num_rounds)
-        case "banded_inverse_sqrt":
-            return Toeplitz.from_column(
-                inverse_column(inverse_sqrt_column(bands), num_rounds), num_rounds
-            )
-        case "blt":
-            buffered = _buffered(table.buffers or 1, num_rounds)
-            return Toeplitz.from_column(buffered.column(num_rounds), num_rounds)
-        case "file":
+        case "file":  # not cached, because the file may change
             return _from_file(Path(table.coefficients or ""), num_rounds)
+        case computed:
+            bands = min(table.bands or num_rounds, num_rounds)
+            return _computed(computed, bands, table.buffers or 1, num_rounds)
+
+
+@functools.lru_cache(maxsize=16)
+def _computed(
+    strategy: Literal["banded_sqrt", "sqrt", "blt", "banded_inverse_sqrt"],
+    bands: int,
+    buffers: int,
+    num_rounds: int,
+) -> Toeplitz:
+    match strategy:
+        case "sqrt" | "banded_sqrt":
+            column = sqrt_column(bands)
+        case "banded_inverse_sqrt":
+            column = inverse_column(inverse_sqrt_column(bands), num_rounds)
+        case "blt":
+            column = _buffered(buffers, num_rounds).column(num_rounds)
         case _:
-            typing.assert_never(table.strategy)
+            typing.assert_never(strategy)
+    return Toeplitz.from_column(column, num_rounds)
 
 
 def stream_of(table: MatrixFactorisation, num_rounds: int) -> NoiseStream:

@@ -182,6 +182,12 @@ def _first_rounds(log: ReplayLog, rounds: int) -> ReplayLog:
             f"{log.num_rounds}"
         )
     is_kept = log.rounds < rounds
+    if not is_kept.any():
+        first = log.rounds.min() + 1
+        raise InputError(
+            f"participation.rounds: is {rounds}, must be at least {first}, the log's first round "
+            "with a client"
+        )
     return ReplayLog(log.clients[is_kept], log.rounds[is_kept], rounds)
 
 

@@ -311,25 +311,26 @@ def _truncated_schedule(
         )
     urn = Urn(roster if is_shared else roster.without_canaries, largest)
     probability = config.clients_per_round / roster.num_clients
+    sampling = TruncatedPoissonSampling(probability, urn.size, largest)
+    expected_clients = sampling.mean_share * roster.num_clients
 
     def draw(round_index: int) -> IntArray:
         random = generator(seed, Stream.CLIENT_ROUNDS, round_index)
         sampled = np.flatnonzero(random.random(urn.size) < probability)
         return sampled if len(sampled) <= largest else sample(random, sampled, largest)
 
-    sampling = TruncatedPoissonSampling(probability, urn.size, largest)
     return schedule.Schedule(
         num_rounds=config.rounds,
         client_attendance=dataclasses.replace(
-            urn.client_attendance(draw, sampling), expected=probability * roster.num_clients
+            urn.client_attendance(draw, sampling), expected=expected_clients
         ),
         canary_attendance=(
             dataclasses.replace(
                 urn.canary_attendance(draw, sampling),
-                expected=probability * int(roster.included.sum()),
+                expected=sampling.mean_share * int(roster.included.sum()),
             )
             if config.canaries == "like_clients"
-            else placement.place(config, config.canaries, seed, roster, config.clients_per_round)
+            else placement.place(config, config.canaries, seed, roster, expected_clients)
         ),
     )
 
@@ -400,7 +401,7 @@ def _canaries_of_mean(
     share = separation * placement.share_of_rounds(mean, config.rounds, 1 / separation)
     order = generator(seed, Stream.CANARY_ROUNDS).permutation(len(roster.included))
     groups = np.array_split(order, separation)
-    size, urn = placement.urn_for(share, len(groups[0]))
+    size, urn = placement.urn_for(share, max(1, len(groups[0])))
 
     def draw(round_index: int) -> IntArray:
         random = generator(seed, Stream.CANARY_ROUNDS, round_index)

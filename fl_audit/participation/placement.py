@@ -103,7 +103,12 @@ def belongs_to(key: str, needed: str, placement: str) -> str:
 
 
 _FINEST_SHARE = 10_000
-"""The largest denominator of a share that `urn_for` meets exactly."""
+"""The largest denominator of a share that `urn_for` meets exactly; below a share of 0.01 it is 100
+over the share, so that `urn_for` meets two digits.
+"""
+
+_LEAST_SHARE = 1e-9
+"""The least share, whose urn has at most about 1e11 places."""
 
 
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
@@ -131,12 +136,19 @@ def whole_rounds(mean: float, rounds: int, why: str) -> int:
 def urn_for(share: float, members: int) -> tuple[int, int]:
     """The sample size and the size of an urn, in the ratio `share`, with room for all members.
 
-    The urn has empty places if `share` times `members` is not a whole number.
+    The urn has empty places if `share` times `members` is not a whole number. Raises InputError for
+    a share below `_LEAST_SHARE`.
 
     >>> urn_for(0.125, 101)
     (13, 104)
     """
-    exact = Fraction(share).limit_denominator(_FINEST_SHARE)
+    if share < _LEAST_SHARE:
+        raise InputError(
+            f"participation.canary_mean_repeats: gives a share of {share:.2g} of the canaries in a "
+            f"round; must be larger, so that the share is at least {_LEAST_SHARE:g}"
+        )
+    finest = max(_FINEST_SHARE, math.ceil(100 / share))
+    exact = Fraction(share).limit_denominator(finest)
     multiple = -(-members // exact.denominator)
     return exact.numerator * multiple, exact.denominator * multiple
 
@@ -186,12 +198,13 @@ def _check_participations(key: str, num_canaries: int, each: float) -> None:
         )
 
 
-def placement_words(
-    config: PlacedCanaries,
-    placement: Literal["like_clients", "once_per_epoch", "repeats", "last_rounds"],
-) -> str:
-    """Words for the report on the rounds of an included canary."""
-    match placement:
+def canary_rounds(config: Any) -> str:
+    """Words for the report on the rounds of an included canary.
+
+    `config` is a `PlacedCanaries` with the key `canaries`.
+    """
+    placed: Literal["like_clients", "once_per_epoch", "repeats", "last_rounds"] = config.canaries
+    match placed:
         case "like_clients":
             return like_clients_words(config.canary_mean_repeats)
         case "once_per_epoch":
@@ -210,11 +223,6 @@ def placement_words(
             return f"sampled at random from {rounds}".removesuffix(" from the run")
         case unknown:
             assert_never(unknown)
-
-
-def canary_rounds(config: Any) -> str:
-    """`placement_words` by the key `canaries` of a `PlacedCanaries` that has it."""
-    return placement_words(config, config.canaries)
 
 
 def like_clients_words(mean: float | None) -> str:

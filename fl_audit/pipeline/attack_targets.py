@@ -55,6 +55,11 @@ class AttackedPoints(Target):
         of_clients = map(task.population.examples, range(len(task.population.client_ids)))
         self._points = Examples.concatenate([*of_clients, task.held_out])
         _check_points(self._points, config.attack)
+        classifier = as_classifier(task.classifier)
+        if classifier.num_classes <= max(1, self._points.labels.max()):
+            raise InputError(
+                "task: an attack needs a model with an output for each of two or more classes"
+            )
         self.attack, self.seed, self.delta = config.attack, config.seed, config.attack.delta
         self.num_members = len(self._points)
         recipe = recipe_of(config.attack, self.num_members // 2)
@@ -65,7 +70,7 @@ class AttackedPoints(Target):
             neighbours="one point more or less",
         )
         self._job = ModelJob(
-            classifier=as_classifier(task.classifier),
+            classifier=classifier,
             identity=msgspec.json.encode(config.task).decode(),
             points=self._points,
             recipe=recipe,

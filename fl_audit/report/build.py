@@ -28,11 +28,11 @@ from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS, threat_mod
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.training_faults import TrainingCurves, TrainingFault, training_faults
 from fl_audit.config_tables.audit import Audit
+from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import InputError
 from fl_audit.estimators.methods import known_methods
 from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.formats.participation_files import read_participation
-from fl_audit.formats.run_record import RunRecord
 from fl_audit.report.arms import arms_of_run, unlike_canaries
 from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
@@ -60,6 +60,7 @@ from fl_audit.report.report import (
     StatisticReport,
 )
 from fl_audit.report.statistics import efficiency_of, estimates_on, statistic_of_run, with_checks
+from fl_audit.tasks.task_kinds import PythonTask
 from fl_audit.verdict.accounting_basis import (
     Accounted,
     Source,
@@ -274,12 +275,18 @@ def faults_of(run: FinishedRun) -> tuple[TrainingFault, ...]:
         clients=run.rounds.participants - canaries,
         canaries=canaries,
     )
-    return training_faults(curves, _num_classes(run.record), run.record.release.denominator)
+    return training_faults(curves, _num_classes(run), run.record.release.denominator)
 
 
-def _num_classes(record: RunRecord) -> int | None:
-    """Number of classes from the model's last bias; None for regression or one output."""
-    outputs = record.variable_sizes[-1] if record.variable_sizes else 1
+def _num_classes(run: FinishedRun) -> int | None:
+    """Number of classes from the model's last bias; None for regression or one output.
+
+    None also for a model of the user's, whose weights may have any order.
+    """
+    record = run.record
+    if isinstance(run.config.task, PythonTask | RecordedTable) or not record.variable_sizes:
+        return None
+    outputs = record.variable_sizes[-1]
     return outputs if outputs > 1 and record.labels == "classes" else None
 
 

@@ -6,6 +6,7 @@ far contradict the claim.
 
 import contextlib
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,9 +58,13 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Records SIGTERM and SIGINT in the block instead of ending the program."""
+    """Records SIGTERM and SIGINT in the block instead of ending the program.
+
+    Signals reach the main thread only, so in another thread none is recorded.
+    """
     request = StopRequest()
-    signals = (signal.SIGTERM, signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    signals = (signal.SIGTERM, signal.SIGINT) if is_main else ()
     previous = [signal.signal(number, request._remember) for number in signals]
     try:
         yield request

@@ -245,9 +245,8 @@ class FaultLines(RoundObserver):
         self._rows: list[RoundMetrics] = []
         self._next_look = _FIRST_LOOK
         self._reported: set[str] = set()
-        outputs = int(run.task.classifier.variable_sizes[-1])
-        has_classes = outputs > 1 and run.task.labels == "classes"
-        self._num_classes = outputs if has_classes else None
+        outputs = run.task.classifier.num_classes if run.task.labels == "classes" else 1
+        self._num_classes = outputs if outputs > 1 else None
         self._denominator = run.release.denominator
 
     def run_started(self, run: StartedRun) -> None:

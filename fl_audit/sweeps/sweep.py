@@ -328,7 +328,9 @@ def share_of(jobs: int | None, cores: int, gpus: int, memory: int, runs: int) ->
     most = max(1, min(gpus or cores, memory // MEMORY_OF_A_RUN))
     at_a_time = min(most if jobs is None else jobs, max(runs, 1))
     is_shared = gpus < at_a_time
-    gpu_share = int(gpus / at_a_time * 1e4) / 1e4 if is_shared else float(gpus // at_a_time)
+    gpu_share = float(gpus // at_a_time)
+    if gpus and is_shared:  # a fraction is of one GPU, so the runs of the fullest GPU decide
+        gpu_share = 10_000 // math.ceil(at_a_time / gpus) / 1e4
     return Share(at_a_time, max(1, cores // at_a_time), gpu_share)
 
 

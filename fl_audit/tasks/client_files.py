@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     if not paths:
         raise InputError(f"task.path: {folder} must be a folder with CLIENT.npz files, has none")
     held_out = None if config.held_out is None else Path(config.held_out)
-    read = {path.stem: _read(path) for path in paths if path != held_out}
+    apart = None if held_out is None else os.path.realpath(held_out)
+    read = {path.stem: _read(path) for path in paths if os.path.realpath(path) != apart}
     clients = {
         name: _shaped(config, examples) for name, examples in read.items() if examples is not None
     }

@@ -45,6 +45,9 @@ def _cnn_weights(
     random = generator(seed, Stream.INITIAL_WEIGHTS)
     height, width, channels = shape
     flat = ((height - 4) // 2) * ((width - 4) // 2) * 64  # 9,216 for 28 x 28 pixels
+    check_model_size(
+        [(9 * channels + 1, 32), (9 * 32 + 1, 64), (flat + 1, 128), (128 + 1, num_classes)]
+    )
     return (
         glorot_uniform(random, (3, 3, channels, 32), 9 * channels, 9 * 32),
         zeros(32),

@@ -168,9 +168,11 @@ def _numbers(array: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
     if numbers.dtype.kind not in "iufb":
         raise InputError(f"{what}: must hold numbers, got {numbers.dtype}")
     if numbers.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # refused below
+            numbers = numbers.astype(np.float32)
         if not np.isfinite(numbers).all():
-            raise InputError(f"{what}: holds a number that is not finite")
-        return numbers.astype(np.float32)
+            raise InputError(f"{what}: holds a number that is not finite in float32")
+        return numbers
     if numbers.size and (numbers.max() > 2**31 - 1 or numbers.min() < -(2**31)):
         raise InputError(f"{what}: holds a whole number beyond 32 bits")
     return numbers.astype(np.int32)

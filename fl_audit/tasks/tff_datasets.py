@@ -158,7 +158,7 @@ def load_emnist_task(config: EmnistTask, seed: int) -> LearningTask:
             (28, 28, 1),
             _CLASSES,
             seed,
-            f"share of the images of {_HELD_OUT_CLIENTS} test writers classified correctly",
+            f"share of the images of {len(test.client_ids)} test writers classified correctly",
         ),
         population=SqliteClients(path, "all_train", _IMAGE, _to_examples, config.max_clients),
         held_out=Examples.concatenate([test.examples(c) for c in range(len(test.client_ids))]),

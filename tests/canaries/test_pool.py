@@ -61,6 +61,7 @@ def test_another_process_makes_the_same_vector_from_the_few_numbers(tmp_path):
         ({"family": {}}, "key `family`: must be text, got a table"),
         ({"family": "gausian"}, "unknown family 'gausian': did you mean 'gaussian'?"),
         ({"family": "hadamard", "count": 1 << 18}, "there are only 131,072 hadamard canaries"),
+        ({"family": "hadamard", "dim": (1 << 32) + 1}, "of at most 4,294,967,296 parameters, got"),
         ({"format_version": 1}, "format_version is 1, must be 2"),
         ({"inclusion": "half"}, "inclusion: unknown 'half': did you mean 'fixed_half'?"),
         ({"sed": 3}, "unknown key `sed`; did you mean 'seed'?"),

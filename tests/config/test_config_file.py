@@ -406,3 +406,12 @@ def test_an_adaptive_clip_under_correlated_noise_is_refused_with_the_reason(tmp_
 @pytest.mark.parametrize("text", ["x = [", "seed = 1\nseed = 2", "[task\n", "seed: 1", "a = 'x\n'"])
 def test_not_toml(tmp_path, text):
     assert message(tmp_path, text).startswith("is not TOML: ")
+
+
+def test_a_file_that_is_a_link_keeps_its_own_name(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "data").symlink_to("real")
+    (tmp_path / "real" / "3fa9").touch()
+    (tmp_path / "real" / "e.sqlite").symlink_to("3fa9")
+    config = load_config(write(tmp_path, SMALLEST), ["task={kind='emnist', path='data/e.sqlite'}"])
+    assert config.task.path == str(tmp_path.resolve() / "real" / "e.sqlite")

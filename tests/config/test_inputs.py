@@ -141,3 +141,17 @@ def test_a_stopped_run_whose_inputs_were_replaced_is_not_resumed(tmp_path, capsy
     else:
         assert (status, "changed since the run began" in error) == (2, True), error
         assert {path: path.read_bytes() for path in (tmp_path / "run").glob("*.*")} == before
+
+
+def test_a_plugin_on_pythons_path_is_not_looked_up_in_the_current_folder(
+    inputs_of, tmp_path, monkeypatch
+):
+    for folder, text in (("path", "NUMBER = 1\n"), ("here", "NUMBER = 2\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "kinds_on_the_path.py").write_text(text)
+    (tmp_path / "config.toml").write_text(CONFIG.replace("my_kinds", "kinds_on_the_path"))
+    monkeypatch.syspath_prepend(tmp_path / "path")
+    code = inputs_of().code
+    assert set(code) == {"kinds_on_the_path"}
+    monkeypatch.chdir(tmp_path / "here")
+    assert inputs_of().code == code

@@ -268,3 +268,13 @@ def test_the_release_says_how_its_noise_is_correlated(table_of):
     assert release.correlation == strategy_of(table, 9)
     all_rounds = dense(release.correlation).sum(axis=1)
     assert release.client.squared_sensitivity == pytest.approx(all_rounds @ all_rounds)
+
+
+def test_a_file_that_changes_is_read_again(tmp_path):
+    path = str(tmp_path / "c.npy")
+    table = MatrixFactorisation(
+        noise_multiplier=1.0, clip_norm=1.0, strategy="file", coefficients=path
+    )
+    for column in ((1.0, 0.5), (1.0, 0.25)):
+        np.save(path, np.array(column))
+        assert strategy_of(table, 3).first_column == column

@@ -165,3 +165,10 @@ def test_what_is_refused(tmp_path, text, message):
     assert line.startswith(f"{tmp_path / 'log.csv'}")
     assert message in line
     assert "\n" not in line
+
+
+def test_rounds_kept_of_a_log_must_have_a_client(tmp_path):
+    (tmp_path / "log.csv").write_text("round,client_id\n0,\n1,\n2,client-1\n")
+    config = Replay(path=str(tmp_path / "log.csv"), rounds=2)
+    with pytest.raises(InputError, match=r"^participation\.rounds: .* must be at least 3, the log"):
+        schedule_of(config, NUM_CLIENTS)

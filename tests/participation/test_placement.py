@@ -10,6 +10,7 @@ from fl_audit.accounting import PoissonSampling
 from fl_audit.accounting.sampling import OneRoundPerBlock
 from fl_audit.config import Bernoulli, Shuffle, Uniform
 from fl_audit.errors import InputError
+from fl_audit.participation.placement import urn_for
 
 PATTERNS = [Shuffle, Bernoulli, Uniform]
 every_pattern = pytest.mark.parametrize("pattern", PATTERNS)
@@ -138,6 +139,7 @@ def test_placed_canaries_leave_clients_to_their_sampling():
             "canary_mean_repeats: is 2.5, and .* whole number .* possible mean is 2 or 3",
         ),
         (Uniform, {"canary_mean_repeats": 10.5}, "canary_mean_repeats: is 10.5, .* mean is 10$"),
+        (Uniform, {"canary_mean_repeats": 1e-9}, "canary_mean_repeats: gives a share of 1e-10 .*"),
         (Uniform, {"canaries": "last_rounds"}, "canary_last_rounds: is missing"),
         (
             Shuffle,
@@ -176,3 +178,10 @@ def test_keys_that_contradict_each_other(pattern, keys, message):
         schedule_of(pattern(rounds=10, clients_per_round=2, **keys), 30)
     assert str(caught.value).startswith("participation.")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [1 / 15_000, 3e-5, 1e-9])
+def test_an_urn_meets_small_shares(share):
+    size, urn = urn_for(share, 101)
+    assert size / urn == pytest.approx(share, rel=0.005)
+    assert urn >= 101

@@ -136,6 +136,37 @@ def test_what_cannot_be_attacked_is_refused_before_anything_is_written(config, t
     assert "holds no run to resume" in capsys.readouterr().err
 
 
+LOGISTIC = """
+import numpy as np
+import tensorflow as tf
+from fl_audit.tasks.own_task import OwnTask
+
+def make(seed):
+    data = np.ones((9, 2)), np.arange(9) % 2
+    return OwnTask(
+        initial_weights=[np.zeros((2, 1))],
+        predict=lambda weights, inputs: tf.squeeze(inputs @ weights[0]),
+        loss=lambda outputs, labels: (outputs - tf.cast(labels, tf.float32)) ** 2,
+        correct=lambda outputs, labels: (outputs > 0) == (labels > 0),
+        client_ids=["a"],
+        client_data=lambda client: data,
+        held_out=data,
+    )
+"""
+
+
+@pytest.mark.tff
+def test_a_model_of_one_output_is_refused_before_anything_is_written(tmp_path, capsys):
+    (tmp_path / "logistic_of_test.py").write_text(LOGISTIC)
+    task = '[task]\nkind = "python"\nmodule = "logistic_of_test:make"\n'
+    attack = "[attack]\nnum_shadow = 40\nnum_points = 2\nbatch_size = 3\n"
+    (tmp_path / "config.toml").write_text(task + attack)
+    out = tmp_path / "out"
+    assert main(["attack", str(tmp_path / "config.toml"), "--out", str(out)]) == 2
+    assert "an output for each of two or more classes" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_the_code_of_the_docs_runs():
     document = (Path(__file__).parents[2] / "docs" / "membership.md").read_text()
     exec(document.split("```python\n")[1].split("```")[0], {})

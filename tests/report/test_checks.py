@@ -137,11 +137,19 @@ def test_a_mechanism_without_noise_is_not_checked(run_folder, change_record):
     assert "aggregates not checked" in " ".join(" ".join(summary_lines(report)).split())
 
 
-@pytest.mark.parametrize(("labels", "names"), [("classes", 1), ("numbers", 0)])
-def test_the_accuracy_of_a_regression_with_several_outputs_is_no_chance_level(
-    labels, names, run_folder, change_record
+OWN_TASK = {"kind": "python", "module": "my_task:make"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "names"),
+    [("classes", CONFIG["task"], 1), ("numbers", CONFIG["task"], 0), ("classes", OWN_TASK, 0)],
+)
+def test_the_accuracy_of_a_regression_or_an_own_model_has_no_chance_level(
+    labels, task, names, run_folder, change_record
 ):
     change_record(labels=labels)
+    config = parse_config({**CONFIG, "task": task}, "config")
+    run_folder.config.write_text(config_to_toml(config))
     rows = run_folder.metrics.read_text().splitlines()
     last = rows[-1].split(",")
     last[rows[0].split(",").index("accuracy")] = "0"

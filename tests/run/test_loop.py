@@ -1,5 +1,6 @@
 """Signals that stop a run, and what it logs of its aggregates."""
 
+import concurrent.futures
 import dataclasses
 import os
 import signal
@@ -81,3 +82,12 @@ def test_without_noise_there_is_none_to_measure(dense_run, tmp_path):
 def test_a_log_that_should_be_there_is_asked_for(noisy_run, tmp_path):
     with pytest.raises(InputError, match=r"aggregates\.npy: is not a log of aggregates"):
         AggregateWatch(noisy_run, RunFolder(tmp_path), 1)
+
+
+def test_outside_the_main_thread_no_signal_is_caught():
+    def enter():
+        with stop_request() as request:
+            return request.signal_number
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        assert thread.submit(enter).result() is None

@@ -152,7 +152,7 @@ def written(folder, rounds) -> RunFolder:
 
 
 def watch(folder, earlier=range(0)) -> FaultLines:
-    classifier = SimpleNamespace(variable_sizes=(100, 10))
+    classifier = SimpleNamespace(variable_sizes=(10, 2), num_classes=10)
     held_out = Examples(np.zeros((3, 2), np.float32), np.zeros(3, np.int32))
     run = SimpleNamespace(
         task=SimpleNamespace(classifier=classifier, held_out=held_out, labels="classes"),
@@ -199,3 +199,11 @@ def test_an_interrupted_run_ends_unfinished():
     with pytest.raises(KeyboardInterrupt), observing([Listener(heard, "a")], "run"):
         raise KeyboardInterrupt
     assert heard[-1] == ("a", False)
+
+
+def test_the_last_weight_of_an_own_model_is_not_the_number_of_classes(tmp_path, capsys):
+    watching = watch(tmp_path)
+    for number in range(1, 11):
+        metrics = dataclasses.replace(diverging(number), accuracy=0.1, clip_norm=1.0)
+        watching.round_finished(FinishedRound(metrics))
+    assert "a guess among 10 has 10 %" in capsys.readouterr().err

@@ -116,6 +116,7 @@ _LARGE = 1000 * MEMORY_OF_A_RUN
         ((None, 16, 4, _LARGE, 20), Share(4, 4, 1.0)),
         ((2, 16, 4, _LARGE, 20), Share(2, 8, 2.0)),
         ((3, 16, 1, _LARGE, 20), Share(3, 5, 0.3333)),
+        ((3, 16, 2, _LARGE, 20), Share(3, 5, 0.5)),
         ((5, 2, 0, _LARGE, 20), Share(5, 1, 0.0)),
     ],
 )

@@ -103,6 +103,7 @@ def test_max_clients(path, max_clients, expected):
     task = load_task(EmnistTask(path=str(path), max_clients=max_clients), 1)
     assert list(task.population.client_ids) == ["synthetic1", "synthetic2"][:expected]
     assert len(task.held_out) == 20
+    assert " 2 test writers" in task.classifier.accuracy_description
 
 
 def test_data_that_cannot_be_downloaded_is_one_line(monkeypatch):

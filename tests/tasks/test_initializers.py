@@ -5,6 +5,7 @@ import pytest
 
 from fl_audit.errors import InputError
 from fl_audit.tasks.dense import check_model_size, glorot_uniform, he_normal, orthogonal
+from fl_audit.tasks.images import cnn_classifier
 
 
 def test_he_normal_has_variance_two_over_rows():
@@ -39,3 +40,5 @@ def test_a_model_beyond_the_memory_is_refused_with_its_size():
     check_model_size([(64, 512), (512,)])
     with pytest.raises(InputError, match=r"has 1,000,000,000,000 parameters; .* 16,000,000,"):
         check_model_size([(10**6, 10**6)])
+    with pytest.raises(InputError, match=r"parameters; .* smaller layers"):
+        cnn_classifier((10**6, 10**6, 1), 10, 0, "")

@@ -192,6 +192,7 @@ BAD_OWN = [
     ({"client_data": "lambda c: np.ones(3)"}, "must be a pair of inputs and labels"),
     ({"client_data": "lambda c: (np.ones((2, 2)), [0])"}, "must have one label for each input"),
     ({"client_data": "lambda c: (np.ones((1, 2)), [-1])"}, "must not be negative"),
+    ({"client_data": "lambda c: (np.full((1, 2), 1e39), [0])"}, "is not finite in float32"),
     ({"client_data": "lambda c: (np.ones((0, 2)), [])"}, "leave such clients out of client_ids"),
     ({"held_out": "(np.ones((1, 3)), [0])"}, "must be as the first client's"),
     ({"loss": "lambda o, l: tf.constant(1.0)"}, "loss must give one number an example"),
@@ -257,3 +258,12 @@ def test_the_folder_is_the_configs_and_stays_so(folder, tmp_path):
     assert load_config(elsewhere / "config.toml") == config
     with pytest.raises(InputError, match=r"key `task.module`: "):
         load_config(path, ["task.module=make"])
+
+
+@pytest.mark.parametrize("held_out", ["test.npz", "blob"])
+def test_a_held_out_file_that_is_a_link_is_no_client(tmp_path, held_out):
+    npz(tmp_path, a=GOOD, b=GOOD, test=GOOD)
+    (tmp_path / "test.npz").rename(tmp_path / "blob")
+    (tmp_path / "test.npz").symlink_to("blob")
+    config = NpzTask(path=str(tmp_path), held_out=str(tmp_path / held_out))
+    assert load_task(config, 1).population.client_ids == ["a", "b"]

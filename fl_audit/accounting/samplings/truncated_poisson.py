@@ -49,10 +49,15 @@ class TruncatedPoissonSampling(CoinSampling):
         """An upper bound on the probability of a round."""
         return self.probability
 
+    @property
+    def mean_share(self) -> float:
+        """The exact probability of a round."""
+        beyond = np.exp(log_binomial_masses(self.members, self.probability))[self.largest + 1 :]
+        cut = beyond @ np.arange(1, len(beyond) + 1)
+        return self.probability - float(cut) / self.members
+
     def chance_of_any(self, rounds: int) -> float:
-        sizes = np.exp(log_binomial_masses(self.members, self.probability))
-        kept = np.minimum(np.arange(self.members + 1), self.largest)
-        return float(special.bdtrc(0, rounds, sizes @ kept / self.members))
+        return float(special.bdtrc(0, rounds, self.mean_share))
 
     @classmethod
     def from_log(cls, rounds: int, **keys: Any) -> "TruncatedPoissonSampling":

@@ -36,10 +36,11 @@ class Classifier(Model):
 
     @property
     def num_classes(self) -> int:
-        """The size of the last axis of the logits."""
+        """The size of the last axis of the logits; 1 if they have one axis."""
         weights = [tf.constant(weight) for weight in self.initial_weights]
         example = tf.zeros([1, *self.input_spec.shape[1:]], self.input_spec.dtype)
-        return int(self.logits(weights, example).shape[-1])
+        shape = self.logits(weights, example).shape
+        return int(shape[-1]) if shape.rank > 1 else 1
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The mean loss over positions that are not padding, in nats; a scalar."""
