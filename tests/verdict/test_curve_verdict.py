@@ -113,6 +113,13 @@ def test_what_is_called_detectable_is_detected_in_80_percent_of_audits(mu, num_c
     assert seen / 80 >= 0.7
 
 
+def test_where_canaries_say_nothing_of_clients_nothing_is_said():
+    unfit = Scope(unfit="canaries take part more often than clients")
+    verdict = verdict_on(GaussianClaim(0.5, DELTA), [scored(3.0, 1000, 5)], scope=unfit)
+    assert verdict.outcome == "inconclusive"
+    assert verdict.p_value is None
+
+
 def test_scores_of_unknown_null_are_tested_by_guesses():
     unknown = [scored(3.0, 1000, 5, null=EMPIRICAL)]
     contradicted = verdict_on(GaussianClaim(0.5, DELTA), unknown)
@@ -217,6 +224,7 @@ def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
     assert hidden.log_power(rate) < known.log_power(rate)
     assert claim.epsilon == pytest.approx(epsilon_of_mu(1 / 0.3, DELTA), rel=1e-6)
     assert claim.curve("a statistic from elsewhere") is None
+    assert NoiseClaim(0.8, DELTA).curve("max") == GaussianTradeOff(1.25)
 
 
 @pytest.mark.parametrize("unknown", [release(noise=0.0), release(distribution="skellam")])

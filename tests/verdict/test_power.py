@@ -198,6 +198,7 @@ def simulated(claim, count, lengths=Lengths()):  # noqa: B008 - it is frozen
 
 def test_canaries_needed_have_the_power_and_half_of_them_do_not():
     audit = simulated(POINT, 60)
+    assert audit._resized(600).exposure.num_included == 300  # the share that is included stays
     needed = audit.canaries_needed(audit.twice, above=60)
     # 30 trials against 400: six deviations of 0.07, and more.
     assert simulated(POINT, needed + needed % 2).simulate().power > 0.6
