@@ -61,7 +61,8 @@ CHECKS, CONSISTENT = ["--require", "checks"], ["--require", "consistent"]
 
 
 def _status(folder, *words):
-    return main(["estimate", str(folder), "--delta", "1e-3", "--statistic", "own_rounds", *words])
+    asked = ["--delta", "1e-3", "--statistic", "own_rounds", "--methods", "threshold_valid"]
+    return main(["estimate", str(folder), *asked, *words])
 
 
 @pytest.mark.parametrize(
