@@ -11,7 +11,6 @@ from fl_audit.config import (
     GaussianAdaptive,
     GaussianFixed,
     Shuffle,
-    TextTask,
 )
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
@@ -98,34 +97,6 @@ def test_defaults_are_filled_in(tmp_path):
     assert config.canaries.family == "rademacher"
     assert (config.canaries.store, config.canaries.store_path) == ("none", None)
     assert (config.runtime, config.clients_per_block) == ("auto", None)
-
-
-def test_every_key_is_read(tmp_path):
-    config = load_config(write(tmp_path, EVERYTHING))
-    assert config.seed == 12345678901234567890
-    assert config.task == TextTask(
-        path=str(tmp_path / "speech.csv"),
-        vocabulary_size=7,
-        sequence_length=6,
-        embedding_size=5,
-        lstm_size=4,
-        max_sequences_per_client=3,
-    )
-    assert (config.client.learning_rate, config.client.batch_size, config.client.epochs) == (
-        0.3,
-        2,
-        3,
-    )
-    assert (config.server.learning_rate, config.server.momentum) == (0.7, 0.9)
-    assert config.mechanism == GaussianFixed(noise_multiplier=1.5, clip_norm=0.25)
-    assert config.participation == Bernoulli(rounds=9, clients_per_round=8)
-    assert (config.canaries.count, config.canaries.max_per_round) == (11, 12)
-    assert config.canaries.family == "gaussian"
-    assert config.canaries.store == "disk"
-    assert config.canaries.store_path == str(tmp_path / "canaries.bin")
-    assert (config.runtime, config.clients_per_block) == ("local", 15)
-    assert (config.audit.delta, config.audit.confidence) == (1e-12, 0.9)
-    assert (config.log.checkpoint_every, config.log.evaluate_every) == (13, 14)
 
 
 @pytest.mark.parametrize(
@@ -219,13 +190,6 @@ def test_override(tmp_path, override, get, expected):
 def test_a_files_path_starts_at_the_configs_folder(tmp_path, override, get, expected):
     config = load_config(write(tmp_path, SMALLEST), [override])
     assert get(config) == str((tmp_path / expected).resolve())
-
-
-@pytest.mark.parametrize("kind", ["emnist", "stackoverflow"])
-def test_without_a_path_the_data_is_downloaded(tmp_path, kind):
-    config = load_config(write(tmp_path, SMALLEST), [f"task={{kind='{kind}'}}"])
-    assert config.task.path is None
-    assert getattr(config.task, "word_counts", None) is None
 
 
 KINDS = ", ".join(
