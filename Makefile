@@ -28,10 +28,11 @@ LIGHT_BIN := .venv-light/bin
 
 # What another Python, NumPy and SciPy, and no TensorFlow, may change: the numbers of every recorded
 # call and of sixty releases, commands, files, what is in the wheel, and the engine in current JAX.
-# All that needs no TensorFlow runs under test-all.
+# All that needs no TensorFlow runs under test-all. What compiles comes first, so that no worker
+# waits for it at the end.
 NUMBERS := tests/recorded tests/accounting/test_same_numbers.py
-LIGHT_FILES := tests/commands tests/config tests/formats tests/engines/jax tests/test_wheel.py
-LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) $(NUMBERS) $(LIGHT_FILES)
+LIGHT_FILES := tests/engines/jax tests/commands tests/config tests/formats tests/test_wheel.py
+LIGHT_TESTS := $(LIGHT_BIN)/python -m pytest $(SIDE_BY_SIDE) $(LIGHT_FILES) $(NUMBERS)
 
 .PHONY: quickstart test test-all test-light test-jax test-ray test-flower test-nvflare test-opacus test-pfl docs bench experiments-small lint setup lock
 

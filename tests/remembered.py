@@ -23,7 +23,8 @@ ASKED_OFTEN = (
 
 DRAWN = (
     *(
-        "commands/",
+        "commands/test_mcmc_command.py::test_a_page_of_chains",
+        "commands/test_strange_names",
         "comparison/test_comparison",
         "comparison/test_patterns",
         "pipeline/test_attack",

@@ -46,6 +46,7 @@ def test_another_runtime_is_one_registration(path):
         RUNTIMES.remove("toy")
 
 
+@pytest.mark.slow
 def test_neither_configs_nor_the_names_of_runtimes_need_tensorflow():
     program = (
         "import sys, fl_audit.config.file, fl_audit.engines.runtimes; "

@@ -38,7 +38,6 @@ def test_chains_that_have_not_come_together_are_warned_of(counts_csv, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--correlated", "--method", "grid"], "use mhaar"),
         (["--alpha-prior", "stron"], "did you mean 'strongest'?"),
         (["--method", "mhaar", "--draws", "-4"], "draws must be at least"),
         (["--alpha-prior", "beta:2"], "beta:A,B, as in beta:2,5"),
@@ -76,28 +75,27 @@ def test_flags_of_the_chain_change_nothing_on_the_grid_and_say_so(counts_csv, ca
     assert "--burn-in, --chains changed nothing; give --method mhaar" in warning
 
 
-def test_a_page_of_the_grid_has_densities_and_one_of_chains_how_they_mixed(
-    counts_csv, tmp_path, capsys
-):
+DENSITIES = ["ε", "Error rates", "Strength", "ε and strength"]
+
+
+def _pictures(counts_csv, out, capsys, *options):
+    """The titles of the pictures on a page."""
+    command = ["mcmc", counts_csv, "--delta", "1e-5", "--json", "--out", str(out), *options]
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    json.loads(printed.out)
+    assert f"page: {out}" in printed.err
+    return re.findall(r"<h3>(.+?)</h3>\s*<svg", out.read_text(encoding="utf-8"))
+
+
+def test_a_page_of_the_grid_has_densities(counts_csv, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    assert _pictures(counts_csv, out, capsys) == DENSITIES
+    assert _pictures(counts_csv, out, capsys, "--alpha-prior", "0.4") == DENSITIES[:2]
+
+
+def test_a_page_of_chains_says_how_they_mixed(counts_csv, tmp_path, capsys):
     chain = ["--correlated", "--draws", "200", "--burn-in", "100", "--chains", "4"]
-    pages = {}
-    for name, options in (("grid", []), ("chain", chain), ("fixed", ["--alpha-prior", "0.4"])):
-        out = tmp_path / f"{name}.html"
-        command = ["mcmc", counts_csv, "--delta", "1e-5", "--json", "--out", str(out), *options]
-        assert main(command) == 0
-        printed = capsys.readouterr()
-        json.loads(printed.out)
-        assert f"page: {out}" in printed.err
-        pages[name] = re.findall(r"<h3>(.+?)</h3>\s*<svg", out.read_text(encoding="utf-8"))
-    densities = ["ε", "Error rates", "Strength", "ε and strength"]
-    assert pages["grid"] == densities
-    assert pages["fixed"] == densities[:2]
     traces = [f"Trace of {name}" for name in "εsτρ"]
-    assert pages["chain"] == [*densities, "Autocorrelation", *traces]
-
-
-def test_a_bad_row_is_named(tmp_path, capsys):
-    path = tmp_path / "counts.csv"
-    path.write_text("fp,n0,fn,n1\n10,100,20,100\n101,100,30,100\n")
-    assert main(["mcmc", str(path), "--delta", "1e-5"]) == 2
-    assert "row 2, column fp: must be at most n0, which is 100, got 101" in capsys.readouterr().err
+    pictures = _pictures(counts_csv, tmp_path / "page.html", capsys, *chain)
+    assert pictures == [*DENSITIES, "Autocorrelation", *traces]

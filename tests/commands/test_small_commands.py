@@ -16,6 +16,8 @@ from fl_audit.config.starting_point import starting_config
 from fl_audit.extras import EXTRA_OF
 from fl_audit.tasks.task_kinds import TASKS
 
+SCORES = Path(__file__).parents[1] / "recorded" / "inputs" / "shifted_10000.csv"
+
 
 def test_version_is_that_of_the_package(capsys):
     with pytest.raises(SystemExit) as end:
@@ -23,13 +25,6 @@ def test_version_is_that_of_the_package(capsys):
     assert end.value.code == 0
     assert capsys.readouterr().out == f"fl-audit {fl_audit.__version__}\n"
     assert fl_audit.__version__.count(".") == 2
-
-
-def test_python_m_is_the_command():
-    shown = subprocess.run(
-        [sys.executable, "-m", "fl_audit", "--version"], capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.startswith("fl-audit ")
 
 
 def test_init_writes_a_config_that_runs(tmp_path, capsys):
@@ -79,52 +74,68 @@ def test_completion_knows_every_option(capsys):
     assert completed.stdout.strip() == "--resume"
 
 
-# In a process of its own: a failed import of TensorFlow cannot be repeated.
+TRAINING = ["run", "config.toml", "--out", "run", "--set"]
+ESTIMATE = ["estimate", str(SCORES), "--delta", "1e-3", "--dim", "10000"]
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """A config in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    main(["init", "digits", "--out", "config.toml"])
+    return tmp_path
+
+
+# In a process of its own, where nothing has been imported: an import is not repeated.
 WITHOUT = """
 import sys
 sys.modules.update(dict.fromkeys({absent!r}))
 from fl_audit.cli import main
-sys.exit(main({words!r}))
+sys.exit(sum(main(words) for words in {calls!r}))
 """
 
 
-def run_without(absent, *words):
-    program = WITHOUT.format(absent=list(absent), words=list(words))
+def run_without(absent, *calls):
+    program = WITHOUT.format(absent=list(absent), calls=calls)
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
 
 
+def test_scores_are_audited_without_any_extra_and_nothing_is_trained(config):
+    done = run_without(EXTRA_OF, ESTIMATE, [*TRAINING, "runtime=auto"])
+    assert done.returncode == 0 + 2, done.stderr
+    assert "lower bound   ε ≥ 3.60" in done.stdout
+    # Matplotlib is missed first, then TensorBoard.
+    missed = r"this needs matplotlib, which is not installed: .*'.\[report\]'.*\n"
+    assert re.fullmatch(f"fl-audit: error: {missed}", done.stderr)
+    assert not (config / "run").exists()
+
+
+def test_tensorboard_is_missed_before_a_folder_is_made(config):
+    refused = run_without(["tensorboard"], [*TRAINING, "runtime=auto"])
+    assert refused.returncode == 2
+    assert re.search("this needs tensorboard, which is not installed: .*make setup", refused.stderr)
+    assert refused.stderr.count("\n") == 1
+    assert not (config / "run").exists()
+
+
 @pytest.mark.parametrize(
-    ("runtime", "absent", "message"),
+    ("runtime", "message"),
     [
-        # Without any of the extras Matplotlib is missed first, then TensorBoard.
-        ("auto", EXTRA_OF, "this needs matplotlib, which is not installed: .*'.[report]'"),
-        ("auto", ["tensorboard"], "this needs tensorboard, which is not installed: .*make setup"),
-        ("jax", ["jax"], "this needs jax, which is not installed: .*'.[jax]'"),
-        (
-            "auto",
-            ["jax", "tensorflow_federated"],
-            "runtime: nothing that trains is installed; .*'fl-audit[jax]'.* `make setup`",
-        ),
+        ("jax", r"this needs jax, which is not installed: .*'.\[jax\]'"),
+        ("auto", r"runtime: nothing that trains is installed; .*'fl-audit\[jax\]'.* `make setup`"),
     ],
 )
-def test_a_missing_extra_is_one_line(runtime, absent, message, tmp_path):
-    config = tmp_path / "config.toml"
-    main(["init", "digits", "--out", str(config)])
-    asked = ["--out", str(tmp_path / "run"), "--set", f"runtime={runtime}"]
-    refused = run_without(absent, "run", str(config), *asked)
-    assert refused.returncode == 2
-    assert re.search(message.replace("[", "\\["), refused.stderr)
-    assert refused.stderr.count("\n") == 1
-    assert not (tmp_path / "run").exists()
-
-
-def test_scores_are_audited_without_any_extra(tmp_path):
-    scores = Path(__file__).parents[1] / "recorded" / "inputs" / "shifted_10000.csv"
-    answered = run_without(EXTRA_OF, "estimate", str(scores), "--delta", "1e-3", "--dim", "10000")
-    assert answered.returncode == 0, answered.stderr
-    assert "lower bound   ε ≥ 3.60" in answered.stdout
+def test_a_missing_engine_is_one_line(config, monkeypatch, capsys, runtime, message):
+    for package in ("jax", "tensorflow_federated"):
+        monkeypatch.setitem(sys.modules, package, None)
+    capsys.readouterr()
+    assert main([*TRAINING, f"runtime={runtime}"]) == 2
+    line = capsys.readouterr().err
+    assert re.search(message, line)
+    assert line.count("\n") == 1
+    assert not (config / "run").exists()
 
 
 def test_show_opens_the_page(monkeypatch, tmp_path):

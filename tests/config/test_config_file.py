@@ -11,7 +11,6 @@ from fl_audit.config import (
     GaussianAdaptive,
     GaussianFixed,
     Shuffle,
-    TextTask,
 )
 from fl_audit.config.file import config_to_toml, load_config, parse_config
 from fl_audit.errors import InputError
@@ -98,34 +97,6 @@ def test_defaults_are_filled_in(tmp_path):
     assert config.canaries.family == "rademacher"
     assert (config.canaries.store, config.canaries.store_path) == ("none", None)
     assert (config.runtime, config.clients_per_block) == ("auto", None)
-
-
-def test_every_key_is_read(tmp_path):
-    config = load_config(write(tmp_path, EVERYTHING))
-    assert config.seed == 12345678901234567890
-    assert config.task == TextTask(
-        path=str(tmp_path / "speech.csv"),
-        vocabulary_size=7,
-        sequence_length=6,
-        embedding_size=5,
-        lstm_size=4,
-        max_sequences_per_client=3,
-    )
-    assert (config.client.learning_rate, config.client.batch_size, config.client.epochs) == (
-        0.3,
-        2,
-        3,
-    )
-    assert (config.server.learning_rate, config.server.momentum) == (0.7, 0.9)
-    assert config.mechanism == GaussianFixed(noise_multiplier=1.5, clip_norm=0.25)
-    assert config.participation == Bernoulli(rounds=9, clients_per_round=8)
-    assert (config.canaries.count, config.canaries.max_per_round) == (11, 12)
-    assert config.canaries.family == "gaussian"
-    assert config.canaries.store == "disk"
-    assert config.canaries.store_path == str(tmp_path / "canaries.bin")
-    assert (config.runtime, config.clients_per_block) == ("local", 15)
-    assert (config.audit.delta, config.audit.confidence) == (1e-12, 0.9)
-    assert (config.log.checkpoint_every, config.log.evaluate_every) == (13, 14)
 
 
 @pytest.mark.parametrize(
@@ -221,13 +192,6 @@ def test_a_files_path_starts_at_the_configs_folder(tmp_path, override, get, expe
     assert get(config) == str((tmp_path / expected).resolve())
 
 
-@pytest.mark.parametrize("kind", ["emnist", "stackoverflow"])
-def test_without_a_path_the_data_is_downloaded(tmp_path, kind):
-    config = load_config(write(tmp_path, SMALLEST), [f"task={{kind='{kind}'}}"])
-    assert config.task.path is None
-    assert getattr(config.task, "word_counts", None) is None
-
-
 KINDS = ", ".join(
     (
         *("breast_cancer", "cifar10", "digits", "emnist", "npz", "numbers"),
@@ -246,26 +210,16 @@ BAD_VALUES = [
         "`server.learning_rate`?",
     ),
     ("canary.count=3", "unknown key `canary`; did you mean 'canaries'?"),
-    ("task.num_client=3", "unknown key `task.num_client`; did you mean 'num_clients'?"),
     ("canaries.kind=gaussian", "key `canaries.kind`: unknown 'gaussian'; known: examples, vectors"),
-    (
-        "mechanism.noise_multipler=1",
-        "unknown key `mechanism.noise_multipler`; did you mean 'noise_multiplier'?",
-    ),
     # A key of another variant is unknown to this one.
     ("task.lstm_size=3", "unknown key `task.lstm_size`; known: hidden, kind, num_clients"),
     # Kinds and families.
     ("task.kind=digit", "key `task.kind`: unknown 'digit'; did you mean 'digits'?"),
     ("task.kind=3", f"key `task.kind`: unknown 3; known: {KINDS}"),
-    ("task.kind=[1]", f"key `task.kind`: unknown [1]; known: {KINDS}"),
     ("task.kind={a=1}", f"key `task.kind`: unknown {{'a': 1}}; known: {KINDS}"),
     ("task={num_clients=3}", "key `task.kind` is missing; one of "),
     ("mechanism={}", "key `mechanism.kind` is missing; one of gaussian_adaptive, gaussian_fixed"),
     ("canaries.family=gaus", "key `canaries.family`: unknown 'gaus'; did you mean 'gaussian'?"),
-    (
-        "canaries.family=3",
-        "key `canaries.family`: unknown 3; known: dirac, gaussian, hadamard, rademacher",
-    ),
     (
         "canaries.family=[1]",
         "key `canaries.family`: unknown [1]; known: dirac, gaussian, hadamard, rademacher",
@@ -273,34 +227,24 @@ BAD_VALUES = [
     ("runtime=3", "key `runtime`: must be text, got "),
     ("runtime={a=1}", "key `runtime` takes a value, not a table"),
     ("ray.engine=jx", "key `ray.engine`: unknown 'jx'; did you mean 'jax'?"),
-    ("canaries.store=disc", "key `canaries.store`: unknown 'disc'; did you mean 'disk'?"),
     (
         "task={kind='emnist', word_counts='w'}",
         "unknown key `task.word_counts`; known: kind, max_clients, path",
     ),
-    ("task.path=d.sqlite", "unknown key `task.path`; known: hidden, kind, num_clients"),
     # Missing keys of the chosen variant.
     ("task.kind=text", "key `task.path` is missing"),
-    ("mechanism.kind=gaussian_fixed", "key `mechanism.clip_norm` is missing"),
     # Types.
     ("seed=true", "key `seed`: must be a whole number, got "),
     ("seed=1.5", "key `seed`: must be a whole number, got "),
-    ("seed=many", "key `seed`: must be a whole number, got "),
     ("seed=", "key `seed`: must be a whole number, got "),
     ("seed=2020-01-01", "key `seed`: must be a whole number, got "),
-    ("seed={a=1}", "key `seed` takes a value, not a table"),
-    ("canaries.family={a=1}", "key `canaries.family` takes a value, not a table"),
     ("task=digits", "key `task`: must be a table, got "),
-    ("audit=[1]", "key `audit`: must be a table, got "),
     ("task.hidden=512", "key `task.hidden`: must be a list, got "),
     ("task.hidden={a=1}", "key `task.hidden` takes a value, not a table"),
     ("task.hidden=[1, true]", "key `task.hidden[1]`: must be a whole number, got "),
     ("task.hidden=[{a=1}]", "key `task.hidden[0]`: must be a whole number, got a table"),
     ("mechanism.noise_multiplier=true", "key `mechanism.noise_multiplier`: must be a number, got "),
-    ("clients_per_block=many", "key `clients_per_block`: must be a whole number, got "),
-    ("canaries.store_path=3", "key `canaries.store_path`: must be text, got "),
-    # Ranges.
-    ("clients_per_block=0", "key `clients_per_block`: must be a whole number of at least 1"),
+    # Ranges, one of each kind: docs/config.md, which a test compares, has those of every key.
     ("seed=-1", "key `seed`: must be a whole number of at least 0, got -1"),
     (
         "task.num_clients=1501",
@@ -316,19 +260,8 @@ BAD_VALUES = [
         "mechanism.target_quantile=1.1",
         "key `mechanism.target_quantile`: must be a number of at most 1, ",
     ),
-    ("mechanism.clipped_count_stddev=0", "key `mechanism.clipped_count_stddev`: must be a number"),
-    ("server.momentum=1", "key `server.momentum`: must be a number below 1, got 1"),
     ("canaries.count=1", "key `canaries`: count must be at least 2, or 0 for no canaries, got 1"),
-    ("audit.delta=0", "key `audit.delta`: must be a number above 0, got 0"),
     ("audit.confidence=95", "key `audit.confidence`: must be a number below 1, got 95"),
-    (
-        "canaries.count=100000000",
-        "key `canaries.count`: must be a whole number of at most 10000000, got 100000000",
-    ),
-    (
-        "participation.rounds=2000000",
-        "key `participation.rounds`: must be a whole number of at most 1000000, got",
-    ),
     (
         "task.hidden=[2000000000]",
         "key `task.hidden[0]`: must be a whole number of at most 1000000000",
@@ -339,22 +272,12 @@ BAD_VALUES = [
         "key `mechanism.clip_norm`: must be 0 or between 1e-30 and 1e+30 in size, got 1e-40",
     ),
     (
-        "log.checkpoint_every=0",
-        "key `log.checkpoint_every`: must be a whole number of at least 1, got 0",
-    ),
-    (
-        "participation.canary_repeats=0",
-        "key `participation.canary_repeats`: must be a whole number of at least 1",
-    ),
-    (
         "client.learning_rate=" + "9" * 400,
         "key `client.learning_rate`: must be a whole number within 64 bits, got 999",
     ),
     # Not finite.
     ("mechanism.noise_multiplier=inf", "key `mechanism.noise_multiplier`: must be finite, got inf"),
     ("mechanism.noise_multiplier=nan", "key `mechanism.noise_multiplier`: must be finite, got nan"),
-    ("mechanism.clip_norm=-inf", "key `mechanism.clip_norm`: must be finite, got -inf"),
-    ("audit.delta=nan", "key `audit.delta`: must be finite, got nan"),
     ("seed=1e400", "key `seed`: must be finite, got inf"),
     # Overrides that are none.
     ("seed", "--set seed: must be section.key=value"),

@@ -128,8 +128,6 @@ def test_rounds_that_are_not_written_whole_do_not_count(tmp_path):
 
 def test_a_log_of_another_run_is_refused(tmp_path):
     path = tmp_path / "cosines.npy"
-    with pytest.raises(InputError, match="is not a log of cosines"):
-        CosineLog.opened("r+", path, 3, 4)
     CosineLog.opened("w+", path, 3, 4)
     with pytest.raises(InputError, match=r"must be float32 of shape \(3, 5\)"):
         CosineLog.opened("r+", path, 3, 5)

@@ -19,17 +19,19 @@ def key(seed):
 
 
 def many_keys(seed, number):
-    return jax.vmap(lambda at: fold_in(key(seed), at))(jnp.arange(number))
+    return jax.jit(jax.vmap(fold_in, (None, 0)))(key(seed), jnp.arange(number))
+
+
+normal = jax.jit(standard_normal, static_argnums=1)
 
 
 def test_normal_numbers_have_the_normal_distribution():
     """The key is fixed, so that this passes or fails once and for all."""
-    draws = np.asarray(standard_normal(key(1), (1 << 21,)), np.float64)
+    draws = np.asarray(normal(key(1), (1 << 21,)), np.float64)
     assert stats.kstest(draws, "norm").pvalue > 1e-3
     # Three hundred keys draw the first number of a round each.
-    first = jax.jit(lambda of_round: standard_normal(of_round, ()))
-    firsts = np.array([float(first(key(seed))) for seed in range(300)])
-    assert stats.kstest(firsts, "norm").pvalue > 1e-3
+    firsts = jax.jit(jax.vmap(lambda of_round: standard_normal(of_round, ())))(many_keys(2, 300))
+    assert stats.kstest(np.asarray(firsts), "norm").pvalue > 1e-3
     for beyond in (3.0, 4.0, 4.75):
         expected = 2 * stats.norm.sf(beyond) * len(draws)
         found = np.sum(np.abs(draws) > beyond)
@@ -57,7 +59,8 @@ def test_the_generator_is_threefry(counter, of_key, words):
     counter, of_key = (
         [jnp.uint32(int(word, 16)) for word in text.split()] for text in (counter, of_key)
     )
-    assert [f"{int(word):08x}" for word in threefry(jnp.stack(of_key), counter)] == words.split()
+    drawn = jax.jit(threefry)(jnp.stack(of_key), counter)
+    assert [f"{int(word):08x}" for word in drawn] == words.split()
 
 
 def test_the_tail_ends_at_nine_and_a_half(monkeypatch):
@@ -77,7 +80,8 @@ def test_variables_of_a_round_have_independent_noise():
         [(40, 50), (2000,)],
     )
     nothing = aggregation.nothing([np.zeros((40, 50), np.float32), np.zeros(2000, np.float32)])
-    (first, second), norms, _ = aggregation.release(aggregation.begin, (), nothing, key(3))
+    release = jax.jit(aggregation.release)
+    (first, second), norms, _ = release(aggregation.begin, (), nothing, key(3))
     assert float(norms.clip) == 2.0
     for part in (first, second):
         assert stats.kstest(np.ravel(part) * COHORT / 2, "norm").pvalue > 1e-3

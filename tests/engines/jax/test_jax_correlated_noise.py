@@ -8,7 +8,7 @@ import pytest
 
 from fl_audit import load_config, start_run
 from fl_audit.accounting.tree_nodes import Trees
-from fl_audit.config import GaussianFixed, MatrixFactorisation, TreeAggregation
+from fl_audit.config import GaussianFixed, MatrixFactorisation, Shuffle, TreeAggregation
 from fl_audit.engines.jax.jax_engine import JaxEngine
 from fl_audit.engines.jax.noise_processes import MatrixNoise, TreeNoise, keys_of
 from fl_audit.mechanisms.matrix import strategy_of, stream_of
@@ -33,19 +33,25 @@ MECHANISMS = {
 }
 
 
+def run_of(mechanism):
+    """Five rounds of few clients, as a replay sums the smallest cohort many times."""
+    return small_run(mechanism=mechanism, participation=Shuffle(rounds=5, clients_per_round=3))
+
+
 def matrix(strategy):
     return MatrixFactorisation(
         noise_multiplier=1.0, clip_norm=1.0, strategy=strategy, **STRATEGIES[strategy]
     )
 
 
-def noise_of(process, rounds=ROUNDS, seed=1):
+def noise_of(process):
     """The noise of rounds on two variables side by side, float64 of shape (rounds, DIM)."""
     like = [np.zeros((DIM // 4, 2), np.float32), np.zeros(DIM // 2, np.float32)]
-    state = process.begin(like, keys_of(np.random.default_rng(seed))(0))
-    following, rows = jax.jit(process.next), []
-    for _ in range(rounds):
-        noise, state = following(state, process.key_of_round(state, None), like)
+    state = process.begin(like, keys_of(np.random.default_rng(1))(0))
+    following = jax.jit(lambda s: process.next(s, process.key_of_round(s, None), like))
+    rows = []
+    for _ in range(ROUNDS):
+        noise, state = following(state)
         rows.append(np.concatenate([np.ravel(part) for part in noise]))
     return np.array(rows, np.float64)
 
@@ -65,7 +71,10 @@ def assert_white(rows):
         assert abs(row[1:] @ row[:-1]) < 6 * dim**0.5
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param(name, marks=[pytest.mark.slow] if name == "sqrt" else []) for name in STRATEGIES],
+)
 def test_noise_whitened_by_its_matrix_is_white(strategy):
     table = matrix(strategy)
     whitening = strategy_of(table, ROUNDS)
@@ -73,7 +82,9 @@ def test_noise_whitened_by_its_matrix_is_white(strategy):
     assert_white(dense @ noise_of(MatrixNoise(stream_of(table, ROUNDS))))
 
 
-@pytest.mark.parametrize("restart_every", [None, 4, 1])
+@pytest.mark.parametrize(
+    "restart_every", [4, *(pytest.param(rounds, marks=pytest.mark.slow) for rounds in (None, 1))]
+)
 def test_noise_whitened_by_its_trees_is_white(restart_every):
     """The trees' own precision matrix, which attackers weigh rounds by, is that of the noise."""
     trees = Trees(ROUNDS, restart_every)
@@ -87,7 +98,7 @@ def test_noise_whitened_by_its_trees_is_white(restart_every):
 )
 def made(request):
     """A run, and an engine on one device, which is quicker to compile."""
-    run = small_run(mechanism=MECHANISMS[request.param])
+    run = run_of(MECHANISMS[request.param])
     return run, JaxEngine(run, jax.devices()[:1])
 
 
@@ -116,9 +127,9 @@ def test_the_replay_knows_the_noise(made):
 
 
 def test_the_replay_finds_fresh_noise_in_place_of_correlated():
-    run = small_run(mechanism=MECHANISMS["banded_sqrt"])
-    fresh = GaussianFixed(noise_multiplier=0.5, clip_norm=0.3)
-    engine = JaxEngine(small_run(mechanism=fresh), jax.devices()[:1])
+    run = run_of(MECHANISMS["banded_sqrt"])
+    fresh = run_of(GaussianFixed(noise_multiplier=0.5, clip_norm=0.3))
+    engine = JaxEngine(fresh, jax.devices()[:1])
     assert "noise_rounds" in {finding.name for finding in engine.replay(run) if finding.failed}
 
 

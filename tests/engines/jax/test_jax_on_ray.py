@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import msgspec
 import numpy as np
 import pytest
@@ -56,7 +57,8 @@ def load(monkeypatch):
 
 
 def test_an_actor_sums_its_shards_as_the_engine_does(run, load):
-    actor, engine = load(setup_of(run)), JaxEngine(with_keys(run, clients_per_block=4))
+    actor = load(setup_of(run))
+    engine = JaxEngine(with_keys(run, clients_per_block=4), jax.devices()[:1])
     cohort, state = run.schedule.cohort(0), engine.begin()
     shards = shards_of(cohort, 4)
     weights = engine.weights(state)

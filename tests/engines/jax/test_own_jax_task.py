@@ -1,5 +1,6 @@
 """A task of one's own whose functions are in JAX."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -55,7 +56,7 @@ def test_a_round_is_that_of_the_functions_written_out(own):
         server=ServerSgd(),
     )
     run = prepare(config)
-    engine = JaxEngine(run)
+    engine = JaxEngine(run, jax.devices()[:1])
     data = engine.reader(run)(run.schedule.cohort(0), 0)
     seen = engine.run_round(engine.begin(), data, 0).seen
     total = np.zeros(4)

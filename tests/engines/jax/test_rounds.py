@@ -33,23 +33,19 @@ def test_the_same_bits_on_one_two_and_four_devices(run, rounds, count):
         assert ours.seen.clip_norm == theirs.seen.clip_norm
 
 
-def test_a_state_goes_through_its_leaves(run, engine, rounds):
-    state = engine.from_leaves(engine.begin(), engine.leaves(rounds[2].state))
-    read = engine.reader(run)
-    for index in (3, 4):
-        trained = engine.run_round(state, read(run.schedule.cohort(index), index), index)
-        state = trained.state
-        np.testing.assert_array_equal(trained.seen.after, rounds[index].seen.after)
-        assert trained.seen.clip_norm == rounds[index].seen.clip_norm
-    assert all(isinstance(leaf, np.ndarray) for leaf in engine.leaves(state))
-
-
 def test_each_function_is_compiled_once(run, engine, rounds):
-    """Clients of the run have from 1 to 6 batches, and cohorts from 9 to 13 participants."""
+    """Clients have from 1 to 6 batches, and cohorts leave up to three of four places empty."""
+    for count in range(1, 5):
+        clients, canaries = np.arange(3, 3 + count), np.flatnonzero(run.included)[:count]
+        cohort = Cohort(clients=clients, canaries=canaries)
+        engine.run_round(rounds[0].state, engine.reader(run)(cohort, 0), 0)
     blocks = engine._blocks
     for function in (blocks._begin, blocks._steps, blocks._end, blocks._vectors, blocks._add):
         assert function._cache_size() == 1, function
     assert engine._finish._cache_size() == 1
+    evaluator = engine.evaluator(run)
+    evaluator(engine.weights(rounds[0].state))  # on 297 examples, 64 at a time
+    assert evaluator.__self__._count._cache_size() == 1
 
 
 def test_a_round_that_nobody_comes_to_changes_nothing(run, engine):
@@ -69,12 +65,18 @@ def test_a_canary_arrives_at_the_length_of_a_clipped_client(run, engine):
     np.testing.assert_allclose(trained.seen.aggregate, expected, atol=1e-7)
 
 
-def test_noise_has_the_stated_deviation_and_is_new_each_time(engine):
+@pytest.fixture(scope="module")
+def noised():
+    """The run with noise, and its engine; four devices take a replay's updates side by side."""
     run = small_run(mechanism=GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.3))
-    noised = JaxEngine(run)
+    return run, JaxEngine(run)
+
+
+def test_noise_has_the_stated_deviation_and_is_new_each_time(noised):
+    run, engine = noised
     nobody = Cohort(clients=np.zeros(0, np.int64), canaries=np.zeros(0, np.int64))
-    data = noised.reader(run)(nobody, 0)
-    first, second = (noised.run_round(noised.begin(), data, 0) for _ in range(2))
+    data = engine.reader(run)(nobody, 0)
+    first, second = (engine.run_round(engine.begin(), data, 0) for _ in range(2))
     stddev = first.noise_stddev / run.schedule.expected_cohort
     assert first.noise_stddev == pytest.approx(0.3 * run.noise.sum_noise_multiplier, rel=1e-6)
     # 1,210 draws: five standard errors of a standard deviation are 10 % (a chance of 6e-7), and
@@ -107,9 +109,9 @@ def test_the_evaluator_counts_what_is_predicted(run, engine, rounds):
     assert engine.evaluator(run)(weights) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_first_round_is_replayed():
-    run = small_run(mechanism=GaussianAdaptive(noise_multiplier=0.5, clip_norm=0.3))
-    findings = JaxEngine(run).replay(run)
+def test_the_first_round_is_replayed(noised, monkeypatch):
+    run, engine = noised
+    findings = engine.replay(run)
     assert not any(finding.failed for finding in findings), "\n".join(map(str, findings))
     assert {finding.name for finding in findings if finding.is_conclusive} >= {
         "repeatable",
@@ -122,9 +124,10 @@ def test_the_first_round_is_replayed():
         "clip_next",
         "clip_noise",
     }
-    wrong = JaxEngine(run)
-    clipped = wrong._blocks.sum_of
-    wrong._blocks.sum_of = lambda weights, norms, *participants: clipped(
-        weights, norms._replace(clip=np.float32(np.inf)), *participants
-    )
-    assert "clip" in {finding.name for finding in wrong.replay(run) if finding.failed}
+    clipped = engine._blocks.sum_of
+
+    def unclipped(weights, norms, *participants):
+        return clipped(weights, norms._replace(clip=np.float32(np.inf)), *participants)
+
+    monkeypatch.setattr(engine._blocks, "sum_of", unclipped)
+    assert "clip" in {finding.name for finding in engine.replay(run) if finding.failed}

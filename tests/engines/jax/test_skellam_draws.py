@@ -14,10 +14,15 @@ from tests.engines.jax.test_aggregation import key
 
 DRAWS = 1 << 19
 
+draw, tails_of, logarithms = (
+    jax.jit(skellam, static_argnums=2),
+    jax.jit(tail_probabilities),
+    jax.jit(log_probability),
+)
 
-def drawn(variance, seed=1):
-    numbers = jax.jit(skellam, static_argnums=2)(key(seed), jnp.float32(variance), (DRAWS,))
-    return np.asarray(numbers, np.int64)
+
+def drawn(variance):
+    return np.asarray(draw(key(1), jnp.float32(variance), (DRAWS,)), np.int64)
 
 
 def probabilities(variance, most):
@@ -60,12 +65,12 @@ def test_tails_and_logarithms_are_exact():
     for variance in (1e-3, 0.1, 1.0, 20.0, 63.9):
         of_both = 2 * special.ive(np.arange(1, 400), float(np.float32(variance)))
         exact = np.cumsum(of_both[::-1])[::-1][:128]
-        tails = np.asarray(tail_probabilities(jnp.float32(variance)), np.float64)
+        tails = np.asarray(tails_of(jnp.float32(variance)), np.float64)
         seen = exact > 1e-30
         np.testing.assert_allclose(tails[seen], exact[seen], rtol=2e-6)
     for variance in (64.0, 1000.0, 1e6):
         numbers = np.unique(np.round(np.linspace(-7, 7, 999) * variance**0.5))
-        found = log_probability(jnp.asarray(numbers, jnp.float32), jnp.float32(variance))
+        found = logarithms(jnp.asarray(numbers, jnp.float32), jnp.float32(variance))
         exact = np.log(special.ive(np.abs(numbers), variance))
         np.testing.assert_allclose(found, exact, atol=1.5e-5)
 
@@ -77,7 +82,7 @@ def test_no_number_is_taken_with_odds_above_one(variance):
     share = 4.2 / variance
     scale = (variance / (1 - share)) ** 0.5
     number = np.floor(scale * normal + 0.5)
-    found = np.asarray(log_probability(jnp.asarray(number, jnp.float32), jnp.float32(variance)))
+    found = np.asarray(logarithms(jnp.asarray(number, jnp.float32), jnp.float32(variance)))
     density = -0.5 * np.log(2 * np.pi) - np.log(scale) - normal**2 / 2
     most = (6.77 * scale + 0.5) / (2 * variance) + 0.25 / variance - 0.5 * np.log1p(-share)
     assert (found - density).max() < most + 2e-5
