@@ -57,6 +57,8 @@ def set_verbosity(level: str) -> None:
     logging.getLogger("tensorflow").setLevel(library_level)
 
 
+_BEAT = 0.5  # seconds between two looks at how long nothing was printed
+
 LONGEST_SILENCE = math.inf if os.environ.get("FL_AUDIT_HEARTBEAT") == "off" else 8.0
 """Seconds without output after which the current step is printed; in a long step it takes more.
 
@@ -110,7 +112,7 @@ class _Pulse:
                 self._ended.set()
 
     def _beat(self, ended: threading.Event) -> None:
-        while not ended.wait(0.5):
+        while not ended.wait(_BEAT):
             with self._lock:
                 if self._works:
                     self._say(self._works[-1])

@@ -29,7 +29,8 @@ DRAWN = (
         "comparison/test_patterns",
         "pipeline/test_attack",
     ),
-    *("report/test_attack_page", "report/test_chart", "report/test_pages", "report/test_write"),
+    *("report/test_attack_page", "report/test_chart", "report/test_pages"),
+    "report/test_write.py::test_the_",
 )
 """Tests that look at pictures, by the beginnings of their paths."""
 

@@ -3,14 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.formats.round_chain import read_chain
+from fl_audit import cli
 
 ROOT = Path(__file__).parent.parent
 ACTION = (ROOT / "action.yml").read_text(encoding="utf-8")
@@ -30,47 +28,43 @@ def variables_of(step: str, inputs: dict[str, str]) -> dict[str, str]:
     return {variable: inputs[name] for variable, name in named}
 
 
-def audit(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({}, ["estimate", "my log"]),
+        (
+            {"options": "--delta 1e-3 --claimed-epsilon 8 --require consistent"},
+            [
+                *("estimate", "my log", "--delta", "1e-3", "--claimed-epsilon", "8"),
+                *("--require", "consistent"),
+            ],
+        ),
+        (
+            {"command": "verify", "options": "--link 0f"},
+            ["verify", "my log", "--link", "0f"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("status", [0, 3])
+def test_the_program_gets_its_words_and_its_status_is_that_of_the_step(
+    tmp_path, inputs, expected, status
+):
+    """The program is replaced by one that lists its arguments; the real one's parser takes them."""
+    program = tmp_path / "fl-audit/bin/fl-audit"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit {status}\n")
+    program.chmod(0o755)
+    done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", lines_of("Audit")],
-        env=os.environ | variables_of("Audit", inputs) | {"RUNNER_TEMP": str(folder)},
+        env=os.environ
+        | variables_of("Audit", {"path": "my log", **inputs})
+        | {"RUNNER_TEMP": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
     )
-
-
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory):
-    """A runner with the program of here, and the log of a training without noise."""
-    folder = tmp_path_factory.mktemp("runner")
-    program = folder / "fl-audit/bin/fl-audit"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m fl_audit.cli "$@"\n')
-    program.chmod(0o755)
-    pool = CanaryPool(seed=5, count=100, dim=2000)
-    scorer = RoundScorer.create(folder / "my log", pool, 1, [[1]] * pool.count)
-    scorer.score_round(1, sum(pool.vector(c) for c in range(100) if pool.included[c]))
-    scorer.finish()
-    return folder
-
-
-def test_a_contradicted_claim_fails_the_step(runner):
-    log = str(runner / "my log")
-    contradicted = audit(runner, path=log, options="--delta 1e-3 --claimed-epsilon 0.1")
-    assert contradicted.returncode == 3, contradicted.stderr
-    assert "CONTRADICTED" in contradicted.stdout
-    assert audit(runner, path=log, options="--delta 1e-3").returncode == 0
-    required = "--delta 1e-3 --claimed-epsilon 50 --require consistent"
-    assert audit(runner, path=log, options=required).returncode == 4
-
-
-def test_verify_of_a_log_needs_the_last_link(runner):
-    log = runner / "my log"
-    link = read_chain(log / "chain.jsonl").lines[-1].link
-    for options, status in (("", 5), (f"--link {link}", 0)):
-        verified = audit(runner, command="verify", path=str(log), options=options)
-        assert verified.returncode == status, verified.stdout
+    assert (done.returncode, done.stdout.splitlines()) == (status, expected)
+    cli._parser().parse_args(expected)
 
 
 def test_it_installs_the_package_beside_it(tmp_path):

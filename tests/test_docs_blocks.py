@@ -5,6 +5,7 @@ blocks here, those that train in the tests that `RUN_ELSEWHERE` names. Configs a
 """
 
 import ast
+import functools
 import re
 import shlex
 import tomllib
@@ -59,12 +60,15 @@ def _in_sentences(page: Path) -> list[list[str]]:
     return [*_lines(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))]
 
 
+_parser = functools.cache(cli._parser)
+
+
 def _check_program(words: list[str], page: Path) -> None:
     """The parser takes a command of the program, and the keys and files that it names are there."""
     try:
-        parsed = vars(cli._parser().parse_args(words))
+        parsed = vars(_parser().parse_args(words))
     except SystemExit as end:  # --help and --version
-        assert end.code == 0
+        assert end.code == 0, (_name(page), words)
         return
     for override in parsed.get("overrides") or ():
         section, _, key = override.partition("=")[0].rpartition(".")
@@ -74,22 +78,19 @@ def _check_program(words: list[str], page: Path) -> None:
     assert not [word for word in ours if not (ROOT / word).exists()], _name(page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_commands_in_blocks_parse(page):
-    for program, *words in _in_blocks(page):
-        if program.endswith("fl-audit"):
-            _check_program(words, page)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_commands_in_sentences_are_known(page):
+def test_commands_parse():
     """A sentence may leave out what the page has named before, but invents no option."""
-    for program, *words in _in_sentences(page):
-        if program.endswith("fl-audit") and words[0] != "COMMAND":
-            try:
+    for page in PAGES:
+        for program, *words in _in_blocks(page):
+            if program.endswith("fl-audit"):
                 _check_program(words, page)
-            except InputError as error:
-                assert str(error).startswith("required and not given: "), f"{_name(page)}: {error}"
+        for program, *words in _in_sentences(page):
+            if program.endswith("fl-audit") and words[0] != "COMMAND":
+                try:
+                    _check_program(words, page)
+                except InputError as error:
+                    is_short = str(error).startswith("required and not given: ")
+                    assert is_short, f"{_name(page)}: {error}"
 
 
 def _missing(program: str, words: list[str]) -> Iterator[str]:
@@ -111,10 +112,13 @@ def _missing(program: str, words: list[str]) -> Iterator[str]:
         yield from (str(p) for p in paths if not (p.is_dir() or p.with_suffix(".py").exists()))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_other_commands_name_what_is_there(page):
-    commands = [*_in_blocks(page), *_in_sentences(page)]
-    assert not [m for words in commands for m in _missing(words[0].rpartition("/")[2], words[1:])]
+def test_other_commands_name_what_is_there():
+    commands = [(p, words) for p in PAGES for words in (*_in_blocks(p), *_in_sentences(p))]
+    assert not [
+        (_name(page), missing)
+        for page, words in commands
+        for missing in _missing(words[0].rpartition("/")[2], words[1:])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -141,17 +145,16 @@ def _imports(page: Path) -> Iterator[tuple[str, str]]:
                     yield from ((str(node.module), alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_python_that_does_not_run_imports_what_is_there(page):
-    for module, name in _imports(page):
+def test_python_that_does_not_run_imports_what_is_there():
+    for module, name in {found for page in PAGES for found in _imports(page)}:
         place = ROOT / module.replace(".", "/")
         source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         assert re.search(rf"\b{name}\b", source.read_text(encoding="utf-8")), f"{module}.{name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_names_of_ours_in_sentences_exist(page):
-    for dotted in set(re.findall(r"\bfl_audit(?:\.\w+)+", page.read_text(encoding="utf-8"))):
+def test_names_of_ours_in_sentences_exist():
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    for dotted in set(re.findall(r"\bfl_audit(?:\.\w+)+", "\n".join(texts))):
         place, *rest = ROOT / "fl_audit", *dotted.split(".")[1:]
         while rest and ((place / rest[0]).is_dir() or (place / f"{rest[0]}.py").exists()):
             place /= rest.pop(0)
@@ -173,11 +176,9 @@ def test_the_loop_in_the_readme_is_that_of_any_process():
     assert not [line for line in lines(pasted) if line not in long]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page.read_text(), "toml")], ids=_name
-)
-def test_configs_of_a_page_have_keys_that_are_known(page):
-    for block in blocks(page.read_text(encoding="utf-8"), "toml"):
+def test_configs_have_keys_that_are_known():
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    for block in blocks("\n".join(texts), "toml"):
         table = tomllib.loads(block)
         if "base" in table or "attack" in table:
             continue  # a sweep and an attack, which tests/sweeps and tests/pipeline read

@@ -15,10 +15,8 @@ from fl_audit.errors import InputError
 from fl_audit.flower import ScoredStrategy, canary_arrays
 from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.score_file import read_score_file
-from fl_audit.report.background import background_of_log
 from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import GaussianClaim, curve_tests, reach_verdict
 from fl_audit.verification import verify_folder
 
 POOL = CanaryPool(seed=1, count=40, dim=210)
@@ -115,11 +113,8 @@ class NoisyMean(Strategy):
         ), metrics  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arriving", "state", "outcome"),
-    [(1.0, "arrived", "consistent"), (0.5, "not_arrived", "inconclusive")],
-)
-def test_with_the_length_of_a_canary_an_audit_can_be_consistent(tmp_path, arriving, state, outcome):
+@pytest.mark.parametrize(("arriving", "state"), [(1.0, "arrived"), (0.5, "not_arrived")])
+def test_the_length_of_a_canary_is_that_by_those_who_answer(tmp_path, arriving, state):
     pool, rounds = CanaryPool(seed=2, count=400, dim=1000), 20
     canary_rounds = [[1 + canary % rounds] for canary in range(pool.count)]
     scorer = RoundScorer.create(tmp_path / "audit", pool, rounds, canary_rounds)
@@ -134,18 +129,10 @@ def test_with_the_length_of_a_canary_an_audit_can_be_consistent(tmp_path, arrivi
     strategy = ScoredStrategy(NoisyMean(0), scorer, lambda replies: 1.0 / replies)
     strategy.start(answers, record([np.ones((50, 20), np.float32)]), num_rounds=rounds)
     folder = AuditedFolder(scorer.folder.path)
-    found = folder_statistics(folder)
-    canary_check = folder_canary_check(folder, found)
+    canary_check = folder_canary_check(folder, folder_statistics(folder))
     assert canary_check.state == state
     # About 200 presentations with a mean of about 2: the standard error is 0.04.
     assert canary_check.ratio == pytest.approx(arriving, abs=0.2)
-    # One release with noise 0.5 is 2-GDP, so that the claim holds.
-    own_rounds = [statistic for statistic in found if statistic.name == "own_rounds"]
-    claim = GaussianClaim(2.0, 1e-3)
-    tests = curve_tests(claim, own_rounds, 0.95)
-    background = background_of_log(folder.log)
-    verdict = reach_verdict(claim, tests, canary_check=canary_check, background=background)
-    assert str(verdict.outcome) == outcome
 
 
 def test_a_canary_moves_the_model_along_its_vector():

@@ -17,10 +17,8 @@ from fl_audit.attacks import RoundScorer
 from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.nvflare import ScoredAggregator
-from fl_audit.report.background import background_of_log
 from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
-from fl_audit.verdict import Claim, ClaimTests, reach_verdict
 from fl_audit.verification import verify_folder
 
 ROUNDS, NUM_CANARIES, CLIP_NORM, DENOMINATOR = 10, 400, 0.5, 30
@@ -109,26 +107,14 @@ def trained(folder, inner: PrivateMean, **settings: Any) -> ScoredAggregator:
     return wrapped
 
 
-@pytest.mark.parametrize(
-    ("shrunk", "state", "outcome"),
-    [(1.0, "arrived", "consistent"), (0.4, "not_arrived", "inconclusive")],
-)
-def test_an_aggregator_is_audited(tmp_path, shrunk, state, outcome):
-    inner = PrivateMean(shrunk)
-    trained(tmp_path / "audit", inner, canary_length=CLIP_NORM / DENOMINATOR)
+@pytest.mark.parametrize(("shrunk", "state"), [(1.0, "arrived"), (0.4, "not_arrived")])
+def test_an_aggregator_is_audited(tmp_path, shrunk, state):
+    trained(tmp_path / "audit", PrivateMean(shrunk), canary_length=CLIP_NORM / DENOMINATOR)
     folder = AuditedFolder(tmp_path / "audit")
-    found = folder_statistics(folder)
-    canary_check = folder_canary_check(folder, found)
+    canary_check = folder_canary_check(folder, folder_statistics(folder))
     assert canary_check.state == state
     # About 200 presentations with a mean of about 1.5: the standard error is 0.05.
     assert canary_check.ratio == pytest.approx(shrunk, abs=0.25)
-    # One release with noise 0.5 is (7.59, 1e-3)-private, so that the claim holds.
-    tests = ClaimTests([s for s in found if s.name == "own_rounds"], 0.95, ["threshold_valid"])
-    background = background_of_log(folder.log)
-    verdict = reach_verdict(
-        Claim(7.6, 1e-3), tests, canary_check=canary_check, background=background
-    )
-    assert str(verdict.outcome) == outcome
     assert verify_folder(folder.path).findings == []
 
 
@@ -149,7 +135,8 @@ def test_the_exported_job_prints_what_the_readme_says(tmp_path, capsys):
     share = CLIP_NORM / DENOMINATOR
     told = {"canary_length": share, "noise_stddev": 0.5 * share, "norm_bound": 400 * share}
     trained(tmp_path / "audit", PrivateMean(), repeats=ROUNDS, **told)
-    assert main(["estimate", str(tmp_path / "audit"), "--delta", "1e-3", "--verbose"]) == 0
+    asked = ["--delta=1e-3", "--methods=threshold_valid", "--verbose"]
+    assert main(["estimate", str(tmp_path / "audit"), *asked]) == 0
     numbers = r"[0-9][0-9.,]*"
     printed = re.sub(numbers, "#", " ".join(capsys.readouterr().out.split()))
     readme = (Path(__file__).parent.parent / "examples/nvflare/README.md").read_text()

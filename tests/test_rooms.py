@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,26 +11,32 @@ PACKAGE = Path(__file__).parent.parent / "fl_audit"
 ROOT = PACKAGE.parent
 
 
-class Targets(list):
-    """The libraries that BUILD makes, each as its arguments; and its `ROOMS`."""
-
-    def __init__(self) -> None:
-        names = {"py_library": lambda **library: self.append(library), "glob": _glob}
-        for name in ("package", "licenses", "exports_files", "py_binary", "py_test"):
-            names[name] = lambda *_, **__: None
-        # Starlark, Bazel's language, is a part of Python.
-        exec(compile((ROOT / "BUILD").read_text(), "BUILD", "exec"), names)
-        self.rooms: list[list[str]] = names["ROOMS"]
-
-
-def _glob(patterns: Iterable[str], exclude: Iterable[str] = (), allow_empty: bool = True):
+@cache
+def _found(patterns: tuple[str, ...], exclude: tuple[str, ...]) -> list[str]:
     found = {path for pattern in patterns for path in ROOT.glob(pattern)}
-    assert found or allow_empty, patterns
     without = {path for pattern in exclude for path in ROOT.glob(pattern)}
     return sorted(str(path.relative_to(ROOT)) for path in found - without)
 
 
-ORDER = Targets().rooms
+def _glob(patterns: Iterable[str], exclude: Iterable[str] = (), allow_empty: bool = True):
+    found = _found(tuple(patterns), tuple(exclude))
+    assert found or allow_empty, patterns
+    return found
+
+
+def _evaluated(path: Path) -> tuple[list[dict], list[list[str]]]:
+    """The libraries that BUILD makes, each as its arguments; and its `ROOMS`."""
+    libraries: list[dict] = []
+    names = dict.fromkeys(
+        ("package", "licenses", "exports_files", "py_binary", "py_test"), lambda *_, **__: None
+    )
+    names |= {"py_library": lambda **library: libraries.append(library), "glob": _glob}
+    # Starlark, Bazel's language, is a part of Python.
+    exec(compile(path.read_text(), path.name, "exec"), names)
+    return libraries, names["ROOMS"]
+
+
+LIBRARIES, ORDER = _evaluated(ROOT / "BUILD")
 """A room imports nothing of a later row, nor of its own row."""
 
 LONGEST_FUNCTION = 60
@@ -44,28 +50,26 @@ def room_of(module: Path) -> str:
     return first.removesuffix(".py")
 
 
+@cache
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
 @cache
-def tree_of(module: Path) -> ast.Module:
-    return ast.parse(module.read_text())
+def nodes_of(module: Path) -> list[ast.Import | ast.ImportFrom | Function]:
+    """The imports and functions of a module, wherever in it."""
+    kinds = (ast.Import, ast.ImportFrom, Function)
+    return [node for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, kinds)]
 
 
-def imported_rooms(module: Path) -> Iterator[tuple[int, str]]:
-    """Line and room of every import of the package, wherever it stands in the module."""
-    for node in ast.walk(tree_of(module)):
-        names = []
+def imported_names(module: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of all that a module imports."""
+    for node in nodes_of(module):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}:{node.lineno}: relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        for name in names:
-            package, _, rest = name.partition(".")
-            if package == "fl_audit":
-                yield node.lineno, rest.partition(".")[0]
+            yield from ((node.lineno, alias.name) for alias in node.names)
 
 
 def test_every_room_has_its_place():
@@ -77,7 +81,7 @@ def test_every_room_has_its_place():
 def test_build_has_every_module_once():
     # Bazel reads targets in the order of the file, and each may need earlier ones alone.
     known, modules_named = set(), []
-    for library in Targets():
+    for library in LIBRARIES:
         assert {dep.removeprefix(":") for dep in library.get("deps", ())} <= known
         known.add(library["name"])
         modules_named += library.get("srcs", ())
@@ -103,8 +107,9 @@ def test_no_arrow_points_upwards():
     upwards = [
         f"{module.relative_to(PACKAGE)}:{line} imports {room}"
         for module in modules()
-        for line, room in imported_rooms(module)
-        if room != room_of(module)
+        for line, name in imported_names(module)
+        if name.startswith("fl_audit.")
+        and (room := name.split(".")[1]) != room_of(module)
         and room in level_of
         and level_of[room] >= level_of[room_of(module)]
     ]
@@ -112,21 +117,9 @@ def test_no_arrow_points_upwards():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    assert modules_in_circles(imports_when_run) == set()
-
-
-def test_nor_do_types_and_functions():
-    assert modules_in_circles(ast.walk) == set()
-
-
-def modules_in_circles(nodes: Callable[[ast.AST], Iterable[ast.AST]]) -> set[str]:
-    """The modules that import themselves by way of others; what packages import is left out.
-
-    Args:
-      nodes: The nodes of a module whose imports are followed.
-    """
-    graph = {module: set(imported_modules(module, nodes)) for module in modules()}
-    return {str(file.relative_to(PACKAGE)) for file in graph if file in reached(graph, file)}
+    """Nor for types, nor in functions; what packages import is left out."""
+    graph = {module: set(imported_modules(module)) for module in modules()}
+    assert not [file for file in graph if file in reached(graph, file)]
 
 
 def reached(graph: Mapping[Path, set[Path]], start: Path) -> set[Path]:
@@ -139,23 +132,13 @@ def reached(graph: Mapping[Path, set[Path]], start: Path) -> set[Path]:
     return seen
 
 
-def imported_modules(module: Path, nodes: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[Path]:
+def imported_modules(module: Path) -> Iterator[Path]:
     """The files of the modules that a module imports."""
-    for node in nodes(tree_of(module)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fl_audit"):
-            for alias in node.names:
-                found = _file(f"{node.module}.{alias.name}") or _file(str(node.module))
-                if found is not None and found != module:
-                    yield found
-
-
-def imports_when_run(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those in functions and under `if TYPE_CHECKING`."""
-    for node in ast.iter_child_nodes(tree):
-        is_typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        if not isinstance(node, Function) and not is_typing:
-            yield node
-            yield from imports_when_run(node)
+    for _, name in imported_names(module):
+        if name.startswith("fl_audit"):
+            found = _file(name) or _file(name.rpartition(".")[0])
+            if found is not None and found != module:
+                yield found
 
 
 @cache
@@ -166,7 +149,7 @@ def _file(name: str) -> Path | None:
 
 
 def functions(module: Path) -> Iterator[Function]:
-    return (node for node in ast.walk(tree_of(module)) if isinstance(node, Function))
+    return (node for node in nodes_of(module) if isinstance(node, Function))
 
 
 def length(function: Function) -> int:
@@ -196,7 +179,6 @@ def test_long_private_functions_say_what_they_are():
     assert not silent
 
 
-TENSORFLOW = {"tensorflow", "tensorflow_federated", "tensorflow_privacy"}
 NAMES_TENSORFLOW = (
     "engines/tff/",
     # A model's functions for an engine stand beside each other, and so do a mechanism's.
@@ -207,23 +189,17 @@ NAMES_TENSORFLOW = (
 """The only places of the package that import TensorFlow, a function's own imports included."""
 
 
-def imported_packages(module: Path) -> set[str]:
-    """The first parts of the names of all that a module imports, wherever in it."""
-    packages = set()
-    for node in ast.walk(tree_of(module)):
-        if isinstance(node, ast.ImportFrom):
-            packages.add((node.module or "").partition(".")[0])
-        elif isinstance(node, ast.Import):
-            packages |= {alias.name.partition(".")[0] for alias in node.names}
-    return packages
+def importing(*packages: str) -> set[str]:
+    """The modules that import one of these packages, wherever in them."""
+    return {
+        str(module.relative_to(PACKAGE))
+        for module in modules()
+        if {name.partition(".")[0] for _, name in imported_names(module)} & {*packages}
+    }
 
 
 def test_tensorflow_is_named_where_an_engine_of_it_is():
-    naming = {
-        str(module.relative_to(PACKAGE))
-        for module in modules()
-        if imported_packages(module) & TENSORFLOW
-    }
+    naming = importing("tensorflow", "tensorflow_federated", "tensorflow_privacy")
     assert not {name for name in naming if not name.startswith(NAMES_TENSORFLOW)}
     assert {place for place in NAMES_TENSORFLOW if any(n.startswith(place) for n in naming)} == set(
         NAMES_TENSORFLOW
@@ -231,23 +207,18 @@ def test_tensorflow_is_named_where_an_engine_of_it_is():
 
 
 def test_jax_is_named_where_its_engine_is():
-    naming = {
-        str(module.relative_to(PACKAGE))
-        for module in modules()
-        if "jax" in imported_packages(module)
-    }
+    naming = importing("jax")
     assert naming
     assert not {name for name in naming if not name.startswith(("engines/jax/", "tasks/jax/"))}
 
 
 def test_a_run_names_no_engine():
     assert not [
-        f"{module.relative_to(PACKAGE)}:{node.lineno}"
+        f"{module.relative_to(PACKAGE)}:{line}"
         for module in modules()
         if room_of(module) == "run"
-        for node in ast.walk(tree_of(module))
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith(("fl_audit.engines.tff", "fl_audit.tasks.tf"))
+        for line, name in imported_names(module)
+        if name.startswith(("fl_audit.engines.tff", "fl_audit.tasks.tf"))
     ]
 
 

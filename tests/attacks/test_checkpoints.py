@@ -92,6 +92,7 @@ def resumed_until(folder, every, save_every, models, *, start, stop, crash_in_fl
     return saved
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("every", "save_every"), [(1, 3), (3, 2), (5, 3), (7, 4), (10, 6)])
 def test_a_crash_changes_no_score(vectors, tmp_path, every, save_every):
     """Killed wherever it may be, twice, with other noise after the first kill."""

@@ -128,7 +128,7 @@ def test_on_independent_noise_it_is_the_own_round(tmp_path):
     assert known.setting().null.kind == unknown.setting().null.kind == "closed_form"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", CORRELATIONS)
 def test_bounds_hold_with_clients_that_move_alike(tmp_path, name):
     times = {"sqrt": 1, "banded": 2, "blt": 5}.get(name, 1)
@@ -144,6 +144,7 @@ def test_bounds_hold_with_clients_that_move_alike(tmp_path, name):
     assert exceeded < 8
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", ["gaussian", "hadamard"])
 def test_most_of_the_guarantee_is_proven(tmp_path, family):
     run = SimulatedRun(

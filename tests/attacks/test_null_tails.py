@@ -122,13 +122,14 @@ def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, no
             values = scores[statistic.name]
             of = CanaryScores(values[included], values[~included])
             setting = scored_statistic(statistic, of, known).setting(1e-5, 1 - level)
-            for method in ("threshold_valid", "threshold_gdp"):
+            gdp = ["threshold_gdp"] * (statistic.name == "final")
+            for method in ("threshold_valid", *gdp):
                 found = METHODS[method](setting)
                 key = statistic.name, method
                 wrong[key] = wrong.get(key, 0) + (found.epsilon > 0)
     limit = stats.binom.isf(1e-7, runs, level)
     assert max(wrong.values()) <= limit, wrong
-    assert len(wrong) == 16
+    assert len(wrong) == 9
 
 
 @pytest.mark.sampled(1)
@@ -140,8 +141,8 @@ def test_bounds_on_pure_noise_hold_for_every_statistic(tmp_path, family, dim, no
     ],
 )
 def test_every_statistic_of_dense_rounds_has_a_tail_that_is_nearly_the_scores_own(tmp_path, family):
-    """And none of them is refuted by thousands of excluded scores."""
-    dim, count = 20_000, 2_000
+    """And none of them is refuted by a thousand excluded scores."""
+    dim, count = 8_000, 1_000
     aggregates = np.random.default_rng(4).normal(size=(ROUNDS, dim)).astype(np.float32)
     aggregates[1:] += 0.5 * aggregates[0]
     attackers = make_attackers(context(tmp_path, family, dim, count=count), STATISTICS)
@@ -178,6 +179,7 @@ def test_the_sum_is_a_multiple_of_one_cosine(tmp_path):
     assert found["final"] == one_vector("rademacher", final)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("family", ["rademacher", "gaussian"])
 @pytest.mark.parametrize("kill", range(1, ROUNDS))
 @pytest.mark.parametrize("crash_in_flush", [False, True])

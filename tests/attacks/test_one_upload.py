@@ -1,5 +1,6 @@
 """Threat model `one_upload`: scores of canaries' own uploads, and what they prove."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,13 @@ from fl_audit.estimators.gaussian.mechanism import epsilon_of_sigma
 from fl_audit.formats.folders import LogFolder
 from fl_audit.number_words import upper_bound_text
 from fl_audit.report.build import EstimateRequest, report_on_folder
-from fl_audit.report.folder import AuditedFolder
+from fl_audit.report.folder import AuditedFolder, folder_statistics
 from fl_audit.report.headline import headline
 from fl_audit.report.report import report_to_json
 from fl_audit.verdict.claims import Claim
 
 _DELTA = 1e-3
+_ASKED = EstimateRequest(delta=_DELTA, methods=("threshold_valid",))
 
 
 def _uploads(pool: CanaryPool, noise: float, random: np.random.Generator) -> dict[int, np.ndarray]:
@@ -121,10 +123,8 @@ def test_a_claim_on_uploads_is_contradicted_where_it_says_that_it_is_one(tmp_pat
     _log(tmp_path / "told", pool, 0.5, 1, participation=told)
     outcomes = {}
     for name in ("silent", "told"):
-        folder = AuditedFolder(tmp_path / name)
-        report = report_on_folder(
-            folder, EstimateRequest(delta=_DELTA, confidence=0.95, claim=claim)
-        )
+        asked = dataclasses.replace(_ASKED, claim=claim)
+        report = report_on_folder(AuditedFolder(tmp_path / name), asked)
         assert report.verdict is not None
         outcomes[name] = report.verdict.outcome
         if name == "silent":
@@ -140,8 +140,7 @@ def test_a_log_that_states_the_noise_of_uploads_has_its_guarantee_and_is_held_to
     outcomes = {}
     for name, noise in (("right", 1.0), ("half", 0.5)):
         _log(tmp_path / name, pool, noise, 1, participation=told)
-        asked = EstimateRequest(delta=_DELTA, confidence=0.95)
-        report = report_on_folder(AuditedFolder(tmp_path / name), asked)
+        report = report_on_folder(AuditedFolder(tmp_path / name), _ASKED)
         assert report.verdict is not None
         outcomes[name] = report.verdict.outcome
         words = "\n".join(headline(report).lines())
@@ -205,10 +204,6 @@ def test_an_upload_after_finish_makes_scores_anew(tmp_path: Path) -> None:
     scorer.score_uploads(1, {0: np.ones(50)})
     scorer.finish()
     RoundScorer.open(folder).score_uploads(1, {1: pool.vector(1)})
-    asked = EstimateRequest(delta=_DELTA, confidence=0.95)
-    report_on_folder(AuditedFolder(folder), asked)
-    from fl_audit.report.folder import folder_statistics
-
     (scored,) = folder_statistics(AuditedFolder(folder))
     included = scored.scores.included if pool.included[1] else scored.scores.excluded
     assert np.isclose(included.max(), 1.0, atol=1e-6)

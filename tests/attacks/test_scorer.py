@@ -177,13 +177,12 @@ import sys
 import numpy as np
 from fl_audit.cli import main
 from fl_audit.attacks import CanaryPool, RoundScorer, unflatten
-from fl_audit.checks.measured_rounds import MeasuredRounds
 for family in ("gaussian", "rademacher", "hadamard"):
     pool = CanaryPool(3, 40, 500, family)
     scorer = RoundScorer.create(f"{sys.argv[1]}/{family}", pool, 2)
     scorer.score_round(1, unflatten(pool.vector(1), [np.zeros((5, 100))]))
     scorer.finish(final=np.ones(500))
-    assert main(["estimate", str(scorer.folder.path), "--delta", "1e-3"]) == 0
+assert main(["estimate", str(scorer.folder.path), "--delta=1e-3", "--statistic=final"]) == 0
 print(sorted({"tensorflow", "tensorflow_federated", "jax", "matplotlib"} & set(sys.modules)))
 """
 

@@ -6,7 +6,7 @@ rounds.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.checks import AdaptiveClip
+from fl_audit.checks import AdaptiveClip, MechanismWatch
 from fl_audit.participation.placement import spread
 
 DIM, ROUNDS, COHORT, NOISE = 4000, 40, 20, 1.0
@@ -70,14 +70,14 @@ class Loop:
         parts = np.split(vector, np.cumsum(SIZES)[:-1])
         return np.concatenate([part / np.linalg.norm(part) for part in parts])
 
-    def log(self, path: Path, seed: int) -> Path:
-        """Trains and writes the log folder; canaries are sent at the clip norm."""
-        random = np.random.default_rng(seed)
+    def _pool(self, seed: int) -> tuple[CanaryPool, list[list[int]]]:
+        """The canaries, and the round, from 1, of each."""
         pool = CanaryPool(seed=seed, count=self.count, dim=DIM)
-        canary_rounds = spread(np.arange(self.count), seed, ROUNDS, 1).by_member(self.count)
-        scorer = RoundScorer.create(
-            path, pool, ROUNDS, canary_rounds, variable_sizes=SIZES, **self.options
-        )
+        return pool, spread(np.arange(self.count), seed, ROUNDS, 1).by_member(self.count)
+
+    def rounds(self, seed: int) -> Iterator[tuple[int, Array, float, dict[str, float]]]:
+        """Trains, and gives each logged round: its index, aggregate, unit, and what is stated."""
+        random, (pool, canary_rounds) = np.random.default_rng(seed), self._pool(seed)
         clip_norms, sums = self.clip_norms(random), self.updates(random)
         present = np.zeros(ROUNDS)
         for canary in np.flatnonzero(pool.included):
@@ -94,7 +94,23 @@ class Loop:
             if self.states_noise(index):
                 stated["noise_stddev"] = NOISE * unit[index]
                 stated["norm_bound"] = (COHORT + present[index]) * unit[index]
-            scorer.score_round(index + 1, released[index], canary_length=unit[index], **stated)
+            yield index, released[index], unit[index], stated
+
+    def watched(self, seed: int) -> MechanismWatch:
+        """Its rounds as the checks of aggregates see them, without a log."""
+        watch = MechanismWatch(SIZES)
+        for _, released, _, stated in self.rounds(seed):
+            watch.see_round(released.astype(np.float32), **stated)
+        return watch
+
+    def log(self, path: Path, seed: int) -> Path:
+        """Trains and writes the log folder; canaries are sent at the clip norm."""
+        pool, canary_rounds = self._pool(seed)
+        scorer = RoundScorer.create(
+            path, pool, ROUNDS, canary_rounds, variable_sizes=SIZES, **self.options
+        )
+        for index, released, unit, stated in self.rounds(seed):
+            scorer.score_round(index + 1, released, canary_length=unit, **stated)
         scorer.finish()
         return path
 

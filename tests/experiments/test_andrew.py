@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -63,23 +62,7 @@ def test_the_law_is_that_of_real_releases():
     assert stats.ks_2samp(real, straight).pvalue < 1e-3
 
 
-# Figures 1 and 2 of Andrew et al. (2023), from the folders of a sweep.
-
-
-RUNS = Path(__file__).parents[1] / "recorded" / "inputs" / "runs"
-
-
-@pytest.fixture
-def sweep(tmp_path):
-    """A sweep of two runs that differ by their seed, and one without noise on its way."""
-    for name in ("noisy", "noisy_again"):
-        folder = tmp_path / "runs" / name
-        shutil.copytree(RUNS / name, folder)
-        rows = [f"{canary},{canary % 2},{canary % 4 + 1}" for canary in range(80)]
-        text = "\n".join(["canary_id,included,rounds", *rows]) + "\n"
-        (folder / "canaries.csv").write_text(text)
-    (tmp_path / "runs" / "begun").mkdir()
-    return tmp_path
+# Figures 1 and 2 of Andrew et al. (2023).
 
 
 def test_the_papers_numbers_stand_beside_ours(tmp_path):

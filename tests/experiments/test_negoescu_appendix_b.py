@@ -59,21 +59,6 @@ def simulated(method: str, d: float, n: int) -> Mean:
     return Mean(float(np.mean(found)), float(np.std(found, ddof=1)) / math.sqrt(len(found)))
 
 
-@pytest.mark.parametrize(
-    ("d", "everywhere", "like_parametric", "like_empirical"),
-    [
-        (0, 0.0, 0.0, 0.0),
-        (1, 5.552, 4.319, 2.772),
-        (2, 11.915, 6.617, 4.239),
-        (3, 18.64, 8.040, 5.133),
-    ],
-)
-def test_the_truths(d, everywhere, like_parametric, like_empirical):
-    assert truth(d, 0.0) == pytest.approx(everywhere, abs=0.01)
-    assert truth(d, DELTA) == pytest.approx(like_parametric, abs=1e-3)
-    assert truth(d, 0.001) == pytest.approx(like_empirical, abs=1e-3)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_larger_samples_do_not_mitigate_either_bias(d):

@@ -5,16 +5,14 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy import stats
 
 from experiments.negoescu2024_appendix_b.mixtures import (
     GaussianMixture,
-    epsilon_star_of_mixtures,
     fitted_mixture,
     kolmogorov_smirnov_table,
 )
 from fl_audit.estimators import Gaussian
-from fl_audit.estimators.epsilon_star import LossTransform, epsilon_star_of_distributions
+from fl_audit.estimators.epsilon_star import epsilon_star_of_distributions
 
 TWO = GaussianMixture((0.3, 0.7), (Gaussian(-2.0, 0.5), Gaussian(1.0, 2.0)))
 THREE = GaussianMixture(
@@ -70,22 +68,6 @@ def test_epsilon_star_by_a_dense_grid(others, delta):
     assert found == pytest.approx(best, abs=1e-3)
 
 
-def test_epsilon_star_of_mixtures_of_losses():
-    rng = np.random.default_rng(3)
-    members, others = rng.gamma(2, 5, 1000), rng.gamma(3, 5, 1000)
-    transform = LossTransform.from_losses(members, others)
-    fits = [Gaussian.fitted_to(transform.logits(losses)) for losses in (members, others)]
-    single = epsilon_star_of_mixtures(members, others, 1e-5, num_components=1, seed=0)
-    assert single.epsilon == pytest.approx(
-        epsilon_star_of_distributions(*fits, 1e-5).epsilon, rel=1e-4
-    )
-    several = epsilon_star_of_mixtures(members, others, 1e-5, num_components=3, seed=0)
-    assert several == epsilon_star_of_mixtures(members, others, 1e-5, num_components=3, seed=0)
-    assert 0 < several.epsilon < math.log(1e5)
-    assert members.min() - 20 < several.threshold < others.max() + 20
-    assert epsilon_star_of_mixtures(members, members, 0.0, num_components=3, seed=0).epsilon == 0
-
-
 # Goodness of fit: the table rejects what does not fit and keeps its level where the fit is right.
 
 
@@ -104,13 +86,3 @@ def test_one_gaussian_does_not_fit_two_clusters_but_two_do():
     # A p-value below 1e-6 has that probability where the fit is right.
     assert np.all(table.p_values[1] > 1e-6)
     assert table.not_rejected(1e-6).tolist() == [0.0, 1.0]
-
-
-@pytest.mark.slow
-def test_p_values_are_uniform_where_the_law_is_right():
-    # 100 cells with splits, fits and draws of their own, of 5,000 values of one Gaussian:
-    # uniform p-values fail with probability 1e-6.
-    values = np.random.default_rng(5).normal(size=5000)
-    sizes = range(100, 200)
-    table = kolmogorov_smirnov_table(values, num_components=(1,), num_samples=sizes, seed=2)
-    assert stats.kstest(table.p_values[0], "uniform").pvalue > 1e-6

@@ -57,9 +57,3 @@ def test_it_runs(command, tmp_path):
 
 NAMED = {"production", "pure_noise", "yildirim2025_table1"}
 """Experiments whose page holds every row that the command prints, perhaps behind a name."""
-
-
-def test_rows_are_compared_without_bold_and_behind_a_name():
-    (row,) = table_rows("| 1 | 2 / 3 |")
-    assert ends_with(table_rows("| name | **1** | 2 / **3** |")[0], row)
-    assert not ends_with(table_rows("| name | 1 | 2 / 4 |")[0], row)

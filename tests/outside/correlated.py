@@ -120,7 +120,6 @@ RIGHT: dict[str, Callable[..., CorrelatedSystem]] = {
         accounted={"first_column": SQRT}, row=matrix(SQRT), **k
     ),
     "trees of eight rounds": lambda **k: CorrelatedSystem(accounted=_TREES, row=tree(8), **k),
-    "one tree": lambda **k: CorrelatedSystem(accounted={"tree_rounds": None}, row=tree(20), **k),
     "columns of norm 1": lambda **k: CorrelatedSystem(
         accounted={"first_column": [c / _NORM for c in SQRT[:4]]},
         row=lambda s, t: _NORM * matrix(SQRT[:4])(s, t),
@@ -135,19 +134,7 @@ WRONG: dict[str, tuple[Callable[..., CorrelatedSystem], str]] = {
         lambda **k: CorrelatedSystem(0.5, accounted=_TREES, row=tree(8), **k),
         "enough_noise",
     ),
-    "two bands in place of four": (
-        lambda **k: CorrelatedSystem(row=matrix(SQRT[:2]), **k),
-        "bounded_length",
-    ),
-    "the square root in place of four bands": (
-        lambda **k: CorrelatedSystem(row=matrix(SQRT), **k),
-        "bounded_length",
-    ),
     "independent noise": (lambda **k: CorrelatedSystem(row=_independent, **k), "bounded_length"),
-    "a stream that restarts after a resume": (
-        lambda **k: CorrelatedSystem(row=matrix(SQRT[:4], restart=11), **k),
-        "bounded_length",
-    ),
     "stream and seed restart after a resume": (
         lambda **k: CorrelatedSystem(row=matrix(SQRT[:4], restart=11, same_seed=True), **k),
         "bounded_length",
@@ -158,10 +145,6 @@ WRONG: dict[str, tuple[Callable[..., CorrelatedSystem], str]] = {
             accounted={"first_column": [c / _NORM for c in SQRT[:4]]}, **k
         ),
         "enough_noise",
-    ),
-    "independent noise in place of trees": (
-        lambda **k: CorrelatedSystem(accounted=_TREES, row=_independent, **k),
-        "bounded_length",
     ),
 }
 """Wrong systems, each with the check that is to find it."""

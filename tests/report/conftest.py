@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,9 @@ from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.run_record import RunRecord, read_record, record_text
 from fl_audit.formats.score_file import ScoreFile, read_score_file, write_score_file
-from fl_audit.report import Report, statistics, write_report
+from fl_audit.report import Report, write_report
+from fl_audit.report.build import build_report
+from fl_audit.report.finished_run import read_finished_run
 
 SIZES = (90_000, 9_990, 10)
 DIM = sum(SIZES)
@@ -169,26 +170,6 @@ def fill(folder: RunFolder, noise_multiplier: float = 0.3) -> RunFolder:
     return folder
 
 
-@pytest.fixture(scope="package", autouse=True)
-def shared_estimates():
-    """Keeps what `estimate` makes of its arguments: half of what a report takes.
-
-    Most of these tests report on the same scores, and change what else a folder holds.
-    """
-    made = {}
-
-    def shared(scores, **asked):
-        key = pickle.dumps((scores.included, scores.excluded, asked))
-        if key not in made:
-            made[key] = estimate(scores, **asked)
-        return made[key]
-
-    estimate = statistics.estimate
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "estimate", shared)
-        yield
-
-
 @dataclass(frozen=True)
 class Reported:
     """A run folder with its reports, for tests that change nothing."""
@@ -230,6 +211,11 @@ def widely_reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     folder.canaries.write_text("\n".join(["canary_id,included,rounds", *rows]) + "\n")
     report = write_report(folder)
     return Reported(folder, report, folder.report_html.read_text())
+
+
+def built(folder: RunFolder) -> Report:
+    """The report of a run's folder, of which nothing is rendered or written."""
+    return build_report(read_finished_run(folder))
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import math
 import pytest
 
 from fl_audit.accounting import Guarantees
-from fl_audit.report import summary_lines, write_report
+from fl_audit.report import summary_lines
 from fl_audit.report.headline import headline
 from fl_audit.report.report import Efficiency, SeenByAttacker
 from fl_audit.report.shown_records import methods_by_group
 from tests.report import made_reports
-from tests.report.conftest import NO_NOISE
+from tests.report.conftest import NO_NOISE, built
 from tests.report.made_reports import (
     analytical,
     estimate,
@@ -19,9 +19,6 @@ from tests.report.made_reports import (
     guarantee,
     statistic,
 )
-
-# The answer of an audit in three numbers and a sentence.
-
 
 STATISTICS = {
     "final": fitted_and_proven("final", 0.1, 0.5, 0.2, 1.0),
@@ -124,7 +121,7 @@ SUMMARISED = ("final", "final_minus_initial", "max", "sum")
 
 def test_summary_is_an_aligned_table_and_the_analytical_epsilon(run_folder, change_record):
     change_record(noise=NO_NOISE)
-    report = write_report(run_folder)
+    report = built(run_folder)
     lines = summary_lines(report)
     start = next(i for i, line in enumerate(lines) if "final_minus_initial" in line)
     table = lines[start : lines.index("", start)]

@@ -10,8 +10,6 @@ from fl_audit.config.file import config_to_toml, load_config
 from fl_audit.report import report_from_json, report_to_json, summary_lines, write_report
 from tests.report.conftest import NO_NOISE
 
-# report.json and the typed report: one is the other.
-
 
 def read_again(folder):
     fields = json.loads(folder.report_json.read_text())
@@ -58,9 +56,6 @@ def test_a_value_of_the_wrong_type_is_named(reported):
     fields["statistics"]["final"]["estimates"][0]["lower"] = "much"
     with pytest.raises(ValueError, match=r"got 'much' - at `\$\.statistics\.final.*\.lower`"):
         report_from_json(fields, "report.json")
-
-
-# A report in a notebook, and as rows.
 
 
 # A run that is audited under every threat model: its reports, verdict and summary.

@@ -24,8 +24,6 @@ from fl_audit.report.words import mechanism_words, run_facts
 from tests.mechanisms.doubled_noise import doubled_noise
 from tests.report.conftest import CONFIG, noise_of
 
-# The sentences of a report.
-
 
 def test_description_tells_effective_from_added_noise(run_folder):
     text = " ".join(run_facts(read_finished_run(run_folder)).values())
@@ -36,12 +34,6 @@ def test_description_tells_effective_from_added_noise(run_folder):
     assert "the effective noise multiplier is 0.3, made of Gaussian noise of 0.301" in text
     assert "1.60 clients on the count" in text
     assert "The seed is 1." in text
-
-
-# What clients and the server did, in sentences.
-
-
-# Sentences on mechanisms, and "none known" wherever a reader looks for the analytical epsilon.
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,11 @@ from fl_audit.verification import verify_folder
 from tests.verification.toy_runs import config_file
 
 
-@pytest.mark.parametrize(
-    ("rounds", "canaries", "most_seconds"),
-    [(50, 100, 30), pytest.param(2000, 2000, 120, marks=pytest.mark.slow)],
-)
-def test_a_large_run_is_verified_in_time(toy_runtime, tmp_path, rounds, canaries, most_seconds):
+@pytest.mark.slow
+def test_a_large_run_is_verified_in_time(toy_runtime, tmp_path):
     overrides = [
-        f"participation.rounds={rounds}",
-        f"canaries.count={canaries}",
+        "participation.rounds=2000",
+        "canaries.count=2000",
         "log.checkpoint_every=200",
         "task.dim=2000",
     ]
@@ -25,4 +22,4 @@ def test_a_large_run_is_verified_in_time(toy_runtime, tmp_path, rounds, canaries
     before = time.process_time()
     outcome = verify_folder(tmp_path / "run")
     assert outcome.held, outcome.findings
-    assert time.process_time() - before < most_seconds
+    assert time.process_time() - before < 120

@@ -3,8 +3,8 @@
 What is tried is in `manipulations`; here are also other models, sheets, logs and second tries.
 """
 
+import dataclasses
 import errno
-import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +51,11 @@ def committed(bases):
     folder = base_of(bases, "several")
     assert main(["release", str(folder / "run"), "--out", str(folder / "sheet.html")]) == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def held(committed):
+    return verify_folder(committed / "run")
 
 
 @pytest.mark.sampled(6)
@@ -112,9 +117,7 @@ def test_files_that_nothing_reads_may_be_missing(bases, tmp_path, file):
     [
         (lambda model: model, None),
         (lambda model: model[::-1], "is another model than the run trained"),
-        (lambda model: model * np.float32(1.0001), "is another model than the run trained"),
         (lambda model: model[:-1], "holds no model whose variables have 300 parameters"),
-        (lambda model: np.stack([model, model]), "holds no model whose variables have 300"),
     ],
 )
 def test_another_model_is_found(committed, tmp_path, change, words):
@@ -152,33 +155,42 @@ PAGE = {
 }
 
 
+@pytest.fixture
+def compared(committed, held, tmp_path):
+    """The findings of a sheet of this text beside the run that holds."""
+
+    def findings(text):
+        sheet, outcome = tmp_path / "sheet.html", dataclasses.replace(held, findings=[])
+        sheet.write_text(text)
+        verify_sheet(sheet, RunFolder(committed / "run"), outcome)
+        assert {one.file for one in outcome.findings} <= {"sheet.html"}
+        return [one.what for one in outcome.findings]
+
+    return findings
+
+
 @pytest.mark.parametrize("name", PAGE)
-def test_what_is_beside_the_rows_of_a_sheet_is_found(committed, tmp_path, name):
+def test_what_is_beside_the_rows_of_a_sheet_is_found(committed, compared, name):
     old, new = PAGE[name]
-    text, sheet = (committed / "sheet.html").read_text(), tmp_path / "sheet.html"
+    text = (committed / "sheet.html").read_text()
     assert old in text
-    sheet.write_text(text.replace(old, new, 1))
-    outcome = verify_folder(committed / "run")
-    verify_sheet(sheet, RunFolder(committed / "run"), outcome)
-    assert {one.file for one in outcome.findings} == {"sheet.html"}
+    assert compared(text.replace(old, new, 1))
 
 
 @pytest.mark.parametrize("name", SHEET)
-def test_an_edited_sheet_is_found(committed, tmp_path, capsys, name):
+def test_an_edited_sheet_is_found(committed, compared, tmp_path, name):
     label, old, new = SHEET[name]
-    sheet = tmp_path / "sheet.html"
-    shutil.copy(committed / "sheet.html", sheet)
-    at = sheet.read_text().index(f'<th scope="row">{label}')
-    before, after = sheet.read_text()[:at], sheet.read_text()[at:]
+    row = f'<th scope="row">{label}'
+    before, _, after = (committed / "sheet.html").read_text().partition(row)
     if name == "verdict":
         old = next(word for word in ("CONSISTENT", "INCONCLUSIVE", "CONTRADICTED") if word in after)
     assert old in after
-    sheet.write_text(before + after.replace(old, new, 1))
-    status = main(["verify", str(committed / "run"), "--sheet", str(sheet), "--json"])
-    found = json.loads(capsys.readouterr().out)["findings"]
-    assert status == (0 if name == "contact" else 1)
-    assert {one["file"] for one in found} == (set() if name == "contact" else {"sheet.html"})
-    assert all(f"`{label}`" in one["what"] for one in found)
+    found = compared(before + row + after.replace(old, new, 1))
+    assert bool(found) == (name != "contact")
+    assert all(f"`{label}`" in what for what in found)
+    if name == "model":
+        words = ["verify", str(committed / "run"), "--sheet", str(tmp_path / "sheet.html")]
+        assert main(words) == 1
 
 
 # Logs.
