@@ -54,6 +54,7 @@ def config(config_path, toy_runtime):
 
 
 def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
+    config_path.write_text(CONFIG + 'threat_models = ["known_rounds"]\n')
     out = tmp_path / "run"
     module = "tests.engines.toy_engine"
     program = [sys.executable, "-W", "ignore", "-m", module, str(config_path), str(out)]

@@ -16,6 +16,7 @@ from fl_audit.config import (
     ExampleCanaries,
     FedAvg,
     GaussianFixed,
+    TextTask,
 )
 from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import prepare
@@ -63,7 +64,20 @@ def run_of(task, canaries, client):
 def digits_run():
     """One example, one step: DP-SGD."""
     canaries = ExampleCanaries(source="mislabelled", count=8, examples_per_canary=1)
-    return run_of(DigitsTask(num_clients=60, hidden=(6,)), canaries, FedAvg(learning_rate=0.5))
+    return run_of(DigitsTask(num_clients=60, hidden=()), canaries, FedAvg(learning_rate=0.5))
+
+
+@pytest.fixture(scope="module")
+def sentences_run(tmp_path_factory):
+    """Clients of one to five sentences, two passes of one to three steps each."""
+    path = tmp_path_factory.mktemp("text") / "speech.csv"
+    rows = [f"{c},{'to be or not '[: 3 + i]}" for c in range(24) for i in range(c % 5 + 1)]
+    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
+    task = TextTask(
+        path=str(path), vocabulary_size=4, sequence_length=2, embedding_size=3, lstm_size=2
+    )
+    canaries = ExampleCanaries(source="in_distribution", count=4)
+    return run_of(task, canaries, FedAvg(learning_rate=0.5, batch_size=2, epochs=2))
 
 
 @pytest.fixture(params=["digits", pytest.param("sentences", marks=pytest.mark.slow)])

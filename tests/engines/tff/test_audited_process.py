@@ -20,6 +20,7 @@ from fl_audit.engines.tff.canary_process import (
     compose_audited_process,
     model_weights,
     released_aggregate,
+    with_canary_clients,
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
@@ -312,9 +313,10 @@ def test_what_cannot_carry_a_canary_is_refused():
     whole = collections.OrderedDict(UPDATE, bias=tff.TensorType(np.int32, []))
     with pytest.raises(InputError, match=r"^client_work: an update must be floating-.* int32 of"):
         _compose_still(whole, data_type, canary_weight=1.0)
+    work = _still_client_work(UPDATE, data_type)
     for weight in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(InputError, match=r"^canary_weight: must be positive and finite, got"):
-            _compose_still(UPDATE, data_type, canary_weight=weight)
+            with_canary_clients(work, weight)
     with pytest.raises(InputError, match=r"^model_aggregator: must be a tff.aggregators factory"):
         build_audited_fed_sgd(_linear_model(), model_aggregator="mean")
     with pytest.raises(InputError, match=r"^proximal_strength: must be positive, got 0"):
