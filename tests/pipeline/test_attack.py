@@ -23,7 +23,7 @@ hidden = [16]
 num_shadow = 20
 num_points = 2
 num_base_shadow = 8
-num_challenges = 12
+num_challenges = 20
 epochs = 20
 batch_size = 20
 models_per_block = 20
@@ -68,7 +68,7 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     assert "--resume" in capsys.readouterr().err
     assert main(["attack", str(config), "--out", str(parts), "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == report
-    assert sizes == [20, 8, 12, 12, 8, 12]  # the third block again, no other
+    assert sizes == [20, 8, 20, 20, 8, 20]  # the third block again, no other
     for path in (tmp_path / "whole").iterdir():
         if path.is_file():
             assert (parts / path.name).read_bytes() == path.read_bytes()
@@ -76,9 +76,9 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     assert json.loads((parts / "report.json").read_text()) == report
     assert set(report["statistics"]) == {"lira", "loss", "margin", "rmia", "calibrated"}
     assert report["analytical_epsilon"] == "inf"
-    assert report["num_models"] == 20 + 2 * (8 + 12)
+    assert report["num_models"] == 20 + 2 * (8 + 20)
     scores = {name: read_score_file(parts / f"scores_{name}.csv") for name in report["statistics"]}
-    assert all(len(file.score) == 24 for file in scores.values())
+    assert all(len(file.score) == 40 for file in scores.values())
     assert len({tuple(file.included) for file in scores.values()}) == 1
     np.testing.assert_array_equal(
         np.argsort(scores["loss"].score), np.argsort(scores["margin"].score)

@@ -111,7 +111,7 @@ def other_weights(run, seed):
 
 def mean_loss(run, weights, examples):
     classifier = as_classifier(run.task.classifier)
-    logits = classifier.logits(weights, examples.inputs).numpy()
+    logits = np.asarray(classifier.logits(weights, examples.inputs))
     counted = examples.labels != classifier.padding_label
     return float(np.mean(log_odds_losses(logits[counted], examples.labels[counted])))
 
@@ -122,7 +122,7 @@ def test_losses_are_those_of_each_canary_by_itself(run):
     losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples).evaluate(weights)
     np.testing.assert_allclose(losses.attacked, expected, rtol=1e-5)
     of_one = run.canary_examples[0]
-    logits = as_classifier(run.task.classifier).logits(weights, of_one.inputs)
+    logits = tf.constant(as_classifier(run.task.classifier).logits(weights, of_one.inputs))
     expected = as_classifier(run.task.classifier).loss(logits, tf.constant(of_one.labels)).numpy()
     assert losses.label[0] == pytest.approx(expected, rel=1e-5)
 

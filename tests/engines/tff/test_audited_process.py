@@ -321,24 +321,3 @@ def test_what_cannot_carry_a_canary_is_refused():
         build_audited_fed_sgd(_linear_model(), model_aggregator="mean")
     with pytest.raises(InputError, match=r"^proximal_strength: must be positive, got 0"):
         build_audited_fed_prox(_linear_model(), 0, _sgd())
-
-
-@pytest.mark.slow
-def test_tffs_own_fed_prox_drives_clients_away():
-    """Why ours is not TFF's: once TFF's pulls, `ProximalOptimizer` can go."""
-    clients = _clients((6,))
-    moved = {}
-    for strength in (1e-9, 0.5):
-        for model in (_linear_model(), _keras_model):
-            stock = tff.learning.algorithms.build_unweighted_fed_prox(model, strength, _sgd())
-            output = stock.next(stock.initialize(), clients)
-            ours = build_audited_fed_prox(model, strength, _sgd())
-            norms = [
-                np.linalg.norm(_moved(stock, output)),
-                np.linalg.norm(_moved(ours, _next(ours, ours.initialize(), clients))),
-            ]
-            moved.setdefault(strength, []).append(norms)
-    free, strong = (np.array(moved[strength]) for strength in (1e-9, 0.5))
-    np.testing.assert_allclose(free[:, 0], free[:, 1], rtol=1e-5)
-    assert np.all(strong[:, 1] < free[:, 1])
-    assert np.all(strong[:, 0] > free[:, 0])
