@@ -30,7 +30,13 @@ from fl_audit.tasks.tf.networks import as_classifier
 from tests import seeds_tried
 
 PIECE = 1 << 18  # coordinates that are generated at a time
-DIMS = [1, 2, 63, 64, 65, 1000, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 100]
+DIMS = [
+    *(1, 65, PIECE + 1),
+    *(
+        pytest.param(dim, marks=pytest.mark.slow)
+        for dim in (2, 63, 64, 1000, PIECE - 1, PIECE, 2 * PIECE + 100)
+    ),
+]
 
 SPREAD_OUT = {name: family for name, family in FAMILIES.items() if name != "dirac"}
 EVERY = {**SPREAD_OUT, "stored": StoredGaussianFamily}
@@ -60,23 +66,19 @@ def dense_target(dim: int) -> np.ndarray:
 
 @every_family
 @pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("make_target", [embedding_like, dense_target])
-def test_inner_products_equal_the_dense_ones(family_type, dim, make_target):
+def test_inner_products_are_those_of_the_vectors_of_unit_norm(family_type, dim, monkeypatch):
     family = family_type(seed=3, num_canaries=5, dim=dim)
-    target = make_target(dim) if dim > 1 else np.ones(1, np.float32)
-    products = family.inner_products(target)
-    assert products.dtype == np.float64
-    # The vectors' own rounding, 6e-8 of each coordinate, and that of `fast_inner_product`.
-    norm = euclidean_norm(target)
-    np.testing.assert_allclose(products, dense(family) @ target, rtol=0, atol=6e-7 * norm)
-    np.testing.assert_array_equal(family.cosines(target), np.clip(products / norm, -1, 1))
-
-
-@every_family
-@pytest.mark.parametrize("dim", DIMS)
-def test_vectors_have_unit_norm(family_type, dim):
-    vectors = dense(family_type(seed=1, num_canaries=3, dim=dim))
+    vectors = dense(family)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+    for make_target, most_kept in ((embedding_like, 1 << 22), (dense_target, 0)):
+        monkeypatch.setattr(regenerated_module, "_MOST_KEPT", most_kept)
+        target = make_target(dim) if dim > 1 else np.ones(1, np.float32)
+        products = family.inner_products(target)
+        assert products.dtype == np.float64
+        # The vectors' own rounding, 6e-8 of each coordinate, and that of `fast_inner_product`.
+        norm = euclidean_norm(target)
+        np.testing.assert_allclose(products, vectors @ target, rtol=0, atol=6e-7 * norm)
+        np.testing.assert_array_equal(family.cosines(target), np.clip(products / norm, -1, 1))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_rademacher_signs_are_fair_and_independent():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("family_type", "counts"), [(RademacherFamily, (200, 2000)), (GaussianFamily, (50, 500))]
+    ("family_type", "counts"), [(RademacherFamily, (20, 200)), (GaussianFamily, (50, 500))]
 )
 def test_memory_of_scoring_does_not_grow_with_the_pool(family_type, counts, monkeypatch):
     monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
@@ -179,7 +181,7 @@ def test_memory_of_scoring_does_not_grow_with_the_pool(family_type, counts, monk
         family.inner_products(target)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # 2,000 vectors would be 1.6 GB. A core holds one piece of 262,144 coordinates, 3 MB in all.
+    # 200 vectors would be 160 MB. A core holds one piece of 262,144 coordinates, 3 MB in all.
     assert max(peaks) < 20e6
     assert peaks[1] - peaks[0] < 1e6
 
@@ -189,17 +191,17 @@ def test_memory_of_scoring_does_not_grow_with_the_pool(family_type, counts, monk
 def test_memory_per_canary_is_that_of_its_score(family_type, monkeypatch):
     monkeypatch.setattr(regenerated_module, "_MOST_KEPT", 0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    family = family_type(seed=1, num_canaries=5000, dim=64)
+    family = family_type(seed=1, num_canaries=1000, dim=64)
     target = np.ones(64, np.float32)
     tracemalloc.start()
     family.inner_products(target)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 5000 * 8 + 1e6
+    assert peak < 1000 * 8 + 1e6  # a task for each canary would hold 2 MB
 
 
 @every_family
-@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e15])
+@pytest.mark.parametrize("scale", [1e-30, 1e15])
 def test_cosines_do_not_depend_on_the_scale(family_type, scale):
     family = family_type(seed=1, num_canaries=5, dim=500)
     target = dense_target(500)
@@ -208,7 +210,7 @@ def test_cosines_do_not_depend_on_the_scale(family_type, scale):
 
 
 @every_family
-@pytest.mark.parametrize("shape", [(), (99,), (101,), (100, 1), (1, 100)])
+@pytest.mark.parametrize("shape", [(), (101,), (1, 100)])
 def test_wrong_shape(family_type, shape):
     family = family_type(seed=1, num_canaries=3, dim=100)
     with pytest.raises(ValueError, match=r"target must have shape \(100,\), got "):
@@ -283,15 +285,15 @@ def gradient(task, examples) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def digits_update():
-    task = load_task(DigitsTask(num_clients=300), seed=0)
+    task = load_task(DigitsTask(num_clients=300, hidden=(32,)), seed=0)
     return gradient(task, task.population.examples(0))
 
 
 @pytest.fixture(scope="module")
 def embedding_update(tmp_path_factory):
-    """What one client's sentence moves of an embedding: six rows of 10,004, 96 wide."""
+    """What one client's sentence moves of an embedding: six rows of 1,004, 96 wide."""
     path = tmp_path_factory.mktemp("text") / "text.csv"
-    words = " ".join(f"w{i}" for i in range(10_000))
+    words = " ".join(f"w{i}" for i in range(1_000))
     rest = "all,w7\n" * 20  # a tenth of the rows is held out
     path.write_text(f"client_id,text\nall,{words}\nme,w1 w2 w3 w4 w5 w6\n{rest}")
     task = load_task(TextTask(path=str(path), lstm_size=8), seed=0)

@@ -4,6 +4,7 @@ Clients are drawn for the whole run, once, by a coin each: whoever is drawn is i
 """
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -57,12 +58,16 @@ class DrawnOnce(SecretSampling):
         return f"Nobody sees the coins of probability {self.chance:g}."
 
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
-        """One Poisson-sampled Gaussian mechanism of all rounds."""
-        noise = release.noise.noise_multiplier
-        drawn = SampledRounds(self.chance, noise / math.sqrt(self.rounds), 1)
-        both = *account_sampled(drawn, delta), *account_gaussian(noise, self.rounds, delta)
-        known = [accounted.epsilon for accounted in both if accounted.epsilon is not None]
-        return Guarantee(self.rounds, (AccountedEpsilon("coin", min(known)),))
+        epsilon = epsilon_of(self, release.noise.noise_multiplier, delta)
+        return Guarantee(self.rounds, (AccountedEpsilon("coin", epsilon),))
+
+
+@functools.cache
+def epsilon_of(drawn: DrawnOnce, noise: float, delta: float) -> float:
+    """One Poisson-sampled Gaussian mechanism of all rounds."""
+    sampled = SampledRounds(drawn.chance, noise / math.sqrt(drawn.rounds), 1)
+    both = *account_sampled(sampled, delta), *account_gaussian(noise, drawn.rounds, delta)
+    return min(accounted.epsilon for accounted in both if accounted.epsilon is not None)
 
 
 class Coin(Table, Participation, frozen=True, tag_field="kind", tag="coin"):

@@ -110,18 +110,6 @@ def test_arrays_that_are_no_examples_are_refused(digits, tmp_path, arrays, messa
     assert refusal(path, digits).startswith(message)
 
 
-def test_pickles_and_other_files_are_refused(digits, tmp_path):
-    path = tmp_path / "canaries.npz"
-    assert "is not an NPZ file of plain arrays" in refusal(path, digits)
-    np.savez(path, inputs=np.array([{}]), labels=[1])
-    assert "is not an NPZ file of plain arrays" in refusal(path, digits)
-    path.write_text("client_id,label\n")
-    assert "is not an NPZ file of plain arrays" in refusal(path, digits)
-    with path.open("wb") as file:
-        np.save(file, images(2))
-    assert "is not an NPZ file of plain arrays" in refusal(path, digits)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -77,8 +77,7 @@ RUNTIMES = [
     *(
         pytest.param(runtime, mechanism, marks=[pytest.mark.tff, *marks])
         for runtime, mechanism, marks in [
-            ("local", "adaptive", []),
-            *(("local", m, [SLOW]) for m in MECHANISMS if m != "adaptive"),
+            *(("local", m, [SLOW]) for m in MECHANISMS),
             *(("native", m, [SLOW]) for m in MECHANISMS),
             *(("ray", m, [SLOW]) for m in MECHANISMS if m != "at clients"),
             *(("jax on ray", m, [SLOW]) for m in ("adaptive", "tree", "matrix")),

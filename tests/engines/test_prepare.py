@@ -13,13 +13,16 @@ from fl_audit.config import (
     Canaries,
     Config,
     DigitsTask,
+    FedAvg,
     GaussianAdaptive,
     GaussianFixed,
     Replay,
     Shuffle,
 )
+from fl_audit.engines.cohort import CohortData
 from fl_audit.engines.prepare import canaries_csv, prepare
 from fl_audit.errors import InputError
+from fl_audit.participation import Cohort
 
 _CONFIG = Config(
     task=DigitsTask(num_clients=50, hidden=(8,)),
@@ -98,6 +101,18 @@ def test_a_seed_gives_the_same_run_and_another_seed_another():
     np.testing.assert_array_equal(first.family.vector(3), again.family.vector(3))
     assert canaries_csv(first) == canaries_csv(again) != canaries_csv(other)
     assert not np.array_equal(first.family.vector(3), other.family.vector(3))
+
+
+def test_local_order_changes_with_the_round_and_not_with_the_cohort():
+    data = CohortData(prepare(_CONFIG).task, FedAvg(), seed=0)
+
+    def labels(clients, round_index):
+        cohort = Cohort(np.array(clients), np.zeros(0, np.int64))
+        return data.round_data(cohort, round_index).clients[-1].labels.tolist()
+
+    assert labels([8], 0) == labels([1, 8], 0)
+    assert sorted(labels([8], 0)) == sorted(labels([8], 1))
+    assert len({tuple(labels([8], r)) for r in range(20)}) > 1
 
 
 def test_a_window_beyond_a_replayed_log_is_refused(tmp_path):

@@ -1,6 +1,5 @@
 """Noise that a matrix correlates: its covariance, its streams, its table and its accounting."""
 
-import functools
 import json
 
 import msgspec
@@ -80,20 +79,11 @@ def test_a_stream_is_the_inverse_of_its_strategy(table_of, strategy, num_rounds)
 
 
 @pytest.fixture(scope="module")
-def aggregation_of():
+def _runtime():
     from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-    from tests.engines.tff.aggregation import Aggregation
-
-    # Building and compiling one takes a second or two.
-    built = functools.cache(lambda config, dim: Aggregation(config, COHORT, dim, ROUNDS))
-
-    def begin(config, dim=40_000):
-        aggregation = built(config, dim)
-        aggregation.state = aggregation.initialize()
-        return aggregation
 
     with local_runtime(LocalContext(num_threads=2)):
-        yield begin
+        yield
 
 
 def noise_of(aggregation, rounds=ROUNDS):
@@ -102,82 +92,77 @@ def noise_of(aggregation, rounds=ROUNDS):
     return np.array(added, np.float64)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.tff
-@pytest.mark.parametrize("strategy", KEYS)
-def test_whitened_noise_is_white(aggregation_of, table_of, strategy):
-    table = table_of(strategy)
-    white = dense(strategy_of(table, ROUNDS)) @ noise_of(aggregation_of(table))
-    dim = white.shape[1]
-    # A variance of n normals has standard error (2 / n)^(1/2), a covariance of two n^(-1/2). Six of
-    # them, 28 times in 5 tests, fail once in 4e6.
-    covariance = white @ white.T / dim - np.eye(ROUNDS)
-    assert np.abs(np.diag(covariance)).max() < 6 * (2 / dim) ** 0.5
-    assert np.abs(covariance - np.diag(np.diag(covariance))).max() < 6 * dim**-0.5
+SLOW = pytest.mark.slow
+QUERIES = [
+    ("sqrt", 2),  # six vectors are kept: a ring of two blocks
+    ("blt", 32),
+    *(pytest.param(strategy, 32, marks=SLOW) for strategy in KEYS if strategy != "blt"),
+    *(pytest.param("sqrt", most, marks=SLOW) for most in (1, 4)),
+    *(pytest.param("banded_inverse_sqrt", most, marks=SLOW) for most in (1, 2)),
+]
+"""Strategies, and the largest number of blocks of kept vectors."""
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.tff
-@pytest.mark.parametrize("strategy", ["sqrt", "banded_inverse_sqrt"])
-@pytest.mark.parametrize("most", [1, 2, 4])
-def test_a_ring_of_few_blocks_makes_the_same_noise(
-    aggregation_of, table_of, strategy, most, monkeypatch
-):
+@pytest.mark.usefixtures("_runtime")
+@pytest.mark.parametrize(("strategy", "most"), QUERIES)
+def test_noise_is_that_of_the_strategy_and_of_the_key(table_of, strategy, most, monkeypatch):
+    import tensorflow as tf
+
     from fl_audit.mechanisms import tff_aggregators
+    from fl_audit.mechanisms.tff_noise import normal_like
     from tests.engines.tff.aggregation import Aggregation
 
-    rounds = 12
-    table = table_of(strategy, **({} if strategy == "sqrt" else {"bands": 8}))
-    wide = Aggregation(table, COHORT, 64, rounds)
-    key = wide.initial_state.query_state.numerator_state.key
+    dim, table = 4000, table_of(strategy)
     monkeypatch.setattr(tff_aggregators, "_MOST_BLOCKS", most)
-    monkeypatch.setattr(tff_aggregators, "_AT_ONCE", 100)
-    few = Aggregation(table, COHORT, 64, rounds)
-    kept = few.state.query_state.numerator_state.past
-    assert len(kept) <= most
-    assert len(kept[0]) > 1
-    query = few.state.query_state
-    few.state = few.state._replace(
-        query_state=query._replace(numerator_state=query.numerator_state._replace(key=key))
+    monkeypatch.setattr(tff_aggregators, "_AT_ONCE", 3 * dim)
+    aggregation = Aggregation(table, COHORT, dim, ROUNDS)
+    begun = aggregation.state.query_state.numerator_state
+    assert len(begun.past) <= most
+    noise = noise_of(aggregation)
+    specs = [tf.TensorSpec([size]) for size in (dim // 4, dim - dim // 4)]
+    fresh = np.array(
+        [np.concatenate(normal_like(begun.key, number, specs)) for number in range(ROUNDS)]
     )
-    np.testing.assert_allclose(noise_of(few, rounds), noise_of(wide, rounds), rtol=1e-4, atol=1e-5)
+    white = dense(strategy_of(table, ROUNDS)) @ noise
+    np.testing.assert_allclose(white, fresh, atol=2e-5)
+
+    # Another run has another key; rounds and the two tensors of an update have noise of their own.
+    aggregation.state = aggregation.initialize()
+    noises = [*fresh, noise_of(aggregation, 1)[0] / stream_of(table, ROUNDS).fresh]
+    # A variance of n normals has standard error (2 / n)^(1/2), a correlation n^(-1/2); six of them,
+    # 37 times in 10 tests, fail once in 1e6.
+    np.testing.assert_allclose(np.mean(np.square(noises), axis=1), 1, atol=6 * (2 / dim) ** 0.5)
+    assert np.abs(np.corrcoef(noises) - np.eye(len(noises))).max() < 6 * dim**-0.5
+    first, second = fresh[0][: dim // 4], fresh[0][dim // 4 : dim // 2]
+    assert abs(np.corrcoef(first, second)[0, 1]) < 6 * (dim // 4) ** -0.5
 
 
 @pytest.mark.tff
-def test_two_runs_and_two_tensors_have_different_noise(aggregation_of, table_of):
-    table = table_of("banded_sqrt")
-    first, second = (noise_of(aggregation_of(table), 1)[0] for _ in range(2))
-    half = len(first) // 4
-    # Correlations of independent normals have standard error n^(-1/2); six of them: 1 in 2.5e8.
-    assert abs(np.corrcoef(first, second)[0, 1]) < 6 * len(first) ** -0.5
-    assert abs(np.corrcoef(first[:half], first[half : 2 * half])[0, 1]) < 6 * half**-0.5
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.tff
-@pytest.mark.parametrize("strategy", ["banded_sqrt", "blt"])
-def test_a_stream_goes_on_from_a_checkpoint(aggregation_of, table_of, strategy, tmp_path):
+@pytest.mark.usefixtures("_runtime")
+@pytest.mark.parametrize("strategy", ["banded_sqrt", pytest.param("blt", marks=SLOW)])
+def test_updates_are_clipped_and_a_stream_goes_on_from_a_checkpoint(table_of, strategy, tmp_path):
     import tensorflow as tf
 
     from fl_audit.run.folder_and_checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+    from tests.engines.tff.aggregation import Aggregation
 
-    aggregation = aggregation_of(table_of(strategy), dim=64)
-    initial = aggregation.state
+    aggregation = Aggregation(table_of(strategy), COHORT, 64, ROUNDS)
     noise_of(aggregation, 3)
-    save_checkpoint(tmp_path / "checkpoint.npz", Checkpoint(3, tf.nest.flatten(aggregation.state)))
+    reached = aggregation.state
+    save_checkpoint(tmp_path / "checkpoint.npz", Checkpoint(3, tf.nest.flatten(reached)))
     rest = noise_of(aggregation, 3)
-    loaded = load_checkpoint(tmp_path / "checkpoint.npz", tf.nest.flatten(initial))
-    aggregation.state = tf.nest.pack_sequence_as(initial, loaded.leaves)
+    like = aggregation.initial_state
+    loaded = load_checkpoint(tmp_path / "checkpoint.npz", tf.nest.flatten(like))
+    aggregation.state = tf.nest.pack_sequence_as(like, loaded.leaves)
     np.testing.assert_array_equal(noise_of(aggregation, 3), rest)
 
-
-@pytest.mark.tff
-def test_updates_are_clipped_and_added(aggregation_of, table_of):
-    aggregation = aggregation_of(table_of("sqrt", noise_multiplier=0.0), dim=64)
+    # What updates add to the noise that the state has fixed.
     update = np.full(64, 1 / 8)
     for length in (1.0, 0.1):
-        arrived = aggregation.run([length * update] * 2) * COHORT
-        np.testing.assert_allclose(arrived, 2 * min(length, CLIP) * update, rtol=1e-6)
+        aggregation.state = reached
+        added = aggregation.run([length * update] * 2) * COHORT - rest[0] * 2.0 * CLIP
+        np.testing.assert_allclose(added, 2 * min(length, CLIP) * update, atol=1e-6)
 
 
 # The table and the file.

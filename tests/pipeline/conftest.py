@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fl_audit.config import DigitsTask
-from fl_audit.engines import runtimes
+from fl_audit.pipeline import runs
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -27,7 +27,7 @@ def shared_runtimes():
             made[key] = make_runtime(run, worker_log)
         return made[key]
 
-    make_runtime = runtimes.make_runtime
+    make_runtime = runs.make_runtime
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtimes, "make_runtime", shared)
+        patch.setattr(runs, "make_runtime", shared)
         yield

@@ -1,4 +1,4 @@
-"""`fl-audit attack` on digits, at a size for tests: files, resuming, bad input."""
+"""`fl-audit attack` on wines, at a size for tests: files, resuming, bad input."""
 
 import csv
 import json
@@ -15,17 +15,18 @@ from fl_audit.formats.score_file import read_counts_file, read_score_file
 
 CONFIG = """
 [task]
-kind = "digits"
+kind = "wine"
 num_clients = 3
 hidden = [16]
 
 [attack]
-num_shadow = 40
+num_shadow = 20
 num_points = 2
-num_base_shadow = 16
-num_challenges = 30
-epochs = 8
-models_per_block = 43
+num_base_shadow = 8
+num_challenges = 20
+epochs = 20
+batch_size = 20
+models_per_block = 20
 """
 
 
@@ -67,7 +68,7 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     assert "--resume" in capsys.readouterr().err
     assert main(["attack", str(config), "--out", str(parts), "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == report
-    assert sizes == [40, 16, 30, 30, 16, 30]  # the third block again, no other
+    assert sizes == [20, 8, 20, 20, 8, 20]  # the third block again, no other
     for path in (tmp_path / "whole").iterdir():
         if path.is_file():
             assert (parts / path.name).read_bytes() == path.read_bytes()
@@ -75,9 +76,9 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     assert json.loads((parts / "report.json").read_text()) == report
     assert set(report["statistics"]) == {"lira", "loss", "margin", "rmia", "calibrated"}
     assert report["analytical_epsilon"] == "inf"
-    assert report["num_models"] == 40 + 2 * (16 + 30)
+    assert report["num_models"] == 20 + 2 * (8 + 20)
     scores = {name: read_score_file(parts / f"scores_{name}.csv") for name in report["statistics"]}
-    assert all(len(file.score) == 60 for file in scores.values())
+    assert all(len(file.score) == 40 for file in scores.values())
     assert len({tuple(file.included) for file in scores.values()}) == 1
     np.testing.assert_array_equal(
         np.argsort(scores["loss"].score), np.argsort(scores["margin"].score)
@@ -86,7 +87,7 @@ def test_a_killed_attack_goes_on_and_its_files_are_the_same(config, tmp_path, ca
     assert counts.num_bases == 2
     assert int(np.sum(counts.n1)) == int(np.sum(scores["lira"].included))
     members, others = (losses(parts / f"losses_{of}.csv") for of in ("members", "population"))
-    assert (len(members), len(others)) == (1797 // 2, 1797 - 1797 // 2)
+    assert (len(members), len(others)) == (178 // 2, 178 // 2)
     assert not set(members) & set(others)
     assert np.mean(list(members.values())) < np.mean(list(others.values()))
     assert "<svg" in (parts / "report.html").read_text()
@@ -125,8 +126,8 @@ def test_bad_configs_are_refused(tmp_path, text, message):
 @pytest.mark.tff
 def test_what_cannot_be_attacked_is_refused_before_anything_is_written(config, tmp_path, capsys):
     for override, message in [
-        ("attack.batch_size=1000", "attack.batch_size: must be below 898"),
-        ("attack.num_points=2000", "attack.num_points: must be at most 1797"),
+        ("attack.batch_size=1000", "attack.batch_size: must be below 89"),
+        ("attack.num_points=2000", "attack.num_points: must be at most 178"),
     ]:
         out = tmp_path / "out"
         assert main(["attack", str(config), "--set", override, "--out", str(out)]) == 2

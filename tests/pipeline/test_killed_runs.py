@@ -10,8 +10,9 @@ from tests.verification.toy_runs import CONFIG
 
 pytestmark = pytest.mark.usefixtures("toy_runtime")
 
-_CONFIG = CONFIG.replace("known_rounds", "checkpoints").replace(
-    'verdict_statistic = "own_rounds"', "release_every = 2"
+_CONFIG = CONFIG.replace('"known_rounds"', '"checkpoints", "window"').replace(
+    'verdict_statistic = "own_rounds"',
+    "release_every = 2\nwindow_first_round = 2\nwindow_last_round = 6",
 )
 
 

@@ -16,6 +16,7 @@ from fl_audit.config import (
     ExampleCanaries,
     FedAvg,
     GaussianFixed,
+    TextTask,
 )
 from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import prepare
@@ -63,7 +64,20 @@ def run_of(task, canaries, client):
 def digits_run():
     """One example, one step: DP-SGD."""
     canaries = ExampleCanaries(source="mislabelled", count=8, examples_per_canary=1)
-    return run_of(DigitsTask(num_clients=60, hidden=(6,)), canaries, FedAvg(learning_rate=0.5))
+    return run_of(DigitsTask(num_clients=60, hidden=()), canaries, FedAvg(learning_rate=0.5))
+
+
+@pytest.fixture(scope="module")
+def sentences_run(tmp_path_factory):
+    """Clients of one to five sentences, two passes of one to three steps each."""
+    path = tmp_path_factory.mktemp("text") / "speech.csv"
+    rows = [f"{c},{'to be or not '[: 3 + i]}" for c in range(24) for i in range(c % 5 + 1)]
+    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
+    task = TextTask(
+        path=str(path), vocabulary_size=4, sequence_length=2, embedding_size=3, lstm_size=2
+    )
+    canaries = ExampleCanaries(source="in_distribution", count=4)
+    return run_of(task, canaries, FedAvg(learning_rate=0.5, batch_size=2, epochs=2))
 
 
 @pytest.fixture(params=["digits", pytest.param("sentences", marks=pytest.mark.slow)])
@@ -97,7 +111,7 @@ def other_weights(run, seed):
 
 def mean_loss(run, weights, examples):
     classifier = as_classifier(run.task.classifier)
-    logits = classifier.logits(weights, examples.inputs).numpy()
+    logits = np.asarray(classifier.logits(weights, examples.inputs))
     counted = examples.labels != classifier.padding_label
     return float(np.mean(log_odds_losses(logits[counted], examples.labels[counted])))
 
@@ -108,7 +122,7 @@ def test_losses_are_those_of_each_canary_by_itself(run):
     losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples).evaluate(weights)
     np.testing.assert_allclose(losses.attacked, expected, rtol=1e-5)
     of_one = run.canary_examples[0]
-    logits = as_classifier(run.task.classifier).logits(weights, of_one.inputs)
+    logits = tf.constant(as_classifier(run.task.classifier).logits(weights, of_one.inputs))
     expected = as_classifier(run.task.classifier).loss(logits, tf.constant(of_one.labels)).numpy()
     assert losses.label[0] == pytest.approx(expected, rel=1e-5)
 

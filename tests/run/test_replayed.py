@@ -1,7 +1,6 @@
 """The replay of a run's first round, from the config to the report."""
 
 import json
-import shutil
 
 import pytest
 
@@ -15,6 +14,7 @@ from fl_audit.engines.prepare import prepare
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.report import write_report
+from tests.verification.toy_runs import config_file
 
 pytestmark = pytest.mark.tff
 
@@ -50,17 +50,12 @@ def config(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=["jax", pytest.param("local", marks=pytest.mark.slow)])
-def replayed_run(config, request):
-    """The folder of a run whose claim its noise keeps."""
-    out = config.parent / request.param
-    sets = ["--set", "audit.claimed_epsilon=50", "--set", f"runtime={request.param}"]
-    assert main(["run", str(config), "--out", str(out), *sets]) == 0
-    return out
-
-
-def test_a_run_is_replayed_before_it_is_trained(replayed_run):
-    checks = json.loads((replayed_run / "report.json").read_text())["checks"]
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["jax", "local"])
+def test_a_run_is_replayed_before_it_is_trained(config, runtime):
+    out = config.parent / runtime
+    assert main(["run", str(config), "--out", str(out), "--set", f"runtime={runtime}"]) == 0
+    checks = json.loads((out / "report.json").read_text())["checks"]
     replayed = [check for check in checks["results"] if check["name"].startswith("replay_")]
     assert len(replayed) == 12
     assert all(
@@ -72,12 +67,14 @@ def test_a_run_is_replayed_before_it_is_trained(replayed_run):
     assert inconclusive == ["replay_not_finite"]
     (noise,) = [check for check in replayed if check["name"] == "replay_noise_length"]
     assert 0.9 < noise["detectable_ratio"] < 1
-    assert "Replay: one client" in (replayed_run / "report.html").read_text()
+    assert "Replay: one client" in (out / "report.html").read_text()
 
 
-def test_what_fails_keeps_a_run_from_being_consistent(replayed_run, tmp_path):
+@pytest.mark.usefixtures("toy_runtime")
+def test_what_fails_keeps_a_run_from_being_consistent(tmp_path):
     out = tmp_path / "run"
-    shutil.copytree(replayed_run, out)
+    kept = config_file(tmp_path / "config.toml", "audit.claimed_epsilon=50")
+    assert main(["run", str(kept), "--out", str(out)]) == 0
     (out / "chain.jsonl").unlink()  # which would refuse another replay
     wrong = failed("clip", "it clips", "it does not")
     write_replay(out / "replay.json", [wrong])

@@ -1,14 +1,10 @@
-"""MLflow and Weights & Biases, played by modules that write down what is called; TensorBoard."""
+"""MLflow and Weights & Biases, played by modules that write down what is called."""
 
-import re
-import subprocess
 import sys
-import time
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from fl_audit.config import Canaries, Config, DigitsTask, GaussianFixed, Shuffle
 from fl_audit.errors import InputError
@@ -113,34 +109,3 @@ def test_what_is_not_installed_is_named_with_its_extra(observer, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"needs {package}.*pip install '\.\[{package}\]'"):
         observer()
-
-
-# TensorBoard of the locked environment reads what a run writes.
-
-
-STARTED_WITHIN = 180.0
-
-
-@pytest.fixture
-def board(tmp_path):
-    """The address of a TensorBoard that shows one scalar, ended after the test."""
-    with tf.summary.create_file_writer(str(tmp_path)).as_default():
-        tf.summary.scalar("loss", 0.5, step=1)
-    log = tmp_path / "board.txt"
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(tmp_path), "--port", "0"]
-    with log.open("w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
-    try:
-        yield _address(process, log)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _address(process, log):
-    deadline = time.monotonic() + STARTED_WITHIN
-    while process.poll() is None and time.monotonic() < deadline:
-        if found := re.search(r"http://\S+", log.read_text()):
-            return found.group()
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())

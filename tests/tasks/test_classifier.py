@@ -6,7 +6,6 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
@@ -134,18 +133,6 @@ def test_equals_numpy_and_the_built_in(shape, num_classes, kernel):
     np.testing.assert_allclose(gradient, automatic, atol=1e-6)
 
 
-def test_gradient_equals_differences_of_losses():
-    """Central differences of the float64 losses: their error is of the order of step**2."""
-    logits, labels, d_losses = problem(2, (4, 3), 7)
-    _, gradient = losses_and_gradient(logits, labels, d_losses)
-    exact, step = logits.astype(np.float64), 1e-5
-    for index in np.ndindex(exact.shape):
-        change = np.zeros_like(exact)
-        change[index] = step
-        moved = [np.sum(expected_losses(exact + by * change, labels) * d_losses) for by in (1, -1)]
-        assert gradient[index] == pytest.approx((moved[0] - moved[1]) / (2 * step), abs=1e-6)
-
-
 EXTREME = {
     "all equal": [3.0, 3.0, 3.0, 3.0],
     "large": [1e4, 1e4 - 1, 1e4 - 2, 0.0],
@@ -166,58 +153,6 @@ def test_extreme_logits(name, label, kernel):
     np.testing.assert_allclose(
         gradient, losses_and_gradient(logits, labels, [1.0], built_in)[1], atol=1e-6
     )
-
-
-def test_a_block_of_clients_gets_the_gradients_of_each():
-    arrays = problem(3, (4, 3, 5), 11)
-
-    def of_one(one):
-        logits, labels, d_losses = one
-        with tf.GradientTape() as tape:
-            tape.watch(logits)
-            losses = cross_entropy_in_blocks(logits, labels)
-            total = tf.reduce_sum(losses * d_losses)
-        return losses, tape.gradient(total, logits)
-
-    @tf.function
-    def of_all(*stacked):
-        return tf.vectorized_map(of_one, stacked, fallback_to_while_loop=False)
-
-    block = of_all(*(tf.constant(array) for array in arrays))
-    for client in range(4):
-        expected = losses_and_gradient(*(array[client] for array in arrays))
-        for found, alone in zip(block, expected, strict=True):
-            np.testing.assert_allclose(found[client], alone, rtol=1e-6, atol=1e-6)
-
-
-def test_survives_serialisation():
-    """The graph that TFF stores for its runtimes, with unknown numbers of rows, run again."""
-    logits, labels, d_losses = problem(4, (3, 5), 11)
-
-    @tff.tensorflow.computation(
-        tff.TensorType(np.float32, [None, 5, 11]),
-        tff.TensorType(np.int32, [None, 5]),
-        tff.TensorType(np.float32, [None, 5]),
-    )
-    @tf.function
-    def gradient_of(logits, labels, d_losses):
-        with tf.GradientTape() as tape:
-            tape.watch(logits)
-            total = tf.reduce_sum(cross_entropy(logits, labels) * d_losses)
-        return tape.gradient(total, logits)
-
-    graph_def = tf.compat.v1.GraphDef()
-    proto = tff.framework.serialize_computation(gradient_of)
-    proto.tensorflow.graph_def.Unpack(graph_def)
-    fed = [e.tensor.tensor_name for e in proto.tensorflow.parameter.struct.element]
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
-        tf.graph_util.import_graph_def(graph_def, name="")
-        found = session.run(
-            proto.tensorflow.result.tensor.tensor_name,
-            dict(zip(fed, (logits, labels, d_losses), strict=True)),
-        )
-    expected = losses_and_gradient(logits, labels, d_losses)[1]
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 # The loss that attacks look at, against float64 and exact arithmetic.

@@ -121,16 +121,12 @@ def test_equals_encoding_client_by_client(tmp_path):
         ("client_id,txt\na,b\n", "has no column 'text': did you mean 'txt'?"),
         ("Client_ID;Text\na;b\n", "has no column 'client_id': did you mean 'Client_ID'?"),
         (HEADER + "a,x\n,y\n", "line 3: `client_id` is empty"),
-        (HEADER + "a,x\n  ,y\n", "line 3: `client_id` is empty"),
-        (HEADER + "a,to be, or not\n", "line 2: must have 2 fields, got "),
         (HEADER + "a,x\nb\n", "line 3: must have 2 fields, got "),
-        (HEADER + ROWS + 'a,"never closed\n' + ROWS, "line 50: is not CSV: a double quote is"),
         (HEADER + 'a,"x" y\n', "line 2: is not CSV: a double quote ends within a field"),
         (HEADER + "a," + "x" * 200_000 + "\n", "line 2: is not CSV: has a field of more"),
         (HEADER, "has too few rows to hold any out"),
         (HEADER + "a,x\n" * 9, "has too few rows to hold any out"),
         (HEADER + "".join(f"c{n},x\n" for n in range(50)), "has too few rows to hold any out"),
-        (b"client_id,text\na,\xff\n", "must be UTF-8 text (in Excel: CSV UTF-8), has the byte"),
     ],
 )
 def test_refusals(tmp_path, content, expected):

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_audit.cli import main
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file
 from fl_audit.participation.logged_cohorts import read_replay_log
@@ -186,14 +185,6 @@ def refused(file: File, folder: Path, read) -> None:
 @pytest.mark.parametrize("name", WRONG_SCORES)
 def test_scores_that_cannot_be_read_name_the_place(name, tmp_path):
     refused(WRONG_SCORES[name], tmp_path, read_score_file)
-
-
-def test_members_alone_are_one_sentence(tmp_path, capsys):
-    path = File("canary_id,included,score\n0,1,1\n1,1,2\n2,1,3\n").written(tmp_path)
-    assert main(["estimate", str(path), "--delta", "1e-3"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "there are no excluded canaries" in said
-    assert "gaussian_fit" not in said and len(said) < 250
 
 
 TABLE = "client_id,label,a,b\n" + "".join(

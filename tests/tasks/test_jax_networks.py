@@ -43,14 +43,15 @@ def drawn(model, seed=0, examples=6):
     "name",
     [pytest.param(n, marks=pytest.mark.slow) if n == "wide resnet" else n for n in MODELS],
 )
-def test_loss_and_gradients(name):
+def test_loss_gradients_and_what_is_measured(name):
     model = MODELS[name]
     weights, inputs, labels = drawn(model)
     theirs = as_classifier(model)
     tensors = [tf.constant(w) for w in weights]
     with tf.GradientTape() as tape:
         tape.watch(tensors)
-        expected = theirs.loss(theirs.logits(tensors, tf.constant(inputs)), tf.constant(labels))
+        logits = theirs.logits(tensors, tf.constant(inputs))
+        expected = theirs.loss(logits, tf.constant(labels))
     ours = as_jax_model(model)
     (loss, tokens), gradients = jax.jit(jax.value_and_grad(ours.mean_loss, has_aux=True))(
         weights, inputs, labels
@@ -60,16 +61,18 @@ def test_loss_and_gradients(name):
     for found, gradient in zip(gradients, tape.gradient(expected, tensors), strict=True):
         dense = tf.convert_to_tensor(gradient).numpy()
         np.testing.assert_allclose(found, dense, atol=1e-5 * max(1, np.abs(dense).max()))
+    attacked = ours.attacked_by_example(weights, inputs, labels)
+    expected = theirs.attacked_loss_by_example(logits, tf.constant(labels))
+    np.testing.assert_allclose(attacked, np.stack(expected), rtol=1e-4, atol=1e-5)
+    correct, counted = ours.accuracy_counts(weights, inputs, labels)
+    assert correct == theirs.num_correct(logits, tf.constant(labels))
+    assert counted == theirs.num_counted(tf.constant(labels))
 
 
-_SLOW = {"lstm", "cnn", "wide resnet"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in _SLOW)) for name in MODELS]
-)
-def test_clients_with_weights_of_their_own(name):
-    model = MODELS[name]
+@pytest.mark.slow
+def test_clients_with_weights_of_their_own():
+    """The other models train in blocks in tests/engines/test_engines_agree.py."""
+    model = MODELS["wide resnet"]
     ours = as_jax_model(model)
     clients = [drawn(model, seed, 2) for seed in range(3)]
     stacked = jax.tree_util.tree_map(lambda *parts: np.stack(parts), *clients)
@@ -78,17 +81,3 @@ def test_clients_with_weights_of_their_own(name):
     for client in range(3):
         for found, expected in zip(together, jax.jit(gradient)(*clients[client]), strict=True):
             np.testing.assert_allclose(found[client], expected, atol=2e-5)
-
-
-@pytest.mark.parametrize("name", ["dense", "lstm"])
-def test_what_is_measured(name):
-    model = MODELS[name]
-    weights, inputs, labels = drawn(model)
-    theirs, ours = as_classifier(model), as_jax_model(model)
-    logits = theirs.logits([tf.constant(w) for w in weights], tf.constant(inputs))
-    attacked, tokens = theirs.attacked_loss_by_example(logits, tf.constant(labels))
-    found = ours.attacked_by_example(weights, inputs, labels)
-    np.testing.assert_allclose(found, np.stack([attacked, tokens]), rtol=1e-4, atol=1e-5)
-    correct, counted = ours.accuracy_counts(weights, inputs, labels)
-    assert correct == theirs.num_correct(logits, tf.constant(labels))
-    assert counted == theirs.num_counted(tf.constant(labels))

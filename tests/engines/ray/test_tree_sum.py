@@ -1,6 +1,5 @@
 """Shards and the tree of their sums: the same result in any order, whoever does the work."""
 
-import itertools
 import random
 from collections import Counter
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 from fl_audit.engines.ray.tree_sum import (
-    OpenWork,
     RemoteSum,
     RoundWork,
     Subtree,
@@ -16,7 +14,19 @@ from fl_audit.engines.ray.tree_sum import (
     shards_of,
 )
 from fl_audit.participation import Cohort
-from tests.engines.ray.written_trees import merged, tree_of
+
+
+def merged(left, right):
+    """The sum of two texts, which show their tree."""
+    return f"({left}{right})"
+
+
+def tree_of(first, last):
+    """The tree by its definition: the left part is the largest power of two."""
+    if last - first == 1:
+        return str(first)
+    half = 1 << ((last - first - 1).bit_length() - 1)
+    return merged(tree_of(first, first + half), tree_of(first + half, last))
 
 
 def _cohort(clients, canaries):
@@ -32,38 +42,6 @@ def test_shards_hold_everybody_once_in_order(clients, canaries, size):
     assert sum(sizes) == clients + canaries
     assert [c for shard in shards for c in shard.clients] == list(range(clients))
     assert [c for shard in shards for c in shard.canaries] == list(range(100, 100 + canaries))
-
-
-@pytest.mark.parametrize("num_shards", range(1, 10))
-def test_a_sum_is_that_of_the_tree_in_any_order(num_shards):
-    order = list(range(num_shards))
-    for attempt in range(20):
-        random.Random(attempt).shuffle(order)
-        tree = TreeSum(num_shards, merged)
-        for leaf in order:
-            tree.add(Subtree(0, leaf), str(leaf))
-        assert tree.single[1] == tree_of(0, num_shards)
-
-
-@pytest.mark.parametrize(
-    ("num_shards", "workers"), itertools.product([1, 2, 7, 42, 133], [1, 2, 5])
-)
-def test_work_that_is_given_out_and_lost_gives_the_same_sum(num_shards, workers):
-    """Workers sum their subtrees by themselves, and every third loses its first."""
-    work, tree = OpenWork(num_shards), TreeSum(num_shards, merged)
-    taken = []
-    while work.is_open:
-        subtree = work.take(workers)
-        taken.append(subtree)
-        if len(taken) % 3 == 1 and taken.count(subtree) == 1:
-            work.give_back(subtree)
-            continue
-        below = TreeSum(num_shards, merged)
-        for shard in subtree.shards(num_shards):
-            below.add(Subtree(0, shard), str(shard))
-        tree.add(*below.single)
-    assert work.take(workers) is None
-    assert tree.single[1] == tree_of(0, num_shards)
 
 
 # Sums are merged where they are made: the same tree, whoever works, and whoever is lost.

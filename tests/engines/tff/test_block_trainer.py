@@ -1,4 +1,4 @@
-"""Blocks of models against NumPy's own steps, and DP-SGD against TensorFlow Privacy's query."""
+"""Blocks of models against NumPy's own steps, and the noise of DP-SGD."""
 
 import functools
 
@@ -121,40 +121,22 @@ def test_noise_has_the_law_of_dp_sgd_and_of_the_output():
     250 models of 18 weights: Kolmogorov-Smirnov on 4,500 draws, failing with probability 1e-7.
     """
     members = [MEMBERS[0]] * 250
-    privacy = DpSgd(0.5, 3.0, 12)
-    noised, _, _ = trained(Recipe(1, 12, 2.0, 0.0, privacy, output_noise=0.2), members)
-    plain, _, _ = trained(Recipe(1, 12, 2.0, 0.0, DpSgd(0.5, 0.0, 12)), members)
-    draws = np.concatenate(
-        [(a - b).reshape(250, -1) for a, b in zip(noised, plain, strict=True)], axis=1
-    )
+    recipe = Recipe(1, 12, 2.0, 0.0, DpSgd(0.5, 3.0, 12), output_noise=0.2)
+    (matrices, biases), batches, _ = trained(recipe, members)
+    plain = numpy_model(recipe, batches[0])  # every point is in every model's batch
+    noised = np.concatenate([matrices, biases[:, None]], axis=1)
+    draws = (noised - plain).reshape(250, -1)
     deviation = np.hypot(0.5 * 3.0 * 2.0 / 12, 0.2)
     assert stats.kstest(draws.ravel() / deviation, stats.norm.cdf).pvalue > 1e-7
     correlation = np.corrcoef(draws[:-1].ravel(), draws[1:].ravel())[0, 1]
     assert abs(correlation) < 5.4 / np.sqrt(draws[1:].size)
 
 
-@pytest.mark.tff
-def test_clipped_sums_are_those_of_tensorflow_privacy():
-    """The query of the TFF process: preprocess (clip) each example's gradient, then accumulate."""
-    import tensorflow_privacy as tfp
-
-    recipe = Recipe(1, 12, 1.0, 0.0, DpSgd(0.4, 0.0, 12))
-    weights, batches, _ = trained(recipe, [MEMBERS[0]])
-    rows = batches[0][0][batches[0][0] != NO_POINT]
-    matrix, bias = linear().initial_weights
-    gradients = example_gradients(matrix.astype(float), bias.astype(float), rows)
-    query = tfp.GaussianSumQuery(0.4, 0.0)
-    state = query.initial_global_state()
-    params = query.derive_sample_params(state)
-    total = query.initial_sample_state(tf.zeros([FEATURES + 1, CLASSES]))
-    for gradient in gradients.astype(np.float32):
-        total = query.accumulate_record(params, total, tf.constant(gradient))
-    moved = np.concatenate([matrix - weights[0][0], (bias - weights[1][0])[None]], axis=0)
-    np.testing.assert_allclose(moved * 12, total, atol=1e-5)
-
-
 def test_logits_are_the_models_own_and_in_parts_the_same_and_traced_once(monkeypatch):
-    weights, _, trainer = trained(Recipe(1, 5, 0.2), MEMBERS)
+    _, trainer = trainer_of(Recipe(1, 5, 0.2), ())
+    random = np.random.default_rng(1)
+    shapes = [(3, FEATURES, CLASSES), (3, CLASSES)]
+    weights = [random.normal(size=shape).astype(np.float32) for shape in shapes]
     tensors = [tf.constant(w) for w in weights]
     whole = trainer.logits(tensors, data().inputs)
     for model in range(3):

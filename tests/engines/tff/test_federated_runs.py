@@ -1,4 +1,4 @@
-"""Federated runs with some of the clients: the run's own process, seeds of their own, kept."""
+"""Federated runs with some of the clients: the run's own process, with seeds of their own."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from fl_audit.config import Bernoulli, Canaries, Config, FedAvg, GaussianFixed
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.shadow_models import FederatedRuns
-from fl_audit.errors import InputError
 from fl_audit.membership.outputs import loss, margin_of_loss
 from fl_audit.participation import Cohort
 from fl_audit.tasks.task_kinds import WineTask
@@ -40,45 +39,6 @@ def noised():
 @pytest.fixture(scope="module")
 def plain():
     return FederatedRuns(prepared(), "same")
-
-
-class KilledError(Exception):
-    pass
-
-
-@pytest.mark.slow
-def test_killed_and_started_again_nothing_is_trained_twice(noised, tmp_path, monkeypatch):
-    training = np.random.default_rng(0).random((4, CLIENTS)) < 0.5
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir()
-    parts.mkdir()
-    expected = noised.train(training, 10, whole, lambda *_: None)
-
-    numbers, original = [], FederatedRuns._trained
-
-    def killed_at_third(self, mask, number):
-        numbers.append(number)
-        if len(numbers) == 3:
-            raise KilledError
-        return original(self, mask, number)
-
-    monkeypatch.setattr(FederatedRuns, "_trained", killed_at_third)
-    with pytest.raises(KilledError):
-        noised.train(training, 10, parts, lambda *_: None)
-    told = []
-    found = noised.train(training, 10, parts, lambda *now: told.append(now))
-    assert numbers == [10, 11, 12, 12, 13]
-    assert told == [(1, 0), (1, 0), (1, 1), (1, 1)]
-    for name in ("margins", "losses", "accuracy"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert sorted(p.name for p in parts.iterdir()) == sorted(p.name for p in whole.iterdir())
-    noised.train(~training[:1], 10, parts, lambda *_: None)
-    noised.train(training[:1], 11, parts, lambda *_: None)
-    assert numbers[5:] == [10, 11]  # other clients, or another number, are another run
-    for path in parts.iterdir():
-        path.write_bytes(b"cut")
-    with pytest.raises(InputError, match="is not a file of trained models"):
-        noised.train(training, 10, parts, lambda *_: None)
 
 
 @pytest.mark.slow

@@ -122,27 +122,6 @@ def test_a_body_that_a_compiler_changed_under_its_name_is_the_one_that_runs():
     assert float(ImportedComputation(original)([tf.constant(3.0)])[0]) == 6
 
 
-def test_gradients_control_flow_and_conditions_find_their_functions():
-    @tf.function
-    def step(w):
-        with tf.GradientTape() as tape:
-            tape.watch(w)
-            loss = tf.cond(w > 0, lambda: w * w, lambda: -w)
-        return w - 0.25 * tape.gradient(loss, w)
-
-    @tf.function
-    def descend(w, steps):
-        for _ in tf.range(steps):
-            w = step(w)
-        return w
-
-    imported = ImportedComputation(tff.tensorflow.computation(descend, [np.float32, np.int32]))
-    (result,) = imported([tf.constant(8.0), tf.constant(3)])
-    assert float(result) == 1.0  # halved three times
-    (result,) = imported([tf.constant(-1.0), tf.constant(2)])
-    assert float(result) == -0.5  # a quarter up each
-
-
 def test_variables_start_anew_at_each_call():
     @tff.tensorflow.computation(np.float32)
     def counted(x):
