@@ -85,9 +85,7 @@ class SimulatedRun:
     def setting(self, delta=1e-3):
         statistic = self.attacker.statistics[0]
         facts = RunFacts(Audit(), self.dim, self.family, self.compared)
-        scores = CanaryScores(
-            self.scores[self.included], self.scores[~self.included], "bernoulli", 0.5
-        )
+        scores = CanaryScores(self.scores[self.included], self.scores[~self.included])
         null = statistic.null(facts)
         return AuditSetting(scores=scores, delta=delta, confidence=0.95, null=null)
 

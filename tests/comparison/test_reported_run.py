@@ -41,10 +41,10 @@ def without_accounting(text):
         (None, "not finished"),
         (lambda _: "{", "is not the report of a run"),
         (lambda _: "[]", "is not the report of a run"),
-        (lambda _: "{}", "format_version of the run is None, must be"),
+        (lambda _: "{}", "format_version is None, must be"),
         (
             lambda _: '{"run": {"format_version": 99}}',
-            "format_version of the run is 99, must be",
+            "format_version is 99, must be",
         ),
         (without_accounting, "lacks the object `analytical`"),
         ("same", "is the same folder as"),
