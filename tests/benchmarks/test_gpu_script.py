@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_rooms import imports_when_run
-
 ROOT = Path(__file__).parents[2]
 ABSENT = (
     "tensorflow",
@@ -53,6 +51,15 @@ def test_every_row_comes_out_with_jax_and_numpy_alone():
     for family in ("50 hadamard", "4 gaussian"):
         assert re.search(rf"^{family}, on the device +[\d.]+ \w+, on the host ", done.stdout, re.M)
     assert re.search(r"^training of 10 x 342,000 such clients: [\d.,]+ hours", done.stdout, re.M)
+
+
+def imports_when_run(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those in functions and under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        is_typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_typing:
+            yield node
+            yield from imports_when_run(node)
 
 
 def imported(file: Path) -> Iterator[str]:
