@@ -181,8 +181,8 @@ def test_memory_of_scoring_does_not_grow_with_the_pool(family_type, counts, monk
         family.inner_products(target)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # 180 more vectors would be 144 MB. Each of two cores holds a piece of 262,144 coordinates, 1 MB,
-    # and whether both hold one at the same moment is chance.
+    # 180 more vectors would be 144 MB. Each of two cores holds a piece of 262,144 coordinates,
+    # 1 MB, and whether both hold one at the same moment is chance.
     assert max(peaks) < 20e6
     assert peaks[1] - peaks[0] < 3e6
 

@@ -52,6 +52,7 @@ def config(config_path, toy_runtime):
     return load_config(config_path)
 
 
+@pytest.mark.slow
 def test_a_run_without_tensorflow_ends_in_a_report(config_path, tmp_path):
     config_path.write_text(CONFIG + 'threat_models = ["known_rounds"]\n')
     out = tmp_path / "run"
