@@ -73,7 +73,7 @@ def make_example_pool(config: Config, canaries: ExampleCanaries, task: LearningT
 
 def _num_classes(task: LearningTask) -> int:
     """The number of classes: by the outputs or, with one output, by the held-out labels."""
-    return max(task.classifier.num_classes, int(task.held_out.labels.max()) + 1, 2)
+    return max(task.classifier.num_classes, int(task.held_out.labels.max(initial=0)) + 1, 2)
 
 
 def _refuse_numbers(source: str, task: LearningTask) -> None:
