@@ -18,7 +18,7 @@ SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 test test-light test-all test-jax test-ray test-flower test-nvflare test-opacus test-pfl: export PYTHONDONTWRITEBYTECODE =
 
 # A worker a core: threads of BLAS beside them only wait for each other, a tenth of all time.
-test test-light: export OPENBLAS_NUM_THREADS = 1
+test test-light test-all: export OPENBLAS_NUM_THREADS = 1
 
 # Where a newer Python works, all that needs no TensorFlow is tested on it.
 NEWER_PYTHON := $(shell for v in 3.13 3.12; do \
