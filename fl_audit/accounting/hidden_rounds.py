@@ -20,7 +20,8 @@ of differential privacy are means under Q of a convex function of R:
 So spreading mass of R without moving its mean (which gives an R' larger in the convex order) can
 only raise both: the pair of R' dominates (P, Q). Every rounding here is such a spread. Mass between
 two points of the grid goes to both, in the proportion that keeps the mean; mass below the grid goes
-to 0 and to the lowest point, mass above it to the highest point and to infinity.
+to 0 and to the lowest point, mass above it to the highest point and to infinity. Where R is so
+large that a float cannot hold its Q-mass, P-mass goes to infinity.
 Weighted sums and products of independent ratios keep the convex order, as such sums and products
 are convex in each ratio while all other ratios are fixed. So sums and products of rounded ratios
 dominate, too.
@@ -44,8 +45,10 @@ from fl_audit.estimators.optimal_tests import NUM_TESTS, OptimalTests
 _ROUNDING = 1e-9
 """Allowance for rounding errors (1e-11 as measured), relative to delta and added to epsilon."""
 
-_LARGEST_LOG = 700.0
-"""The log of the largest factor e^epsilon; the log of every grid point is smaller."""
+_LARGEST_LOG = 650.0
+"""The log of the largest factor e^epsilon, and of the highest point of any grid.
+
+Floats reach down to e^-744: with up to 10^5 points, P-masses lose less than 10^-30 to underflow."""
 
 _NEGLIGIBLE = 40.0
 """The log ratio of two summands beyond which the smaller, 4e-18 of the larger, is lost."""
@@ -142,13 +145,21 @@ class RatioDistribution:
 
 
 def product(first: RatioDistribution, second: RatioDistribution) -> RatioDistribution:
-    """The distribution of the product of two independent ratios on grids of equal step, exactly."""
+    """The distribution of the product of two independent ratios on grids of equal step.
+
+    It is exact up to `_LARGEST_LOG`; P-mass above it goes to infinity.
+    """
+    low = first.first + second.first
+    points = max(math.floor((_LARGEST_LOG - low) / first.step) + 1, 1)
+    _, p_up, _, _ = second._sums
+    beyond = np.clip(points - np.arange(len(first.masses)), 0, len(second.masses))
+    at_infinity = first.at_infinity + second.at_infinity - first.at_infinity * second.at_infinity
     return RatioDistribution(
         first.step,
-        first.first + second.first,
-        np.convolve(first.masses, second.masses),
+        low,
+        np.convolve(first.masses, second.masses)[:points],
         first.at_zero + second.at_zero - first.at_zero * second.at_zero,
-        first.at_infinity + second.at_infinity - first.at_infinity * second.at_infinity,
+        at_infinity + float(first.p_masses @ p_up[beyond]),
     )
 
 
@@ -337,11 +348,12 @@ def gaussian_ratio(shift: float, step: float, tail: float) -> RatioDistribution:
 
     Under N(0, 1) the log ratio is shift z - shift^2 / 2. The mass of each cell is shared between
     its ends by Gauss-Legendre quadrature, whose error is far below the rounding of floats. `tail`
-    is the Q-mass below the grid; the P-mass above it is at most as large.
+    is the Q-mass below the grid; the P-mass above it is at most as large, unless the grid ends at
+    `_LARGEST_LOG`.
     """
     reach = float(-special.ndtri(tail))
     low = -shift * reach - shift**2 / 2
-    cells = math.ceil((2 * shift * reach + shift**2) / step)
+    cells = math.ceil(min(2 * shift * reach + shift**2, _LARGEST_LOG - low) / step)
     inside = (_NODES + 1) / 2
     z = (low + step * (np.arange(cells)[:, None] + inside)) / shift + shift / 2
     density = np.exp(-(z**2) / 2) * _WEIGHTS * (step / shift / 2 / math.sqrt(2 * math.pi))

@@ -120,7 +120,8 @@ def _epsilon(p: _Chances, q: _Chances, delta: float) -> float:
 
     def is_contradicted(epsilon: float) -> bool:
         factor = math.exp(min(epsilon, _LARGEST_LOG))
-        return bool((at_least - factor * at_most).max() > delta)
+        with np.errstate(over="ignore"):  # an infinite product contradicts nothing
+            return bool((at_least - factor * at_most).max() > delta)
 
     epsilon_bound = supremum(is_contradicted)
     return epsilon_bound if math.isfinite(epsilon_bound) else 0.0

@@ -70,8 +70,10 @@ _NO_PAIR = (
     "no pair of distributions is known that dominates what the attacker sees, only (epsilon, delta)"
 )
 
-_LARGEST_EPSILON = 1e6
-"""At this epsilon, delta is the mass of outcomes that one of the two distributions excludes."""
+_LARGEST_EPSILON = 1e100
+"""At this epsilon, delta is the mass of outcomes that one of the two distributions excludes.
+
+No finite shift comes near: that of 10^9 rounds at a noise multiplier of 10^-9 has 10^27."""
 
 _GRID, _PARTS = 2_000, 40
 """The number of epsilons at which two profiles are compared, and their number of batches."""
@@ -143,9 +145,10 @@ def full_guarantee(
     """
     bound = bounds.against(knows_rounds)
     epsilon, pair = bound.guarantee.epsilon, bound.pair
-    if epsilon is None or (pair is not None and pair.deltas(0.0)[0] >= 1):
+    if epsilon is None or (isinstance(pair, GaussianPair) and math.isinf(pair.shift)):
         reason = bound.guarantee.by_accountant[0].reason
-        return no_guarantee(reason or "no noise is added, so there is no upper bound")
+        reason = reason or "no noise is added, so there is no upper bound"
+        return FullGuarantee(None, None, reason, None, None, (), None, ())
     # mu is the shift of the most rounds that may be drawn.
     known = bounds.knowing_rounds.pair
     mu = known.shift if isinstance(known, GaussianPair | SeenRounds) else None
@@ -164,11 +167,6 @@ def full_guarantee(
             DetectionBound(rate, largest_tpr(rate, pair, profile)) for rate in REPORTED_RATES
         ),
     )
-
-
-def no_guarantee(reason: str) -> FullGuarantee:
-    """An unknown privacy curve, with the reason in words."""
-    return FullGuarantee(None, None, reason, None, None, (), None, ())
 
 
 def _profile(

@@ -38,7 +38,8 @@ class SecretSampling(Sampling):
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
         """The dominating pair for epsilon at this delta.
 
-        None if no pair is known, the rounds are not random, or the shift exceeds `LARGEST_SHIFT`.
+        None if no pair is known, the rounds are not random, the shift exceeds `LARGEST_SHIFT`, or
+        too much of P is beyond the range of floats (`if_in_range`).
         """
         return None
 
@@ -84,11 +85,26 @@ class CoinSampling(SecretSampling):
 # Dominating pairs.
 
 
+_BEYOND = 1e-3
+"""The largest P-mass at infinity, as a share of delta: privacy profiles reach down to delta / 1000.
+
+Tails that are cut have a thousandth of that."""
+
+
+def if_in_range(pair: RatioDistribution, delta: float) -> RatioDistribution | None:
+    """The pair; None if ratios beyond the range of floats have a P-mass that counts at delta.
+
+    Such ratios go to infinity, and other accountants are then tighter.
+    """
+    return pair if pair.at_infinity <= _BEYOND * delta else None
+
+
 def coins_pair(rounds: SampledRounds | None, delta: float) -> RatioDistribution | None:
-    """The dominating pair of `rounds`; None without rounds, or for a shift above LARGEST_SHIFT."""
+    """The dominating pair of `rounds`; None without rounds, or as stated in `SecretSampling`."""
     if rounds is None or 1 / rounds.noise_multiplier > LARGEST_SHIFT:
         return None
-    return sampled_rounds(rounds.noise_multiplier, rounds.probability, rounds.rounds, delta)
+    pair = sampled_rounds(rounds.noise_multiplier, rounds.probability, rounds.rounds, delta)
+    return if_in_range(pair, delta)
 
 
 def one_of_blocks_pair(
@@ -96,10 +112,10 @@ def one_of_blocks_pair(
 ) -> RatioDistribution | None:
     """The pair for one secret round of each block.
 
-    None if every block has one round, or if the shift exceeds `LARGEST_SHIFT`.
+    None if every block has one round, or as stated in `SecretSampling`.
     """
     number = sum(count for _, count in blocks)
     is_hidden = any(length > 1 for length, _ in blocks)
     if not is_hidden or math.sqrt(number) / noise_multiplier > LARGEST_SHIFT:
         return None
-    return one_round_of_each(noise_multiplier, blocks, delta)
+    return if_in_range(one_round_of_each(noise_multiplier, blocks, delta), delta)

@@ -127,8 +127,17 @@ def test_sampled_rounds_agree_with_privacy_loss_distributions(
 
 
 # Rounding to the grid keeps the total mass of both laws, to the rounding of floats.
-def test_both_laws_keep_their_mass():
-    distribution = one_round_of_each(1.0, ((100, 1), (7, 3)), 1e-9)
+@pytest.mark.parametrize(
+    ("pair", "facts"),
+    [
+        (one_round_of_each, (1.0, ((100, 1), (7, 3)), 1e-9)),
+        # Ratios up to e^5000 and e^120000, of which no float holds the mass.
+        (sampled_rounds, (0.1, 0.5, 100, 1e-5)),
+        (sampled_rounds, (0.0644, 0.01, 1_000, 1e-5)),
+    ],
+)
+def test_both_laws_keep_their_mass(pair, facts):
+    distribution = pair(*facts)
     assert distribution.masses.sum() + distribution.at_zero == pytest.approx(1, abs=1e-11)
     assert distribution.p_masses.sum() + distribution.at_infinity == pytest.approx(1, abs=1e-11)
 

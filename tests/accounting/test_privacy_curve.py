@@ -16,13 +16,16 @@ from fl_audit.accounting import (
     FixedRounds,
     FixedSizeSampling,
     Guarantee,
+    MinSeparationSampling,
     OneRoundPerBlock,
     PoissonSampling,
     SecretSampling,
+    TruncatedPoissonSampling,
     attacker_bounds,
     full_guarantee,
 )
 from fl_audit.accounting.attacker_bounds import GaussianPair
+from fl_audit.accounting.gaussian_accountants import SampledRounds, epsilon_pld
 from fl_audit.accounting.privacy_curve import approximate_gdp, epsilon_of, largest_tpr
 from tests.accounting.releases import release
 from tests.gaussian_profile import delta_of_mu
@@ -52,7 +55,7 @@ def rates(found):
     return [at.true_positive_rate for at in found.found]
 
 
-@pytest.mark.parametrize(("rounds", "noise"), [(7, 1.0), (3, 100.0)])
+@pytest.mark.parametrize(("rounds", "noise"), [(7, 1.0), (3, 100.0), (3, 0.1), (1, 1e-4)])
 def test_rounds_without_sampling_are_one_gaussian_release(rounds, noise):
     found = full(FixedRounds(rounds), noise, rounds=1000)
     mu = math.sqrt(rounds) / noise
@@ -65,6 +68,15 @@ def test_rounds_without_sampling_are_one_gaussian_release(rounds, noise):
             assert delta_of_mu(mu, point.epsilon) == pytest.approx(point.delta, rel=1e-5)
     assert rates(found) == pytest.approx(stats.norm.cdf(stats.norm.ppf(RATES) + mu), rel=1e-9)
     assert found.advantage == pytest.approx(2 * stats.norm.cdf(mu / 2) - 1, rel=1e-9)
+
+
+def test_a_profile_of_hardly_any_noise_is_finite():
+    z, q, rounds = 1e-3, 0.1, 10
+    numbers = np.arange(1, rounds + 1)
+    masses = stats.binom.pmf(numbers, rounds, q)
+    for point in full(PoissonSampling(q), z, rounds=rounds, knows=True).profile:
+        deltas = [delta_of_mu(math.sqrt(number) / z, point.epsilon) for number in numbers]
+        assert masses @ deltas == pytest.approx(point.delta, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +99,29 @@ def test_sampled_rounds_have_the_profile_and_the_risk_of_dp_accounting(z, q, rou
         returned = 1 - np.exp(-epsilons) * (1 - rate - back)
         assert tpr == pytest.approx(min(lines.min(), returned.min()), rel=5e-3)
     assert found.advantage == pytest.approx(reference.get_delta_for_epsilon(0.0), rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "z", "rounds", "q"),
+    [
+        (PoissonSampling(0.5), 0.1, 100, 0.5),
+        (MinSeparationSampling(0.5, 1, 60), 0.15, 60, 0.5),
+        # A sample of 11 or more of 1,000 at a mean of 1 has probability 1e-8.
+        (TruncatedPoissonSampling(0.001, 1_000, 10), 0.0644, 1_000, 0.001),
+    ],
+)
+def test_ratios_beyond_floats_are_not_lost(sampling, z, rounds, q):
+    found = full(sampling, z, rounds=rounds)
+    # The attacker asks whether any round is above a threshold.
+    for rate, tpr in zip(RATES, rates(found), strict=True):
+        threshold = stats.norm.isf(-math.expm1(math.log1p(-rate) / rounds))
+        caught = q * stats.norm.sf(threshold - 1 / z) + (1 - q) * stats.norm.sf(threshold)
+        assert tpr >= -math.expm1(rounds * math.log1p(-caught)) - 1e-4
+    at_delta = bounds_of(release(z, sampling, rounds=rounds)).not_knowing_rounds.guarantee.epsilon
+    plain = epsilon_pld(SampledRounds(q, z, rounds), DELTA).epsilon
+    epsilons = [point.epsilon for point in found.profile]
+    assert epsilons == sorted(epsilons) and epsilons[1] == at_delta >= 0.999 * plain
+    assert at_delta <= full(sampling, z, rounds=rounds, knows=True).profile[1].epsilon
 
 
 @pytest.mark.sampled(1)

@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from fl_audit.accounting.gaussian_accountants import account_gaussian
+from fl_audit.accounting.gaussian_accountants import epsilon_seen_rounds
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee
 from fl_audit.accounting.hidden_rounds import LARGEST_SHIFT, RatioDistribution, mixed_rounds
 from fl_audit.accounting.least_epsilon import least_epsilon
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import ZERO_OUT, log_binomial_masses
-from fl_audit.accounting.secret_sampling import CoinSampling
+from fl_audit.accounting.secret_sampling import CoinSampling, if_in_range
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,14 @@ class TruncatedPoissonSampling(CoinSampling):
         z, coins = release.noise.noise_multiplier, coins_of_a_cut(self)
         if release.correlation is not None or coins is None or 1 / z > LARGEST_SHIFT:
             return None
-        return mixed_rounds(z, coins, release.rounds, delta)
+        return if_in_range(mixed_rounds(z, coins, release.rounds, delta), delta)
 
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
         z = release.noise.noise_multiplier
         pair = self.pair(release, party, delta) if z > 0 else None
         if pair is None:
-            return Guarantee(None, account_gaussian(z, release.rounds, delta))
+            seen = epsilon_seen_rounds(self.share, release.rounds, z, delta)
+            return Guarantee(None, (AccountedEpsilon("seen_samples", seen),))
         return Guarantee(None, (AccountedEpsilon(self.amplified_by, pair.epsilon(delta)),))
 
     def least(self, release: Release, delta: float) -> float:
