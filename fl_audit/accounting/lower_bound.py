@@ -35,9 +35,14 @@ from fl_audit.accounting.noise_distributions import (
     noise_distribution_named,
 )
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import FixedRounds, OncePerBlock, OneRoundPerBlock
+from fl_audit.accounting.sampling import (
+    FixedRounds,
+    OncePerBlock,
+    OneGroup,
+    OneRoundPerBlock,
+)
 from fl_audit.accounting.secret_sampling import SecretSampling
-from fl_audit.accounting.toeplitz import LARGEST_GRAM, Toeplitz
+from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 
 
@@ -51,11 +56,13 @@ def exact_shift(release: Release, party: Party) -> float | None:
     Returns:
       The mu; None if the number of rounds is 0, random or unknown. Otherwise infinite without
       noise, and None if noise is not Gaussian, if zeroing is adaptive, or if only an upper bound on
-      mu is known.
+      mu is known, such as that of the worst possible draw of rounds.
     """
     z = release.noise.noise_multiplier
     most, distribution = party.participations, noise_distribution_named(release.noise.distribution)
-    if not isinstance(party.sampling, FixedRounds) or not most:
+    if not isinstance(party.sampling, FixedRounds) or isinstance(party.sampling, OneGroup):
+        return None  # `OneGroup` states the most rounds that a draw can give, not what it gave
+    if not most:
         return None
     if z == 0:
         return math.inf
@@ -71,13 +78,15 @@ def exact_shift(release: Release, party: Party) -> float | None:
 
 
 def _is_exact(release: Release, party: Party) -> bool:
-    """Whether the squared sensitivity under a matrix is exact, as stated in `Toeplitz`."""
+    """Whether the squared sensitivity under a matrix is exact, as stated in `Toeplitz`.
+
+    That of `OncePerBlock` is of the worst possible shuffles, of which few clients have any.
+    """
     matrix = release.correlation
-    if not isinstance(matrix, Toeplitz) or not matrix.is_falling:
-        return False
-    sampling = party.sampling
-    return not isinstance(sampling, OncePerBlock) or (
-        matrix.bands <= sampling.length + 1 and matrix.num_rounds <= LARGEST_GRAM
+    return (
+        isinstance(matrix, Toeplitz)
+        and matrix.is_falling
+        and not isinstance(party.sampling, OncePerBlock)
     )
 
 
@@ -96,7 +105,7 @@ def epsilon_at_least(
       The lower bound: the exact epsilon where `exact_shift` is known (for one random round per
       block only if `knows_rounds`). Without noise, infinite if the party participates with a
       probability above delta, else 0. None if no bound is implemented, as for trees, discrete
-      noise, or secret rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
+      noise, samples of groups, or secret rounds with a noise multiplier below 1 / `LARGEST_SHIFT`.
     """
     sampling, noise = party.sampling, release.noise
     if noise.noise_multiplier == 0:

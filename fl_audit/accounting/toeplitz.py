@@ -30,7 +30,7 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
 
-LARGEST_GRAM = 4096
+_LARGEST_GRAM = 4096
 """Runs of more rounds get no matrix over pairs of rounds (128 MB)."""
 
 _AT_ONCE = 256
@@ -181,7 +181,7 @@ class Toeplitz:
         adjacent. The last block may be shorter than `length`.
         """
         blocks = -(-self.num_rounds // length)
-        if self.num_rounds > LARGEST_GRAM:
+        if self.num_rounds > _LARGEST_GRAM:
             return self.min_separation(blocks, 1)
         pairs = np.zeros((blocks * length,) * 2)
         pairs[: self.num_rounds, : self.num_rounds] = self._pairs()

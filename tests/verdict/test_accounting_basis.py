@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import linalg, special
 
 from fl_audit.accounting import (
     OneRoundPerBlock,
@@ -13,9 +14,10 @@ from fl_audit.accounting import (
     epsilon_at_least,
     exact_shift,
 )
-from fl_audit.accounting.sampling import OncePerBlock
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.config.design import design_run
+from fl_audit.config.file import parse_config
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.verdict import Claim, GaussianClaim, NoiseClaim, Verdict, ZeroConcentratedClaim
 from fl_audit.verdict.accounting_basis import (
@@ -206,10 +208,36 @@ def test_clients_of_another_weight_are_not_accounted_for_by_canaries(weight):
     assert accounted_of_log(None, None, None, Scope()) == ()
 
 
-def test_above_4096_rounds_the_sensitivity_to_blocks_is_an_upper_bound_alone():
-    for rounds, is_exact in ((4_096, True), (5_000, False)):
-        matrix = Toeplitz.from_column(np.array([1.0, 0.5]), rounds)
-        sampling, facts = OncePerBlock.over(rounds, 2), {"distribution": "matrix"}
-        squared = matrix.once_per_block(2)
-        release = _release(1.0, sampling, client_squared=squared, correlation=matrix, **facts)
-        assert (exact_shift(release, release.client) is not None) == is_exact
+@pytest.mark.parametrize("mechanism", ["gaussian_fixed", "matrix_factorisation"])
+@pytest.mark.parametrize(
+    "keys",
+    [{"kind": "min_separation", "separation": 2}, {"kind": "shuffle"}],
+    ids=["min_separation", "shuffle"],
+)
+def test_no_lower_bound_is_above_what_the_drawn_rounds_give(mechanism, keys):
+    """The busiest client of a draw has fewer rounds, or rounds further apart, than it may have."""
+    table = {
+        "task": {"kind": "numbers", "num_clients": 1_000, "dim": 10},
+        "mechanism": {"kind": mechanism, "noise_multiplier": 1.0, "clip_norm": 1.0},
+        "participation": {"rounds": 500, "clients_per_round": 10, **keys},
+        "canaries": {"count": 0},
+        "audit": {"delta": DELTA},
+    }
+    if mechanism == "matrix_factorisation":
+        table["mechanism"] |= {"strategy": "banded_sqrt", "bands": 32}
+    clients = [f"client-{index}" for index in range(1_000)]
+    design = design_run(parse_config(table, "small"), clients, 0)
+    presences = np.zeros((1_000, 500))
+    for index in range(500):
+        presences[design.schedule.clients(index), index] = 1
+    column = np.zeros(500)
+    column[:32] = special.binom(2 * np.arange(32), np.arange(32)) / 4.0 ** np.arange(32)
+    if mechanism == "gaussian_fixed":
+        column[1:] = 0
+    moved = presences @ linalg.toeplitz(column, np.zeros(500)).T
+    shift = math.sqrt(np.square(moved).sum(axis=1).max())
+    release = design.release
+    lower = epsilon_at_least(release, release.client, DELTA, knows_rounds=True)
+    assert (lower is None) == (keys["kind"] == "min_separation" or mechanism != "gaussian_fixed")
+    assert lower is None or lower <= epsilon_of_mu(shift, DELTA) * (1 + 1e-9)
+    assert exact_shift(release, release.client) in (None, pytest.approx(shift))
