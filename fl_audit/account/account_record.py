@@ -110,8 +110,9 @@ class AccountRecord:
 
     @property
     def is_alike(self) -> bool:
-        """Whether a canary has the guarantee of a client."""
-        return self.source.release.canary == self.source.release.client
+        """Whether a canary has the guarantee of a client, in uploads, too."""
+        releases = (self.source.release, self.source.uploads)
+        return all(made is None or made.canary == made.client for made in releases)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `fl-audit account --json` prints; infinities are strings."""

@@ -14,7 +14,6 @@
 (14.19, 3.5)
 """
 
-import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -102,31 +101,38 @@ def upper_bounds(release: Release, delta: float, uploads: Release | None = None)
     Raises:
       ValueError: The release's noise distribution is not registered, or delta is out of range.
     """
-    parties = (release.client, release.canary)
-    of = {party: attacker_bounds(release, party, delta) for party in dict.fromkeys(parties)}
-    if uploads is not None:
-        for party, uploading in zip(parties, (uploads.client, uploads.canary), strict=True):
-            seen = attacker_bounds(uploads, uploading, delta).seeing_uploads
-            of[party] = dataclasses.replace(of[party], seeing_uploads=seen)
+    of = _of_parties(release, delta)
 
-    def against(bounds: Mapping[Party, AttackerBounds], knows_rounds: bool) -> Guarantees:
+    def against(
+        made: Release, bounds: Mapping[Party, AttackerBounds], knows_rounds: bool
+    ) -> Guarantees:
         curves = {
-            party: full_guarantee(release, party, found, delta, knows_rounds)
+            party: full_guarantee(made, party, found, delta, knows_rounds)
             for party, found in bounds.items()
         }
-        client, canary = (bounds[party].against(knows_rounds).guarantee for party in parties)
-        in_full = FullGuarantees(curves[release.client], curves[release.canary])
-        return Guarantees(client, canary, in_full)
+        client, canary = (
+            bounds[party].against(knows_rounds).guarantee for party in (made.client, made.canary)
+        )
+        return Guarantees(client, canary, FullGuarantees(curves[made.client], curves[made.canary]))
 
     attackers = {
-        Attacker.KNOWS_ROUNDS: against(of, True),
-        Attacker.DOES_NOT_KNOW_ROUNDS: against(of, False),
+        Attacker.KNOWS_ROUNDS: against(release, of, True),
+        Attacker.DOES_NOT_KNOW_ROUNDS: against(release, of, False),
     }
+    # The parties of separately stated uploads may differ where those of the release are equal.
+    seen = of if uploads is None else _of_parties(uploads, delta)
     alone = {
         party: AttackerBounds(found.seeing_uploads, found.seeing_uploads)
-        for party, found in of.items()
+        for party, found in seen.items()
         if found.seeing_uploads is not None
     }
-    if len(alone) == len(of):
-        attackers[Attacker.SEES_UPLOADS] = against(alone, True)
+    if len(alone) == len(seen):
+        attackers[Attacker.SEES_UPLOADS] = against(uploads or release, alone, True)
     return UpperBounds(account(release, delta), attackers, of[release.canary])
+
+
+def _of_parties(release: Release, delta: float) -> dict[Party, AttackerBounds]:
+    return {
+        party: attacker_bounds(release, party, delta)
+        for party in dict.fromkeys((release.client, release.canary))
+    }

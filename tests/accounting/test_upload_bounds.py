@@ -4,11 +4,13 @@ Everything is held against closed forms, so that nothing here is random, but for
 deviation whose failure probability is stated there.
 """
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
+from fl_audit.account import Source, accounted
 from fl_audit.accounting import (
     Denominator,
     FixedRounds,
@@ -16,12 +18,14 @@ from fl_audit.accounting import (
     Party,
     PoissonSampling,
     Release,
+    UnknownRounds,
     account,
     attacker_bounds,
     effective_noise_multiplier,
     noise_on_sum,
     of_uploads,
 )
+from fl_audit.accounting.upper_bounds import Attacker
 from tests.gaussian_profile import delta_of_mu
 
 DELTA = 1e-4
@@ -101,6 +105,26 @@ def test_without_noise_nothing_is_guaranteed():
     assert of_uploads(0.0, 1, DELTA).guarantee.epsilon == math.inf
     assert bounds.seeing_uploads.guarantee.epsilon == math.inf
     assert bounds.knowing_rounds.pair.shift == math.inf
+
+
+@pytest.mark.parametrize(
+    ("uploading", "bound"),
+    [
+        (FixedRounds(40), of_uploads(Z, 40, DELTA).guarantee.epsilon),
+        (FixedRounds(3), of_uploads(Z, 3, DELTA).guarantee.epsilon),
+        (UnknownRounds(), None),
+    ],
+)
+def test_uploads_may_differ_where_rounds_are_the_same(uploading, bound):
+    alike = Party(FixedRounds(40))
+    made = dataclasses.replace(release(alike, rounds=40), noise=noise(distribution="gaussian"))
+    uploads = release(Party(uploading), Party(FixedRounds(3)), rounds=40)
+    record = accounted(Source("a log", made, DELTA, uploads))
+    both = record.bounds[Attacker.SEES_UPLOADS]
+    of_canary = of_uploads(Z, 3, DELTA).guarantee.epsilon
+    assert [one.guarantee.epsilon for one in both] == [bound, of_canary]
+    assert record.is_alike == (bound == of_canary)
+    assert len(both[0].full.found) == (0 if bound is None else 3)
 
 
 def test_a_server_that_adds_noise_protects_no_upload():
