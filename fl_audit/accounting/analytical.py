@@ -28,6 +28,7 @@ _MOVING_ZEROING = (
     "the zeroing norm follows a quantile of the updates that is not noised, so that one client can "
     "decide whether others are zeroed in later rounds"
 )
+_FIXED_ZEROING = ("Whether an update is zeroed depends on that update alone.",)
 
 
 @dataclass(frozen=True)
@@ -102,15 +103,15 @@ def _at_least(release: Release, party: Party, delta: float) -> float | None:
 
 def guarantee_to(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee to a party, with zeroing taken into account."""
+    if release.noise.noise_multiplier == 0:
+        return without_noise(party, delta)
     match release.zeroing:
         case "none" | "fixed":
-            if isinstance(party.sampling, UnknownRounds) and release.noise.noise_multiplier > 0:
+            if isinstance(party.sampling, UnknownRounds):
                 return none_known(None, HOW_OFTEN_UNKNOWN)
             return noise_distribution_named(release.noise.distribution).guarantee(
                 release, party, delta
             )
-        case "adaptive" if release.noise.noise_multiplier == 0:
-            return without_noise(party, delta)
         case "adaptive":
             return none_known(party.participations, _MOVING_ZEROING)
         case _:
@@ -130,20 +131,10 @@ def _assumptions(release: Release, distribution: NoiseDistribution) -> tuple[str
         + (" and the noised count that moves the clip norm" if has_count else "")
         + ", and the initial model; not a round's unnoised loss or accuracy.",
         *distribution.release_assumptions,
-        *_zeroing_assumptions(release),
+        *(_FIXED_ZEROING if release.zeroing == "fixed" else ()),
         *_participation_assumptions(release, distribution),
         distribution.noise_assumption,
     )
-
-
-def _zeroing_assumptions(release: Release) -> tuple[str, ...]:
-    match release.zeroing:
-        case "none" | "adaptive":
-            return ()
-        case "fixed":
-            return ("Whether an update is zeroed depends on that update alone.",)
-        case _:
-            assert_never(release.zeroing)
 
 
 def _participation_assumptions(

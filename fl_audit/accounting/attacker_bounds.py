@@ -125,7 +125,7 @@ class SeenRounds:
         return math.sqrt(len(self.masses) - 1) / self.noise_multiplier
 
     def optimal_tests(self) -> OptimalTests:
-        shifts, masses = self._shifts()
+        shifts, masses = self._likely_shifts
         reach = shifts[-1] * (shifts[-1] / 2 + 8)
         ratios = np.linspace(-reach, reach, NUM_TESTS)[:, None]
         above, below = ratios / shifts + shifts / 2, ratios / shifts - shifts / 2
@@ -206,10 +206,10 @@ def attacker_bounds(release: Release, party: Party, delta: float) -> AttackerBou
     check_positive_delta(delta)
     if noise_distribution_named(release.noise.distribution) is CLIENT_GAUSSIAN:
         return _client_noise_bounds(release, party, delta)
+    if release.noise.noise_multiplier == 0:
+        plain = AttackerBound(without_noise(party, delta), GaussianPair(math.inf))
+        return AttackerBounds(plain, plain)
     if is_gaussian(release, party):
-        if release.noise.noise_multiplier == 0:
-            plain = AttackerBound(without_noise(party, delta), GaussianPair(math.inf))
-            return AttackerBounds(plain, plain)
         known = knowing_rounds(release, party, delta)
         return AttackerBounds(known, _not_knowing(release, party, known, delta))
     return _other_noise_bounds(release, party, delta)
@@ -227,7 +227,7 @@ def _client_noise_bounds(release: Release, party: Party, delta: float) -> Attack
     z = release.noise.noise_multiplier
     most = party.sampling.most_drawn
     uploads = of_uploads(z, release.rounds if most is None else most, delta)
-    if isinstance(party.sampling, UnknownRounds):
+    if isinstance(party.sampling, UnknownRounds) and z:
         uploads = AttackerBound(none_known(None, HOW_OFTEN_UNKNOWN), None)
     squared = party.squared_sensitivity
     shift = math.sqrt(squared) / z if z and squared is not None else math.inf
@@ -278,8 +278,7 @@ def _other_noise_bounds(release: Release, party: Party, delta: float) -> Attacke
     """The bounds in all other cases, equal for both attackers unless they rely on secret rounds."""
     distribution = noise_distribution_named(release.noise.distribution)
     guarantee = guarantee_to(release, party, delta)
-    without = release.noise.noise_multiplier == 0
-    bound = AttackerBound(guarantee, GaussianPair(math.inf) if without else None)
+    bound = AttackerBound(guarantee, None)
     if (
         distribution.counts_drawing
         and party.participations is None

@@ -186,8 +186,6 @@ def epsilon_seen_rounds(
 
 def epsilon_pld(rounds: SampledRounds, delta: float) -> AccountedEpsilon:
     """Epsilon by privacy loss distributions (Doroshenko et al. 2022, arXiv:2207.04380)."""
-    if rounds.noise_multiplier == 0:
-        return AccountedEpsilon("pld", math.inf)
     q, z = rounds.probability, rounds.noise_multiplier
     epsilon = composed_epsilon(q, z, rounds.rounds, delta)
     if epsilon is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_audit.accounting.gaussian_accountants import account_gaussian, without_noise
+from fl_audit.accounting.gaussian_accountants import account_gaussian
 from fl_audit.accounting.guarantee import Guarantee, none_known
 from fl_audit.accounting.release import Noise, Party, Release
 from fl_audit.accounting.secret_sampling import SecretSampling
@@ -25,8 +25,8 @@ class NoiseDistribution:
 
     Attributes:
       name: The name of the distribution in run.json.
-      guarantee: A function from a release, a party and a delta to the party's guarantee without
-        zeroing.
+      guarantee: A function from a release with noise, a party and a delta to the party's guarantee
+        without zeroing.
       counts_drawing: Whether the guarantee relies on samples being secret.
       release_assumptions: Sentences that define the release.
       noise_assumption: A sentence with the assumption on the noise.
@@ -106,8 +106,6 @@ def _independent(release: Release, party: Party, delta: float) -> Guarantee:
 def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of correlated Gaussian noise: the whole run is one release."""
     z, squared = release.noise.noise_multiplier, party.squared_sensitivity
-    if z == 0:
-        return without_noise(party, delta)
     if squared is None:
         return none_known(
             party.participations,
@@ -119,7 +117,7 @@ def _correlated(release: Release, party: Party, delta: float) -> Guarantee:
 
 def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of sums if each participant adds noise."""
-    if party.squared_sensitivity is None and release.noise.noise_multiplier > 0:
+    if party.squared_sensitivity is None:
         return none_known(
             party.participations, "the number of participants in a round is not known"
         )
@@ -128,9 +126,8 @@ def _in_sums(release: Release, party: Party, delta: float) -> Guarantee:
 
 def _matrix(release: Release, party: Party, delta: float) -> Guarantee:
     """The guarantee of noise correlated by a matrix, amplified if the sampling allows it."""
-    sampling, has_noise = party.sampling, release.noise.noise_multiplier > 0
-    is_known = party.squared_sensitivity is not None
-    if has_noise and is_known and isinstance(sampling, SecretSampling):
+    sampling, is_known = party.sampling, party.squared_sensitivity is not None
+    if is_known and isinstance(sampling, SecretSampling) and sampling.covers_matrix:
         return sampling.guarantee(release, party, delta)
     return _correlated(release, party, delta)
 

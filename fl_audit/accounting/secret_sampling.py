@@ -21,7 +21,7 @@ from fl_audit.accounting.sampling import Blocks, Sampling
 class SecretSampling(Sampling):
     """Base class of samplings that amplify privacy.
 
-    In its methods `party` is a party of `release` with this sampling.
+    In its methods `release` has noise, and `party` is a party of it with this sampling.
     """
 
     amplified_by: ClassVar[str] = ""
@@ -34,6 +34,11 @@ class SecretSampling(Sampling):
     def assumption(self) -> str:
         """A sentence with the assumption on the draw."""
         return "No attacker sees in which rounds a client participates."
+
+    @property
+    def covers_matrix(self) -> bool:
+        """Whether `guarantee` covers a matrix: only samplings that do state a sensitivity."""
+        return type(self).worst_sensitivity is not Sampling.worst_sensitivity
 
     def pair(self, release: Release, party: Party, delta: float) -> RatioDistribution | None:
         """The dominating pair for epsilon at this delta.
@@ -50,7 +55,7 @@ class SecretSampling(Sampling):
         if squared is None:
             squared = release.rounds if self.most_drawn is None else self.most_drawn
         known = account_gaussian(z, squared, delta)
-        pair = self.pair(release, party, delta) if z > 0 else None
+        pair = self.pair(release, party, delta)
         if pair is not None:
             known = (*known, AccountedEpsilon(self.amplified_by, pair.epsilon(delta)))
         return Guarantee(None, known)

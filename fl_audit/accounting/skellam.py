@@ -9,7 +9,6 @@ up to sqrt(d) steps of the grid, and for the missing noise of missing participan
 
 import numpy as np
 
-from fl_audit.accounting.gaussian_accountants import without_noise
 from fl_audit.accounting.guarantee import AccountedEpsilon, Guarantee, none_known
 from fl_audit.accounting.noise_distributions import NoiseDistribution, register_noise_distribution
 from fl_audit.accounting.release import Grid, Party, Release
@@ -50,8 +49,6 @@ def skellam_epsilon(
 
 def _guarantee(release: Release, party: Party, delta: float) -> Guarantee:
     noise, rounds = release.noise, party.participations
-    if noise.noise_multiplier == 0:
-        return without_noise(party, delta)
     if noise.grid is None:
         return none_known(
             rounds,

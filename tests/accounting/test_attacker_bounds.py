@@ -17,13 +17,18 @@ from fl_audit.accounting import (
     OneRoundPerBlock,
     PoissonSampling,
     Sampling,
+    TruncatedPoissonSampling,
+    UnknownRounds,
+    account,
     attacker_bounds,
     canaries_to_prove,
     reachable_bound,
 )
 from fl_audit.accounting.privacy_curve import full_guarantee
+from fl_audit.accounting.toeplitz import Toeplitz, sqrt_column
 from fl_audit.estimators.optimal_tests import OptimalTests, reachable_epsilon
 from tests.accounting.releases import release
+from tests.gaussian_profile import epsilon_of_mu
 
 DELTA = 1e-3
 ONCE, TWICE = OneRoundPerBlock(1, ((100, 1),)), OneRoundPerBlock(2, ((50, 2),))
@@ -92,6 +97,44 @@ def test_no_noise_guarantees_nothing_and_hides_nothing():
         reachable = reachable_bound(bound, 10, 1e-3, 0.95)
         assert reachable is not None
         assert reachable.epsilon == math.inf
+
+
+STRATEGY = Toeplitz.from_column(sqrt_column(8), 100)
+UNDER_MATRIX = {"distribution": "matrix", "correlation": STRATEGY}
+SQUARED = STRATEGY.min_separation(100, 1)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"zeroing": "adaptive"},
+        {"distribution": "skellam"},
+        {"distribution": "client_gaussian"},
+        {"distribution": "tree"},
+        UNDER_MATRIX,
+        UNDER_MATRIX | {"client_squared": SQUARED, "canary_squared": SQUARED},
+    ],
+)
+@pytest.mark.parametrize(
+    "sampling", [POISSON, FIXED_SIZE, MinSeparationSampling(0.9, 10, 100), UnknownRounds(), ONCE]
+)
+def test_no_noise_is_an_infinite_bound_against_everybody(sampling, facts):
+    made = release(0.0, sampling, **facts)
+    found = attacker_bounds(made, made.canary, DELTA)
+    against = [found.knowing_rounds, found.not_knowing_rounds, found.seeing_uploads]
+    assert {bound.guarantee.epsilon for bound in against if bound} == {math.inf}
+    assert account(made, DELTA).epsilon == math.inf
+
+
+@pytest.mark.parametrize("sampling", [POISSON, FIXED_SIZE, TruncatedPoissonSampling(0.1, 300, 40)])
+def test_correlated_noise_takes_away_what_independent_rounds_give(sampling):
+    """All rounds are one Gaussian release, whose sensitivity is that of a party in every round."""
+    facts = UNDER_MATRIX | {"client_squared": SQUARED, "canary_squared": SQUARED}
+    made = release(10.0, sampling, **facts)
+    truth = epsilon_of_mu(math.sqrt(SQUARED) / 10, DELTA)
+    assert epsilons(sampling, 10.0, **facts) == pytest.approx((truth, truth), rel=1e-9)
+    assert account(made, DELTA).epsilon == pytest.approx(truth, rel=1e-9)
 
 
 @pytest.mark.parametrize(

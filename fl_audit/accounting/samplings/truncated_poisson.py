@@ -79,7 +79,7 @@ class TruncatedPoissonSampling(CoinSampling):
 
     def guarantee(self, release: Release, party: Party, delta: float) -> Guarantee:
         z = release.noise.noise_multiplier
-        pair = self.pair(release, party, delta) if z > 0 else None
+        pair = self.pair(release, party, delta)
         if pair is None:
             seen = epsilon_seen_rounds(self.share, release.rounds, z, delta)
             return Guarantee(None, (AccountedEpsilon("seen_samples", seen),))
