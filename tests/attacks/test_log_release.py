@@ -49,6 +49,17 @@ def test_a_statement_is_the_law_of_the_pattern(name):
     assert sampling_of(PATTERNS[name][0], ROUNDS) == LAWS[name]
 
 
+@pytest.mark.parametrize(
+    ("probability", "members", "size"),
+    [(0.0149, 100, None), (0.001, 100, None), (0.0333, 300, 10), (0.00049, 341_000, 167)],
+)
+def test_a_sample_of_fixed_size_has_a_whole_number_of_members(probability, members, size):
+    """The owner of a log may round to three digits, and state no smaller sample."""
+    stated = Participation("fixed_size", probability, members=members)
+    expected = None if size is None else FixedSizeSampling(size, members)
+    assert sampling_of(stated, ROUNDS) == expected
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(PATTERNS))
 def test_canaries_that_were_sampled_by_the_law_are_told_so(name):

@@ -12,6 +12,9 @@ from fl_audit.accounting.guarantee import Guarantee
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.secret_sampling import SecretSampling
 
+_ROUNDED = 2e-3
+"""The largest relative rounding error of a log's probability, as of three digits."""
+
 
 @dataclass(frozen=True)
 class FixedSizeSampling(SecretSampling):
@@ -41,8 +44,10 @@ class FixedSizeSampling(SecretSampling):
 
     @classmethod
     def from_log(cls, rounds: int, **keys: Any) -> "FixedSizeSampling | None":
-        size = round(keys["probability"] * keys["members"])
-        return cls(size, keys["members"]) if size else None
+        stated = keys["probability"] * keys["members"]
+        size = round(stated)
+        is_whole = size > 0 and abs(size - stated) <= _ROUNDED * stated
+        return cls(size, keys["members"]) if is_whole else None
 
     @property
     def assumption(self) -> str:
