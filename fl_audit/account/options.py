@@ -22,7 +22,9 @@ from fl_audit.mechanisms import (
 )
 
 _LARGEST_POPULATION = 10**6
-"""Under `fixed_size` the rate is rounded to a fraction with at most this denominator."""
+"""Under `fixed_size` the rate is rounded to a fraction with at most this denominator.
+
+A lower rate than one of this many counts as that, for which accounting gives an upper bound."""
 
 
 SamplingOption = Literal["none", "poisson", "fixed_size", "shuffle"]
@@ -79,12 +81,16 @@ def source_of_options(options: Options, delta: float) -> Source:
         canary=party,
         correlation=correlation,
     )
-    if options.epsilon is not None:
-        try:
+    try:
+        if options.epsilon is not None:
             mechanism = mechanism_for_epsilon(mechanism, 1.0, release, delta)
-        except InputError as error:
-            raise InputError(str(error).replace("mechanism.epsilon", "--epsilon")) from error
-    return Source("these options", release.with_noise(round_noise(mechanism, 1.0)), delta)
+        noise = round_noise(mechanism, 1.0)
+    except InputError as error:
+        said = str(error).replace("mechanism.epsilon", "--epsilon")
+        raise InputError(
+            said.replace("mechanism.noise_multiplier", "--noise-multiplier")
+        ) from error
+    return Source("these options", release.with_noise(noise), delta)
 
 
 def _mechanism(options: Options) -> NoisyMechanism:
@@ -139,8 +145,9 @@ def _sampling(options: Options) -> accounting.Sampling:
         case "poisson" if rate is not None:
             return accounting.PoissonSampling(rate)
         case "fixed_size" if rate is not None:
-            share = Fraction(rate).limit_denominator(_LARGEST_POPULATION)
-            return accounting.FixedSizeSampling(max(share.numerator, 1), share.denominator)
+            least = Fraction(1, _LARGEST_POPULATION)
+            share = max(Fraction(rate), least).limit_denominator(_LARGEST_POPULATION)
+            return accounting.FixedSizeSampling(share.numerator, share.denominator)
         case _:
             raise InputError(
                 f"--rate: is required with --sampling {options.sampling}, such as 0.01"

@@ -119,6 +119,13 @@ def test_what_no_accountant_knows_has_its_reason(capsys):
     assert "No upper bound (client, attacker" in capsys.readouterr().out
 
 
+def test_a_sample_of_hardly_anybody_is_one_of_a_million(capsys):
+    options = ["--noise-multiplier", 1, "--rounds", 100, "--sampling", "fixed_size", "--rate"]
+    rare, least = (json_of(capsys, *options, rate, "--delta", 1e-9) for rate in (1e-7, 1e-6))
+    assert rare == least
+    assert rare["knowing_rounds"]["client"]["epsilon"] < 10  # every round would give 109
+
+
 POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
 
 
@@ -138,6 +145,10 @@ POISSON_TEXT = "--noise-multiplier 1 --rounds 2000 --sampling poisson"
         (f"{POISSON_TEXT} --rate 0.1 --delta 1e-5 --separation 3", "--separation: does not fit"),
         (f"{POISSON_TEXT} --rate 2 --delta 1e-5", "--rate 2: must be in (0, 1]"),
         (f"{POISSON_TEXT} --delta 1e-5", "--rate: is required with --sampling poisson"),
+        (
+            "--rounds 9 --delta 1e-5 --noise-multiplier 1e-7",
+            "error: --noise-multiplier: must be 0, for no noise, or from",
+        ),
         ("--rounds 9 --delta 1e-5 --epsilon 0", "--epsilon 0: must be a finite number above 0"),
         (
             "--rounds 9 --delta 1e-5 --epsilon 1 --mechanism tree_aggregation "
