@@ -88,6 +88,8 @@ class Trees:
         >>> Trees(2000).min_separation(participations=6, separation=314)  # Gboard's Spanish model
         79
         """
+        if separation == 1 and participations >= self.num_rounds:
+            return self.one_group(1)  # every round
         rounds: _Rounds = ((np.zeros(1, np.int64), np.zeros((1, 1), np.int64)),)
         for _, height in self.roots():
             node = _complete_node(height, participations, separation)

@@ -69,6 +69,11 @@ def test_the_worst_rounds_so_far_apart(rounds, every, most, separation):
     assert trees.min_separation(most, separation) == worst
 
 
+def test_every_round_of_thousands_needs_no_search():
+    """4,096 rounds: at each of 13 heights the rounds of all nodes, squared, are 4,096 times 2^h."""
+    assert Trees(4096).min_separation(4096, 1) == 4096 * (2**13 - 1)
+
+
 def test_the_sensitivity_of_gboards_model_is_published():
     """0.81 is printed for 79 / 98 of 2,000 rounds, 6 of a client at least 314 apart."""
     assert Trees(2000).min_separation(6, 314) == 79
