@@ -28,6 +28,8 @@ def source_of_path(
       delta: The delta, required for a log; None for the delta of the config or the run.
       epsilon: The target epsilon, for which noise is calculated; None for the noise of the config.
     """
+    if delta is not None:
+        check_delta_option(delta)
     if not path.is_dir():
         return _of_config(path, overrides, delta, epsilon)
     if overrides or epsilon is not None:
@@ -41,7 +43,6 @@ def _of_config(
 ) -> Source:
     config = load_config(path, overrides)
     if delta is not None:
-        check_delta_option(delta)
         audit = msgspec.structs.replace(config.audit, delta=delta)
         config = msgspec.structs.replace(config, audit=audit)
     if epsilon is not None:
@@ -87,15 +88,12 @@ def _of_run(path: Path, delta: float | None) -> Source:
             f"{LogFolder(path).pool.name} (a log)"
         )
     record = read_record(folder)
-    if delta is not None:
-        check_delta_option(delta)
     return Source(str(path), record.release, delta or record.delta)
 
 
 def _of_log(path: Path, delta: float | None) -> Source:
     if delta is None:
         raise InputError(f"--delta: is required (such as 1e-5), as {path} records none")
-    check_delta_option(delta)
     log = read_log(LogFolder(path), iter)
     rounds, uploads = stated_rounds(log), stated_uploads(log)
     release = uploads if rounds is None else rounds.release

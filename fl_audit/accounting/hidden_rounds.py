@@ -297,18 +297,15 @@ def mixed_rounds(
     highest = np.logaddexp(lowest, math.log(largest) + of_round.logs[-1])
     step = (float(highest) - lowest) / _POINTS
     masses, at_infinity = np.zeros(_POINTS + 1), 0.0
+    round_logs = np.append(-np.inf, of_round.logs)
+    round_masses = np.append(of_round.at_zero, of_round.masses)
     for probability, weight in coins:
         with np.errstate(divide="ignore"):
-            logs = np.logaddexp(math.log1p(-probability), np.log(probability) + of_round.logs)
+            logs = np.logaddexp(math.log1p(-probability), np.log(probability) + round_logs)
         below = np.clip((logs - lowest) // step, 0, _POINTS - 1).astype(np.int64)
         share = np.clip(np.expm1(logs - lowest - step * below) / np.expm1(step), 0, 1)
-        np.add.at(masses, below, weight * (1 - share) * of_round.masses)
-        np.add.at(masses, below + 1, weight * share * of_round.masses)
-        at_zero = math.log1p(-probability)
-        start = int(np.clip((at_zero - lowest) // step, 0, _POINTS - 1))
-        part = min(max(math.expm1(at_zero - lowest - step * start) / math.expm1(step), 0), 1)
-        masses[start] += weight * (1 - part) * of_round.at_zero
-        masses[start + 1] += weight * part * of_round.at_zero
+        np.add.at(masses, below, weight * (1 - share) * round_masses)
+        np.add.at(masses, below + 1, weight * share * round_masses)
         at_infinity += weight * probability * of_round.at_infinity
     distribution = RatioDistribution(step, lowest, masses, 0.0, at_infinity)
     return _power(distribution.trimmed(tail), rounds, tail)

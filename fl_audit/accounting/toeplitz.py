@@ -137,10 +137,6 @@ class Toeplitz:
         product = signal.fftconvolve(rounds, self.column[None, :], axes=1)
         return np.asarray(product[:, : self.num_rounds])
 
-    def transposed_times(self, rounds: FloatArray) -> FloatArray:
-        """C^T times columns, given as rows, float64 of shape (columns, num_rounds)."""
-        return self.times(rounds[:, ::-1])[:, ::-1]
-
     def weights(self, presences: FloatArray) -> FloatArray:
         """Weights of the aggregates for the best signal-to-noise ratio of a party: C^T C presences.
 
@@ -149,7 +145,7 @@ class Toeplitz:
         `presences` are each party's numbers of participations by round, float64 of shape (parties,
         num_rounds).
         """
-        return self.transposed_times(self.times(presences))
+        return self.times(self.times(presences)[:, ::-1])[:, ::-1]  # C^T is C with rounds reversed
 
     # Squared sensitivity, in squared clip norms, by participation pattern.
 
