@@ -144,18 +144,14 @@ class SeenRounds:
     @functools.cached_property
     def _likely_shifts(self) -> tuple[FloatArray, FloatArray]:
         """The shifts and their probabilities; unlikely shifts are replaced by the largest."""
-        shifts, masses = self._shifts()
+        numbers = np.flatnonzero(self.masses)
+        shifts = np.maximum(np.sqrt(numbers) / self.noise_multiplier, _NO_SHIFT)
+        masses = self.masses[numbers]
         is_likely = masses > _UNLIKELY
         return (
             np.append(shifts[is_likely], shifts[-1]),
             np.append(masses[is_likely], masses[~is_likely].sum()),
         )
-
-    def _shifts(self) -> tuple[FloatArray, FloatArray]:
-        """The shift of each possible number of rounds, and the probability of that number."""
-        numbers = np.flatnonzero(self.masses)
-        shifts = np.sqrt(numbers) / self.noise_multiplier
-        return np.maximum(shifts, _NO_SHIFT), self.masses[numbers]
 
 
 @dataclass(frozen=True, eq=False)
