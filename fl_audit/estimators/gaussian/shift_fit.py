@@ -1,7 +1,7 @@
 """`shift_fit`: the epsilon of a Gaussian mechanism, from a fitted shift of included scores."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -184,8 +184,11 @@ class ShiftLikelihood(Protocol):
     def best(self) -> ShiftedDistribution:
         """The distribution of the largest likelihood."""
 
-    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
-        """The largest log-likelihood of any distribution with this shift, and that distribution."""
+    def profile(self, shift: float) -> float:
+        """The largest log-likelihood of any distribution with this shift."""
+
+    def at(self, shift: float) -> ShiftedDistribution:
+        """That distribution."""
 
 
 class KnownNull:
@@ -204,13 +207,16 @@ class KnownNull:
 
     def best(self) -> ShiftedDistribution:
         """The mean of the scores, and their standard deviation if it is above 1, else 1."""
-        return self.profile(self._mean)[1]
+        return self.at(self._mean)
 
-    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
+    def profile(self, shift: float) -> float:
         square = self._variance + (shift - self._mean) ** 2
         spread = max(square, 1.0)
-        log_likelihood = -0.5 * self._num * (math.log(spread) + square / spread)
-        return log_likelihood, ShiftedDistribution(shift, math.sqrt(spread), 1)
+        return -0.5 * self._num * (math.log(spread) + square / spread)
+
+    def at(self, shift: float) -> ShiftedDistribution:
+        square = self._variance + (shift - self._mean) ** 2
+        return ShiftedDistribution(shift, math.sqrt(max(square, 1.0)), 1)
 
 
 class LargestOfRounds:
@@ -235,29 +241,22 @@ class LargestOfRounds:
     def best(self) -> ShiftedDistribution:
         """The best fit from three starts: shifts of 0.1, 2 and the mean score."""
         bounds = ((0.0, self._mean + 10), *self._bounds)
-        minima = [
-            _minimum(self._loss, (start, *self._starts[0]), bounds, has_slopes=True)
-            for start in (0.1, 2.0, self._mean)
-        ]
-        point = min(minima, key=lambda minimum: minimum[1])[0]
-        shift, log_rounds, log_spread = map(
-            float, _polished(lambda p: self._loss(p)[1], point, bounds)
-        )
+        starts = [(start, *self._starts[0]) for start in (0.1, 2.0, self._mean)]
+        point = _minimum(self._loss, starts, bounds)[0]
+        shift, log_rounds, log_spread = map(float, _polished(self._loss, point, bounds))
         self._starts = ((log_rounds, log_spread), self._starts[0])
         return ShiftedDistribution(shift, math.exp(log_spread), math.exp(log_rounds))
 
-    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
-        minima = [
-            _minimum(
-                lambda p: self._loss(np.append(shift, p), slice(1, None)),
-                start,
-                self._bounds,
-                has_slopes=True,
-            )
-            for start in self._starts
-        ]
-        point, least = min(minima, key=lambda minimum: minimum[1])
-        return -least, ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
+    def profile(self, shift: float) -> float:
+        return -_minimum(self._with_shift(shift), self._starts, self._bounds)[1]
+
+    def at(self, shift: float) -> ShiftedDistribution:
+        loss = self._with_shift(shift)
+        point = _polished(loss, _minimum(loss, self._starts, self._bounds)[0], self._bounds)
+        return ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
+
+    def _with_shift(self, shift: float) -> "_Loss":
+        return lambda point: self._loss(np.append(shift, point), slice(1, None))
 
     def _loss(self, point: FloatArray, of: slice = slice(None)) -> tuple[float, FloatArray]:
         """Minus the log-likelihood at (shift, log K, log spread), and its slopes in the slice `of`.
@@ -298,6 +297,7 @@ class UnknownNull:
     """
 
     least = -math.inf
+    _bounds = ((-2 * _LARGEST_LOG, 2 * _LARGEST_LOG), (-_LARGEST_LOG, 0.0))
 
     def __init__(self, scores: CanaryScores) -> None:
         groups = (scores.included, scores.excluded)
@@ -322,24 +322,33 @@ class UnknownNull:
             shift = math.copysign(math.inf, self._distance)
         return ShiftedDistribution(shift, math.exp(-log_ratio), 1)
 
-    def profile(self, shift: float) -> tuple[float, ShiftedDistribution]:
-        point, least = _minimum(
-            lambda p: -self._log_likelihood(shift, *map(float, p)),
-            self._start,
-            ((-2 * _LARGEST_LOG, 2 * _LARGEST_LOG), (-_LARGEST_LOG, 0.0)),
-        )
-        return -least, ShiftedDistribution(shift, math.exp(-point[1]), 1)
+    def profile(self, shift: float) -> float:
+        return -_minimum(self._with_shift(shift), (self._start,), self._bounds)[1]
 
-    def _log_likelihood(self, shift: float, log_scale: float, log_ratio: float) -> float:
+    def at(self, shift: float) -> ShiftedDistribution:
+        loss = self._with_shift(shift)
+        point = _polished(loss, _minimum(loss, (self._start,), self._bounds)[0], self._bounds)
+        return ShiftedDistribution(shift, math.exp(-point[1]), 1)
+
+    def _with_shift(self, shift: float) -> "_Loss":
+        return lambda point: self._loss(shift, *map(float, point))
+
+    def _loss(self, shift: float, log_scale: float, log_ratio: float) -> tuple[float, FloatArray]:
+        """Minus the log-likelihood, and its slopes along (log scale, log ratio)."""
         scale, narrow = math.exp(log_scale), math.exp(log_scale + log_ratio)
         (num, other_num), (variance, other_variance) = self._nums, self._variances
         # The null's mean is maximised out: the weighted mean of both groups.
-        miss = (self._distance - shift * scale) ** 2 / (scale**2 / num + narrow**2 / other_num)
-        return -0.5 * (
+        distance = self._distance - shift * scale
+        own, other = scale**2 / num, narrow**2 / other_num
+        miss = distance / (own + other)
+        loss = 0.5 * (
             num * (2 * log_scale + variance / scale**2)
             + other_num * (2 * (log_scale + log_ratio) + other_variance / narrow**2)
-            + miss
+            + miss * distance
         )
+        along_own = num - variance / own - miss * (shift * scale + miss * own)
+        along_other = other_num - other_variance / other - miss * miss * other
+        return loss, np.array([along_own + along_other, along_other])
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,25 +371,29 @@ class _Counted:
         return cls(values, counts.astype(np.float64), log_cdf, -0.5 * values * values)
 
 
-def _minimum(
-    function: Callable[[FloatArray], float | tuple[float, FloatArray]],
-    start: tuple[float, ...],
-    bounds: tuple[tuple[float, float], ...],
-    has_slopes: bool = False,
-) -> tuple[FloatArray, float]:
-    """A local minimum of a smooth function in a box, and its value.
+_Loss = Callable[[FloatArray], tuple[float, FloatArray]]
+"""A smooth function of a point, and its slopes there."""
 
-    With `has_slopes` the function returns its slopes too.
-    """
+
+def _minimum(
+    loss: _Loss,
+    starts: Iterable[tuple[float, ...]],
+    bounds: tuple[tuple[float, float], ...],
+) -> tuple[FloatArray, float]:
+    """The least minimum in a box that is reached from some starts, and its value."""
     lows, highs = np.array(bounds).T
-    optimum = optimize.minimize(
-        function, np.clip(start, lows, highs), method="L-BFGS-B", bounds=bounds, jac=has_slopes
-    )
-    return np.asarray(optimum.x), float(optimum.fun)
+    optima = [
+        optimize.minimize(
+            loss, np.clip(start, lows, highs), method="L-BFGS-B", bounds=bounds, jac=True
+        )
+        for start in starts
+    ]
+    least = min(optima, key=lambda optimum: float(optimum.fun))
+    return np.asarray(least.x), float(least.fun)
 
 
 def _polished(
-    slopes: Callable[[FloatArray], FloatArray],
+    loss: _Loss,
     point: FloatArray,
     bounds: tuple[tuple[float, float], ...],
 ) -> FloatArray:
@@ -398,7 +411,7 @@ def _polished(
 
     if not is_free.any():
         return point
-    root = optimize.root(lambda inside: slopes(at(inside))[is_free], point[is_free], tol=1e-14)
+    root = optimize.root(lambda inside: loss(at(inside))[1][is_free], point[is_free], tol=1e-14)
     found = at(root.x)
     return found if np.allclose(found, point, rtol=1e-3, atol=1e-3) else point
 
@@ -489,13 +502,13 @@ def _interval(
     """The distributions with the smallest and the largest shift in the likelihood interval."""
     if likelihood.has_no_spread:
         return replace(best, shift=0.0), replace(best, shift=math.inf)
-    top = likelihood.profile(best.shift)[0]
+    top = likelihood.profile(best.shift)
 
     def excess(shift: float) -> float:
-        return 2 * (top - likelihood.profile(shift)[0]) - critical
+        return 2 * (top - likelihood.profile(shift)) - critical
 
     lower, upper = (_end(excess, best.shift, step, likelihood.least) for step in (-0.1, 0.1))
-    return likelihood.profile(lower)[1], likelihood.profile(upper)[1]
+    return likelihood.at(lower), likelihood.at(upper)
 
 
 def _end(excess: Callable[[float], float], start: float, step: float, least: float) -> float:
@@ -506,7 +519,7 @@ def _end(excess: Callable[[float], float], start: float, step: float, least: flo
             return far
         step *= 2
         near, far = far, max(start + step, least)
-    return float(optimize.brentq(excess, near, far, rtol=1e-8, xtol=1e-8))
+    return float(optimize.brentq(excess, near, far, rtol=1e-12, xtol=1e-12))
 
 
 def _epsilon(shifted: ShiftedDistribution, delta: float) -> float:
