@@ -101,7 +101,8 @@ def _prediction(plan: Plan) -> list[str]:
             f"parallel, within and between rounds, and their norms, here from 1/{FACTOR:g} to "
             f"{FACTOR:g} times mechanism.clip_norm. A run falls into the range with probability "
             f"{100 * coverage(plan.trials):.3g} % ({plan.trials} simulated runs under each of "
-            f"{1 + len(ENDS)} assumptions on these unknowns); medians are under the middle "
+            f"{1 + len(ENDS)} assumptions on these unknowns for {FIT}; other rows under the middle "
+            f"one and the two where {FIT} is lowest and highest); medians are under the middle "
             f"assumption.{left_out}"
         ),
         *_table(["", *names], rows),
@@ -145,7 +146,7 @@ def _efficiency(plan: Plan) -> list[str]:
         "",
         "How good the audit would be",
         *_paragraph(
-            "Lower bound: the median of the larger valid bound, under the middle assumption. "
+            "Lower bound: the larger median of the valid bounds, under the middle assumption. "
             "Reachable: the median bound of the best single threshold, if it were known in "
             "advance. Upper bound: from accounting, for a canary against the same attacker. Last "
             "columns: the number of canaries, half of them included, with which the best test "
@@ -164,10 +165,10 @@ def _variants(plan: Plan) -> list[str]:
         "",
         "How the prediction changes with the config",
         *_paragraph(
-            f"Medians of {plan.variant_trials} simulated runs under the middle assumption, with "
-            "one key changed at a time (* is the config). The clip norm cancels in cosines with "
-            "updates and with differences of models; only `final` depends on it, because of the "
-            "initial model."
+            f"Medians of {plan.variant_trials} simulated runs (bounds: of half as many) under the "
+            "middle assumption, with one key changed at a time (* is the config). The clip norm "
+            "cancels in cosines with updates and with differences of models; only `final` depends "
+            "on it, because of the initial model."
         ),
         *_table([FIT, *names], fits),
         "",
