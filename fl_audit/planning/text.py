@@ -214,9 +214,11 @@ def _power(plan: Plan) -> list[str]:
         ]
         for fault in power.faults
     ]
-    claim, k, needed = power.claim, plan.run.num_canaries, power.canaries_needed
+    claim, k, needed = power.claim, power.num_canaries, power.canaries_needed
     words = [f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of"]
-    if power.parts is None:
+    if power.parts is None and power.simulation is None:
+        words.append("simulations")
+    elif power.parts is None:
         twice = f"a true ε of {power.ideal_epsilon:g} in {percent(power.ideal_power)}"
         enough = f"; no tried number of canaries reaches {percent(ENOUGH_POWER)}"
         if needed is not None:
@@ -242,8 +244,8 @@ def _power(plan: Plan) -> list[str]:
         f"Power against the claim ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
         *_paragraph(
             "Share of simulated runs that contradict the claim, by the actual noise: under the "
-            "middle assumption, and the range under all assumptions on real updates "
-            f"({power.num_tests} bounds together)."
+            "middle assumption, and the range under all assumptions on real updates"
+            f"{f' ({power.num_tests} bounds together)' * (power.simulation is not None)}."
         ),
         *_table(["noise", "contradicted", "range"], rows),
         *(line for remark in remarks for line in _paragraph(remark)),
