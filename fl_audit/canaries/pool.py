@@ -8,7 +8,9 @@
 """
 
 import functools
+import itertools
 import json
+import math
 import typing
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,16 +165,35 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
     """Flips a coin for each canary (Steinke et al. Algorithm 1, lines 1 to 3).
 
     The one-run test needs independent coins; the Gaussian fit and the threshold bounds allow them.
-    Raises InputError if all coins are equal.
+    Raises InputError if all coins are equal, or if unequal coins are likely to be.
     """
+    # As equal coins are refused, all others are conditioned on being unequal, and tests may err
+    # 1 / (1 - chance of equal coins) times as often. Few fair coins may be equal too, but p-values
+    # of so few guesses are coarse, and at 95 % tests still err less often than their level.
+    if probability != 0.5 and _chance_of_equal(num_canaries, probability) > _RARELY_EQUAL:
+        first = math.ceil(math.log(_RARELY_EQUAL) / math.log(max(probability, 1 - probability)))
+        counts = itertools.count(first)
+        least = next(k for k in counts if _chance_of_equal(k, probability) <= _RARELY_EQUAL)
+        raise InputError(
+            f"canaries.count: with coins of probability {probability:g} must be at least {least}, "
+            f"got {num_canaries}: all coins of fewer may be equal, which biases those that are not"
+        )
     included = generator(seed, Stream.INCLUSION).random(num_canaries) < probability
     if included.all() or not included.any():
         side = "included" if included.all() else "excluded"
         raise InputError(
             f"seed {seed}: the coins of all {num_canaries} canaries fell on {side}; "
-            "use more canaries (canaries.count) or another seed"
+            "use more canaries (canaries.count)"
         )
     return included
+
+
+_RARELY_EQUAL = 1e-3
+"""The largest probability with which all unequal coins may be equal."""
+
+
+def _chance_of_equal(count: int, probability: float) -> float:
+    return probability**count + (1 - probability) ** count
 
 
 def draw_half(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:

@@ -1,5 +1,6 @@
 """Configs from TOML, with errors of one line, and configs as TOML."""
 
+import datetime
 import math
 import os
 import re
@@ -151,9 +152,9 @@ def _with_kind_of(key: str, value: Any, annotation: Any) -> Any:
     kinds = kinds_of(annotation)
     if kinds is None or isinstance(value, Table):
         return value
-    tags = {table.__struct_config__.tag: table for table in kinds.tables}
     try:
-        return msgspec.convert(value, tags[value["kind"]] if isinstance(value, Mapping) else Table)
+        table = kinds[value["kind"]].table if isinstance(value, Mapping) else Table
+        return msgspec.convert(value, table)
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$")
         raise msgspec.ValidationError(f"{reason} - at `$.{key}{place.rstrip('`')}`") from error
@@ -183,7 +184,8 @@ def _check_audit(config: Config, name: str) -> None:
 
 def config_to_toml(config: Table) -> str:
     """The resolved config as TOML with all defaults; keys that are None are left out."""
-    return tomli_w.dumps(_without_none(msgspec.to_builtins(config)))
+    kept = (datetime.datetime, datetime.date, datetime.time)  # TOML has these types too
+    return tomli_w.dumps(_without_none(msgspec.to_builtins(config, builtin_types=kept)))
 
 
 def _without_none(value: Any) -> Any:

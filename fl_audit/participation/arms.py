@@ -104,7 +104,8 @@ class Arm:
                 return CyclicPoissonSampling(self._share(rounds) * number, number, turns)
             case "b_min_sep":
                 share = self._share(rounds)
-                return MinSeparationSampling(share / (1 - (number - 1) * share), number, rounds)
+                coin = min(share / (1 - (number - 1) * share), 1.0)  # rounding may exceed 1
+                return MinSeparationSampling(coin, number, rounds)
             case "each_epoch":
                 lengths: Iterable[int] = [number] * (rounds // number) + [rounds % number]
             case "repeats":

@@ -244,11 +244,12 @@ BERNOULLI = schedule.ParticipationPattern(
 class Urn:
     """An urn of the real clients, numbered from 0, and the pool's canaries, numbered after them.
 
-    A round draws up to `sample_size` of these members.
+    A round draws up to `sample_size` of these members, and `mean_size` on average (by default all).
     """
 
     roster: schedule.Roster
     sample_size: int
+    mean_size: float | None = None
 
     @classmethod
     def from_roster(cls, roster: schedule.Roster, clients_per_round: int) -> "Urn":
@@ -264,6 +265,10 @@ class Urn:
     def size(self) -> int:
         return self.roster.num_clients + len(self.roster.included)
 
+    @property
+    def _mean_size(self) -> float:
+        return self.sample_size if self.mean_size is None else self.mean_size
+
     def client_attendance(self, draw: schedule.Draw, sampling: Sampling) -> schedule.Attendance:
         """The real clients in each draw from the urn."""
         num_clients = self.roster.num_clients
@@ -273,7 +278,7 @@ class Urn:
             return sampled[sampled < num_clients]
 
         return schedule.Attendance(
-            sampled_clients, self.sample_size * num_clients / self.size, sampling
+            sampled_clients, self._mean_size * num_clients / self.size, sampling
         )
 
     def canary_attendance(
@@ -287,7 +292,7 @@ class Urn:
             canaries: IntArray = sampled[sampled >= num_clients] - num_clients
             return canaries
 
-        expected = self.sample_size * int(included.sum()) / self.size
+        expected = self._mean_size * int(included.sum()) / self.size
         attending = schedule.included_among(sampled_canaries, included)
         return schedule.CanaryAttendance(attending, expected, sampling, sampled_canaries)
 
@@ -462,7 +467,8 @@ class MinSeparation(
       separation: Least distance of a client's rounds; or `cool_down_hours` over `round_hours`.
       cool_down_hours: Least hours from a client's round to its next.
       round_hours: Least hours from a round to the next.
-      client_rounds_at_most: Rounds after which a client is no longer sampled.
+      client_rounds_at_most: Rounds after which a client is no longer sampled; the last rounds may
+        then be smaller.
       canaries: Rounds of canaries (docs/participation.md).
       canary_mean_repeats: Mean number of a canary's rounds under `like_clients`; default: a
         client's.
@@ -513,6 +519,9 @@ def min_separation_schedule(
     urn = _urn(config, roster if is_shared else roster.without_canaries)
     _check_cap(config, urn)
     draw = _drawn_from_groups(urn, config, seed)
+    if config.client_rounds_at_most is not None:
+        sizes = [len(draw(round_index)) for round_index in range(config.rounds)]
+        urn = dataclasses.replace(urn, mean_size=float(np.mean(sizes)))
     return schedule.Schedule(
         num_rounds=config.rounds,
         client_attendance=urn.client_attendance(draw, config.sampling),

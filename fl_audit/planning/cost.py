@@ -6,7 +6,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from fl_audit.canaries.store import make_family
 from fl_audit.config import Config
 from fl_audit.formats.folders import RunFolder
 from fl_audit.planning.planned_run import PlannedRun
-from fl_audit.resources import num_cores
+from fl_audit.resources import available_memory, num_cores
 from fl_audit.run.observers import FinishedRound, RoundObserver
 
 _SECONDS = 2.0
@@ -78,17 +78,22 @@ def measure_cost(run: PlannedRun) -> Cost:
 def _time_scoring(run: PlannedRun) -> tuple[float, int]:
     """Seconds for one round's cosines, and how many canaries were timed."""
     if run.pool.family == "hadamard":
-        return _seconds(run, run.num_canaries), run.num_canaries
-    few = min(run.num_canaries, 4 * num_cores())
-    each = _seconds(run, few) / few
-    timed = min(run.num_canaries, max(few, int(_SECONDS / each)))
-    return _seconds(run, timed) / timed * run.num_canaries, timed
+        return _seconds(run, run.num_canaries, "none"), run.num_canaries
+    store: Literal["none", "memory"] = "none"
+    most = run.num_canaries
+    if run.pool.store != "none":
+        # The config's store file is for the whole pool, so a part is cached in half of the memory.
+        fitting = available_memory() // (4 * run.task.dim)
+        if fitting >= 2:
+            store, most = "memory", min(most, fitting)
+    few = min(most, 4 * num_cores())
+    each = _seconds(run, few, store) / few
+    timed = min(most, max(few, int(_SECONDS / each)))
+    return _seconds(run, timed, store) / timed * run.num_canaries, timed
 
 
-def _seconds(run: PlannedRun, count: int) -> float:
+def _seconds(run: PlannedRun, count: int, store: Literal["none", "memory"]) -> float:
     """Seconds of one scoring, after a first scoring that fills caches."""
-    # The config's store file is for the whole pool, so a part of the pool is cached in memory.
-    store = "none" if run.pool.store == "none" else "memory"
     part = msgspec.structs.replace(run.pool, count=max(count, 2), store=store, store_path=None)
     family = make_family(part, run.config.seed, run.task.dim)
     target = np.ones(run.task.dim, np.float32)

@@ -165,6 +165,9 @@ def make_plan(
     predicted = prediction.predicted_statistics(config)
     with doing("loading the task"):
         run = plan_run(config, load_task_facts(config.task, config.seed))
+    with doing("simulating patterns"):
+        task = run.task
+        patterns = pattern_pairs(run, [(label, plan_run(other, task)) for label, other in others])
     takes_long = run.num_canaries > _MANY_CANARIES
     few = min(trials or _TRIALS, _FEWEST_TRIALS if takes_long else _FEW_TRIALS)
     trials = trials or (_FEW_TRIALS if takes_long else _TRIALS)
@@ -174,9 +177,6 @@ def make_plan(
         middle = prediction.sample_middle(run, trials, [statistic])
     with doing("simulating audits of wrong claims"):
         power, detectable = claim_power(run, few), curve_power(run)
-    with doing("simulating patterns"):
-        task = run.task
-        patterns = pattern_pairs(run, [(label, plan_run(other, task)) for label, other in others])
     with doing("accounting, and timing the scores of a round"):
         return Plan(
             run=run,

@@ -19,6 +19,8 @@ from scipy import linalg, sparse, special
 from fl_audit.array_types import BoolArray
 from fl_audit.attacks.secret_rounds import LIKELIHOOD_RATIO, known_patterns, whitening
 from fl_audit.attacks.threat_models import STATISTICS, statistics_of
+from fl_audit.canaries.canary_tables import coin_probability
+from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.planning.predicted_background import (
@@ -103,17 +105,18 @@ class _Pattern:
             whitened = linalg.solve_triangular(factor, whitened, lower=True)
         random, seen = np.random.default_rng([9, pattern.rounds]), background.rounds
         size, scores = max(_CHUNK // pattern.rounds, 1), []
+        included: list[BoolArray] = []
+        coin = coin_probability(self.run.pool)
         for start in range(0, _CANARIES, size):
             number = min(size, _CANARIES - start)
             present = pattern.sampling.draw(pattern.rounds, number, random)
-            present &= np.arange(number) % 2 == 0
+            included.append(np.diff(np.ceil(coin * np.arange(number + 1))) > 0)
+            present &= included[-1]
             signal = (sparse.csr_array(present[seen].T.astype(np.float64)) @ whitened.T).T
             z = random.standard_normal(signal.shape) + signal
             scores.append(pattern.log_ratios(z, seen))
-        return CanaryScores(
-            np.concatenate([of_chunk[::2] for of_chunk in scores]),
-            np.concatenate([of_chunk[1::2] for of_chunk in scores]),
-        )
+        ratios, is_included = np.concatenate(scores), np.concatenate(included)
+        return CanaryScores(ratios[is_included], ratios[~is_included])
 
     def _simulated(self, name: str) -> CanaryScores:
         statistic, run = STATISTICS[name], self.run
@@ -122,8 +125,10 @@ class _Pattern:
         chosen = self.is_of[run.included]
         included = np.concatenate([audit.scores.included[chosen] for audit in audits])
         excluded = np.concatenate([audit.scores.excluded for audit in audits])
-        number = min(len(included), len(excluded))  # of each, as by the coins of a run
-        return CanaryScores(included[:number], excluded[:number])
+        coin = coin_probability(run.pool)  # the share of included canaries in a run
+        number = min(len(included) / coin, len(excluded) / (1 - coin))
+        num_included = round(number * coin)
+        return CanaryScores(included[:num_included], excluded[: round(number) - num_included])
 
 
 def pattern_pairs(
@@ -154,6 +159,12 @@ def _patterns_of(label: str, run: PlannedRun) -> list[_Pattern]:
     if not run.arms:
         return [_Pattern(label, run, background, np.ones(run.num_canaries, bool))]
     arms = np.array(run.arms)
+    for arm in dict.fromkeys(run.arms):
+        if not run.included[arms == arm].any():
+            raise InputError(
+                f"canaries.arms: the coins include no canary of arm {arm!r}; use more canaries "
+                "(canaries.count)"
+            )
     return [_Pattern(arm, run, background, arms == arm) for arm in dict.fromkeys(run.arms)]
 
 

@@ -43,12 +43,18 @@ from fl_audit.verdict import (
 from fl_audit.verdict.accounting_basis import accounted_of_run, given_instead
 from fl_audit.verdict.by_parts import SHARE, expected_parts
 from fl_audit.verdict.chosen_tests import shared_confidence
-from fl_audit.verdict.claims import CurveClaim, bound_against, claim_to_json, claim_to_test
+from fl_audit.verdict.claims import (
+    ConfiguredClaim,
+    CurveClaim,
+    bound_against,
+    claim_to_json,
+    claim_to_test,
+)
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.parts_power import PartsPower
 from fl_audit.verdict.power import FACTOR, SimulatedAudit
 from fl_audit.verdict.record import Detectable
-from fl_audit.verdict.scope import why_unfit
+from fl_audit.verdict.scope import Scope, without_cover
 from fl_audit.verdict.sentences import IN_SIMULATIONS, detectable_words
 from fl_audit.verdict.simulation import Seen, Simulation, simulate
 
@@ -133,6 +139,8 @@ class ClaimPower:
     Attributes:
       unfit: Why the canaries say nothing about the claim; None if they can test it.
       faults: Power by the actual noise; one entry if the config adds no noise.
+      num_canaries: The config's number of canaries.
+      simulation: The simulated tests by scores; None if the claim does not cover their attackers.
       parts: The power of tests of the claim's parts, noise and sampling, if the claim relies on
         sampling and both can be tested; else None.
       accounting: The accounted epsilon, in words, if it contradicts the claim; else None.
@@ -142,7 +150,8 @@ class ClaimPower:
     num_tests: int
     unfit: str | None
     faults: tuple[FaultPower, ...]
-    simulation: Simulation
+    num_canaries: int
+    simulation: Simulation | None
     parts: PartsPower | None = None
     accounting: str | None = None
 
@@ -152,13 +161,13 @@ class ClaimPower:
 
     @property
     def ideal_power(self) -> float:
-        """Share of audits that contradict the claim if the true epsilon is `ideal_epsilon`."""
-        return self.simulation.power.power
+        """Share of audits whose scores contradict the claim if `ideal_epsilon` is the truth."""
+        return 0.0 if self.simulation is None else self.simulation.power.power
 
     @property
     def detectable_epsilon(self) -> float | None:
         """The smallest true epsilon that ENOUGH_POWER of audits notice; None without one."""
-        by_scores = self.simulation.power.detectable_epsilon
+        by_scores = None if self.simulation is None else self.simulation.power.detectable_epsilon
         if self.parts is None or math.isinf(self.parts.epsilon):
             return by_scores
         return self.parts.epsilon if by_scores is None else min(by_scores, self.parts.epsilon)
@@ -169,12 +178,15 @@ class ClaimPower:
 
         The config's number of canaries if that is enough; None if no number tried is enough.
         """
-        audit, parts = self.simulation.audit, self.parts
-        if self.simulation.power.is_enough or (parts is not None and parts.is_enough):
-            return audit.num_canaries
+        simulation, parts = self.simulation, self.parts
+        by_scores = simulation is not None and simulation.power.is_enough
+        if by_scores or (parts is not None and parts.is_enough):
+            return self.num_canaries
         if parts is not None:
             return parts.canaries_needed()
-        return audit.canaries_needed(audit.twice, above=audit.num_canaries)
+        if simulation is None:
+            return None
+        return simulation.audit.canaries_needed(simulation.audit.twice, above=self.num_canaries)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object under `power` of a plan."""
@@ -197,35 +209,59 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config, release.client.participations)
-    statistics, seen = _simulated(run.config, chosen), seen_of_plan(run, MIDDLE)
-    parts = _parts(run.config, claim, seen)
-    if parts is not None:
-        chosen = dataclasses.replace(chosen, confidence=1 - (1 - SHARE) * (1 - chosen.confidence))
-    # The level is divided among all tests, also on statistics that are not simulated.
-    share = len(statistics) / len(chosen.statistics)
-    confidence = 1 - share * (1 - chosen.confidence)
-    tests = ClaimTests(_scored(run, statistics, seen), confidence, chosen.methods)
-    simulation = simulate(claim, tests, seen)
-    if simulation is None:
-        raise InputError(f"audit.claimed_epsilon: no power can be simulated for {run.task.name}")
+    seen = seen_of_plan(run, MIDDLE)
+    scope = _tested_scope(seen.scope, chosen.statistics)
+    is_tested = scope is seen.scope
+    parts = _parts(run.config, claim, seen, SHARE if is_tested else 1.0)
+    simulation = None
+    if is_tested:
+        share = 1.0 if parts is None else 1 - SHARE
+        simulation = _simulation_of(run, claim, chosen, share, seen)
     factors = _FAULTS if run.noise.sum_noise_multiplier else _FAULTS[:1]
     given = given_instead(claim, accounted_of_run(release, seen.scope))
     if given is not None:  # contradicted, whatever canaries show
         faults = [FaultPower(factor, 1.0, 1.0, 1.0) for factor in factors]
     else:
-        ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
-        faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
+        faults = [FaultPower(factor, 0.0, 0.0, 0.0) for factor in factors]
+        if simulation is not None:
+            ends = [_like(simulation, predicted_background(run, unknowns)) for unknowns in ENDS]
+            faults = [_fault_power(factor, simulation.audit, ends, trials) for factor in factors]
         if parts is not None:
             faults = [_with_parts(fault, parts) for fault in faults]
     return ClaimPower(
         claim=claim,
         num_tests=len(chosen.methods) * len(chosen.statistics),
-        unfit=why_unfit(release),
+        unfit=None if parts is not None else scope.unfit,
         faults=tuple(faults),
+        num_canaries=run.num_canaries,
         simulation=simulation,
         parts=parts,
         accounting=given,
     )
+
+
+def _tested_scope(scope: Scope, statistics: Sequence[Statistic]) -> Scope:
+    """The scope, marked as unfit if the claim does not cover the attackers of some statistics."""
+    names = [statistic.name for statistic in statistics]
+    return scope if all(map(scope.covers, names)) else without_cover(scope, names)
+
+
+def _simulation_of(
+    run: PlannedRun, claim: Claim, chosen: ChosenTests, share: float, seen: Seen
+) -> Simulation:
+    """The simulated tests by scores, with a share of the level."""
+    statistics = [s for s in predicted_statistics(run.config) if s in chosen.statistics]
+    if not statistics:
+        statistic = run.config.audit.verdict_statistic
+        raise InputError(f"audit.verdict_statistic: a plan does not cover {statistic!r}")
+    # The level is divided among all tests, also on statistics that are not simulated.
+    share *= len(statistics) / len(chosen.statistics)
+    confidence = 1 - share * (1 - chosen.confidence)
+    tests = ClaimTests(_scored(run, statistics, seen), confidence, chosen.methods)
+    simulation = simulate(claim, tests, seen)
+    if simulation is None:
+        raise InputError(f"audit.claimed_epsilon: no power can be simulated for {run.task.name}")
+    return simulation
 
 
 def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
@@ -234,13 +270,12 @@ def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 
 
-def _parts(config: Config, claim: Claim, seen: Seen) -> PartsPower | None:
-    """The power of tests of the claim's parts; None if the verdict does not test parts."""
-    audit = config.audit
-    is_asked = audit.verdict_statistic in ("all", OWN_ROUNDS.name)
-    if seen.background is None or not is_asked or OWN_ROUNDS not in predicted_statistics(config):
+def _parts(config: Config, claim: Claim, seen: Seen, share: float) -> PartsPower | None:
+    """The power of tests of the claim's parts, with a share of the level; None without tests."""
+    is_scored = OWN_ROUNDS in _asked(config) and config.canaries.inclusion != "pairs"
+    if seen.background is None or not is_scored:
         return None
-    level = SHARE * (1 - shared_confidence(audit))
+    level = share * (1 - shared_confidence(config.audit))
     parts = expected_parts(seen.background, "configured", seen.scope, level)
     return None if parts is None else PartsPower(parts, claim)
 
@@ -268,12 +303,10 @@ def _scored(run: PlannedRun, statistics: Sequence[Statistic], seen: Seen) -> lis
     return [next(simulated_audits(run, background, statistic, 1)) for statistic in statistics]
 
 
-def _simulated(config: Config, chosen: ChosenTests) -> list[Statistic]:
-    statistics = [s for s in predicted_statistics(config) if s in chosen.statistics]
-    if not statistics:
-        statistic = config.audit.verdict_statistic
-        raise InputError(f"audit.verdict_statistic: a plan does not cover {statistic!r}")
-    return statistics
+def _asked(config: Config) -> list[Statistic]:
+    """The predicted statistics that the user asks for, also those that a claim does not cover."""
+    asked = config.audit.verdict_statistic
+    return [s for s in predicted_statistics(config) if asked in ("all", s.name)]
 
 
 @dataclass(frozen=True)
@@ -303,12 +336,14 @@ class NeededCanaries:
 class CurvePower:
     """The smallest violation of a claimed curve that a planned audit would detect, if any.
 
-    `needed` has the numbers of canaries for some violations, the largest violation first.
+    `needed` has the numbers of canaries for some violations, the largest violation first; `unfit`
+    says why canaries say nothing about the claim, and is None if they can test it.
     """
 
     claim: CurveClaim
     detectable: Detectable | None
     needed: tuple[NeededCanaries, ...]
+    unfit: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """The JSON object under `detectable` of a plan."""
@@ -330,6 +365,8 @@ class CurvePower:
     @property
     def words(self) -> str:
         """The detectable violation and the canaries needed, in a clause."""
+        if self.unfit is not None:
+            return f"no verdict either way: {self.unfit}"
         noise = None if self.detectable is None else self.detectable.noise_multiplier
         noticed = f"{detectable_words(self.epsilon, noise_multiplier=noise)} {IN_SIMULATIONS}"
         takes = [need.words for need in self.needed if need.canaries is not None]
@@ -338,12 +375,18 @@ class CurvePower:
 
 def curve_power(run: PlannedRun) -> CurvePower | None:
     """The detectable violation of a claimed curve or configured noise; None without simulation."""
-    audit, statistics = run.config.audit, predicted_statistics(run.config)
-    claim = claim_to_test(audit, run.release, run.delta, statistics)
+    config, release, predicted = run.config, run.release, predicted_statistics(run.config)
+    claim = claim_to_test(config.audit, release, run.delta, predicted)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
-    seen = seen_of_plan(run, MIDDLE)
-    confidence = audit.confidence if claim.is_stated else UNSTATED_CONFIDENCE
+    chosen, seen = chosen_tests(config, release.client.participations), seen_of_plan(run, MIDDLE)
+    statistics = _asked(config)
+    if not isinstance(claim, ConfiguredClaim):  # which is for a canary, against every attacker
+        unfit = _tested_scope(seen.scope, chosen.statistics).unfit
+        if unfit is not None:
+            return CurvePower(claim, None, (), unfit)
+        statistics = [s for s in predicted if s in chosen.statistics]
+    confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
     tests = curve_tests(claim, _scored(run, statistics, seen), confidence)
     if not tests.tests:
         return None

@@ -11,7 +11,6 @@ from fl_audit.accounting.attacker_bounds import upload_shift
 from fl_audit.array_types import IntArray
 from fl_audit.attacks.compared_vectors import ComparedVectors
 from fl_audit.attacks.statistics import RunFacts
-from fl_audit.canaries.canary_tables import family_of
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.canaries.store import make_family
 from fl_audit.config import Canaries, Config, ServerSgd
@@ -86,13 +85,12 @@ def check_covered(config: Config) -> None:
             f"canaries.kind: a plan does not cover {canaries.__struct_config__.tag!r}, only "
             f"{Canaries.__struct_config__.tag!r}"
         )
-    family = family_of(config.canaries)
-    if family is not None and family not in WITH_KNOWN_NULL:
+    if canaries.family not in WITH_KNOWN_NULL:
         raise InputError(
-            f"canaries.family: a plan does not cover {family!r}, whose scores "
+            f"canaries.family: a plan does not cover {canaries.family!r}, whose scores "
             "depend on the entries of the trained model"
         )
-    if getattr(config.canaries, "count", None) == 0:
+    if canaries.count == 0:
         raise InputError("canaries.count: a plan is about canaries; must be at least 2, got 0")
     if config.mechanism.zeroing is not None:
         raise InputError("mechanism.zeroing: a plan does not cover zeroing; leave it out")

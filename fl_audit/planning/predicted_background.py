@@ -29,7 +29,7 @@ from fl_audit.errors import InputError
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.verdict import Background
 from fl_audit.verdict.power import Lengths
-from fl_audit.verdict.scope import Scope
+from fl_audit.verdict.scope import Scope, why_unfit
 from fl_audit.verdict.simulation import Seen
 
 _SEED = 20_230_206
@@ -220,5 +220,6 @@ def _overlap(run: PlannedRun) -> float:
 
 def seen_of_plan(run: PlannedRun, unknowns: Unknowns) -> Seen:
     """The input of the verdict's simulation, for a planned run."""
-    scope = Scope(counts_on_sampling=run.release.client.participations is None)
+    counts_on_sampling = run.release.client.participations is None
+    scope = Scope(counts_on_sampling=counts_on_sampling, unfit=why_unfit(run.release))
     return Seen(predicted_background(run, unknowns), Lengths(), scope)

@@ -343,11 +343,6 @@ def changes(run: PlannedRun) -> list[Change]:
     ]
 
 
-def bound_trials(trials: int) -> int:
-    """Number of trials for bounds: half, because they are slower than estimates."""
-    return -(-trials // 2)
-
-
 def variants(run: PlannedRun, trials: int) -> tuple[Variant, ...]:
     """Predicts runs that differ in one key each; the config's own run is simulated once."""
     own = _medians(run, predicted_statistics(run.config), trials)
@@ -370,8 +365,6 @@ def _variant(run: PlannedRun, change: Change, trials: int, own: Medians) -> Vari
 def _medians(run: PlannedRun, statistics: Sequence[Statistic], trials: int) -> Medians:
     fits = [(s, FIT) for s in statistics]
     bounds = [(s, method) for s in statistics for method in valid_methods()]
-    samples = {
-        **sample(run, MIDDLE, trials, fits),
-        **sample(run, MIDDLE, bound_trials(trials), bounds),
-    }
+    half = -(-trials // 2)  # bounds are slower than estimates
+    samples = {**sample(run, MIDDLE, trials, fits), **sample(run, MIDDLE, half, bounds)}
     return {key: median_of(values) for key, values in samples.items()}

@@ -101,7 +101,8 @@ def _prediction(plan: Plan) -> list[str]:
             f"parallel, within and between rounds, and their norms, here from 1/{FACTOR:g} to "
             f"{FACTOR:g} times mechanism.clip_norm. A run falls into the range with probability "
             f"{100 * coverage(plan.trials):.3g} % ({plan.trials} simulated runs under each of "
-            f"{1 + len(ENDS)} assumptions on these unknowns); medians are under the middle "
+            f"{1 + len(ENDS)} assumptions on these unknowns for {FIT}; other rows under the middle "
+            f"one and the two where {FIT} is lowest and highest); medians are under the middle "
             f"assumption.{left_out}"
         ),
         *_table(["", *names], rows),
@@ -145,7 +146,7 @@ def _efficiency(plan: Plan) -> list[str]:
         "",
         "How good the audit would be",
         *_paragraph(
-            "Lower bound: the median of the larger valid bound, under the middle assumption. "
+            "Lower bound: the larger median of the valid bounds, under the middle assumption. "
             "Reachable: the median bound of the best single threshold, if it were known in "
             "advance. Upper bound: from accounting, for a canary against the same attacker. Last "
             "columns: the number of canaries, half of them included, with which the best test "
@@ -164,10 +165,10 @@ def _variants(plan: Plan) -> list[str]:
         "",
         "How the prediction changes with the config",
         *_paragraph(
-            f"Medians of {plan.variant_trials} simulated runs under the middle assumption, with "
-            "one key changed at a time (* is the config). The clip norm cancels in cosines with "
-            "updates and with differences of models; only `final` depends on it, because of the "
-            "initial model."
+            f"Medians of {plan.variant_trials} simulated runs (bounds: of half as many) under the "
+            "middle assumption, with one key changed at a time (* is the config). The clip norm "
+            "cancels in cosines with updates and with differences of models; only `final` depends "
+            "on it, because of the initial model."
         ),
         *_table([FIT, *names], fits),
         "",
@@ -213,9 +214,11 @@ def _power(plan: Plan) -> list[str]:
         ]
         for fault in power.faults
     ]
-    claim, k, needed = power.claim, plan.run.num_canaries, power.canaries_needed
+    claim, k, needed = power.claim, power.num_canaries, power.canaries_needed
     words = [f"{detectable_words(power.detectable_epsilon)} in {percent(ENOUGH_POWER)} of"]
-    if power.parts is None:
+    if power.parts is None and power.simulation is None:
+        words.append("simulations")
+    elif power.parts is None:
         twice = f"a true ε of {power.ideal_epsilon:g} in {percent(power.ideal_power)}"
         enough = f"; no tried number of canaries reaches {percent(ENOUGH_POWER)}"
         if needed is not None:
@@ -241,8 +244,8 @@ def _power(plan: Plan) -> list[str]:
         f"Power against the claim ε ≤ {claim.epsilon:g} at δ = {delta_text(claim.delta)}",
         *_paragraph(
             "Share of simulated runs that contradict the claim, by the actual noise: under the "
-            "middle assumption, and the range under all assumptions on real updates "
-            f"({power.num_tests} bounds together)."
+            "middle assumption, and the range under all assumptions on real updates"
+            f"{f' ({power.num_tests} bounds together)' * (power.simulation is not None)}."
         ),
         *_table(["noise", "contradicted", "range"], rows),
         *(line for remark in remarks for line in _paragraph(remark)),

@@ -132,6 +132,12 @@ def _check(grid: GridFile, path: Path) -> None:
             )
         if both := sorted(variant.set.keys() & grid.grid.keys()):
             raise InputError(f"{path}: key `{both[0]}` is in [grid] and in {variant.name!r}")
+    for variant in grid.variant or (Variant(name=""),):
+        for table, key in itertools.permutations((*grid.grid, *variant.set), 2):
+            if key.startswith(f"{table}."):
+                raise InputError(
+                    f"{path}: key `{table}` contains key `{key}`; set one or the other"
+                )
     is_set = "seed" in grid.grid or any("seed" in variant.set for variant in grid.variant)
     if grid.seeds and is_set:
         raise InputError(
@@ -242,12 +248,11 @@ def write_states(states: Sequence[RunState], out: Path) -> None:
 def rounds_at_work(runs: Sequence[SweepRun], at_work: Sequence[RunState]) -> str:
     """The completed rounds of running runs, in words."""
     rounds = {run.name: run.config.participation.rounds for run in runs}
-    return ", ".join(f"{state.name} {_completed(state, rounds)}" for state in at_work)
-
-
-def _completed(state: RunState, rounds: Mapping[str, int | None]) -> str:
-    completed, total = _rows(RunFolder(state.folder).metrics), rounds[state.name]
-    return f"{completed}" if total is None else f"{completed}/{total}"
+    words = []
+    for state in at_work:
+        completed, total = _rows(RunFolder(state.folder).metrics), rounds[state.name]
+        words.append(f"{state.name} {completed}{'' if total is None else f'/{total}'}")
+    return ", ".join(words)
 
 
 def _rows(metrics: Path) -> int:

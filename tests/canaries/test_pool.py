@@ -1,5 +1,6 @@
 """The pool: the same coins and vectors as a run's, from the few numbers of pool.json."""
 
+import itertools
 import json
 import pickle
 import subprocess
@@ -22,6 +23,7 @@ from fl_audit.canaries.pool import (
 from fl_audit.canaries.store import make_family
 from fl_audit.config import Canaries
 from fl_audit.errors import InputError
+from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 
 POOL = CanaryPool(seed=7, count=50, dim=300)
 FIELDS = {"format_version": 2, "family": "rademacher", "seed": 7, "count": 50, "dim": 300}
@@ -129,6 +131,26 @@ def test_coins_that_fell_alike_are_refused():
     assert any("the coins of all 2 canaries fell on included; " in line for line in said)
     assert any("the coins of all 2 canaries fell on excluded; " in line for line in said)
     assert all("canaries.count" in line and "\n" not in line for line in said)
+
+
+@pytest.mark.parametrize(("probability", "least"), [(0.1, 66), (0.01, 688), (0.8, 31)])
+def test_unequal_coins_that_may_all_be_equal_are_refused_whatever_fell(probability, least):
+    with pytest.raises(InputError, match=rf"canaries\.count: .* must be at least {least}, got"):
+        flip_coins(0, least - 1, probability)
+    assert flip_coins(0, least, probability).shape == (least,)
+    assert probability**least + (1 - probability) ** least <= 1e-3
+    assert probability ** (least - 1) + (1 - probability) ** (least - 1) > 1e-3
+
+
+@pytest.mark.parametrize("count", range(2, 11))
+def test_few_fair_coins_that_are_not_all_equal_still_fit_the_level(count):
+    """Over all such coins, with scores that say nothing of them."""
+    coins = [np.array(each) for each in itertools.product([False, True], repeat=count)]
+    scores, found = np.arange(count, dtype=float), []
+    for included in coins[1:-1]:
+        setting = AuditSetting(CanaryScores(scores[included], scores[~included]), 1e-5, 0.95)
+        found.append(METHODS["one_run_valid"].epsilons([setting])[0] or 0.0)
+    assert np.mean(np.array(found) > 0) <= 0.05
 
 
 def test_a_half_is_a_half_and_a_function_of_the_seed():

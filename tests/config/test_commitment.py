@@ -1,9 +1,11 @@
 """Commitments: what a stranger gets, what opens them, and which runs are listed under them."""
 
+import datetime
 import hashlib
 import hmac
 import json
 import stat
+import tomllib
 
 import pytest
 
@@ -26,6 +28,7 @@ from fl_audit.config.tries import begin_try, check_same_try, list_try, read_trie
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import ChainWriter
+from fl_audit.tasks.task_kinds import PythonTask
 
 
 def _config(seed=7, **audit):
@@ -74,6 +77,32 @@ def test_no_seed_is_found_by_trying_small_ones_without_the_opening(committed):
     keys = committed_keys(_config()) | INPUTS.keys()
     fitting = [seed for seed in range(1000) if not opened.others({**keys, "seed": seed})]
     assert fitting == [7]
+
+
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [
+        ({"a.b": 1}, {"a": {"b": 1}}),
+        ({"a": {}}, {}),
+        ({"a.b": {}, "c": {"d.e": {"f": 1}}}, {"a.b": {}, "c": {"d": {"e.f": 1}}}),
+        ({"since": datetime.date(2020, 1, 1)}, {"since": "2020-01-01"}),
+        ({"at": datetime.time(7, 30)}, {"at": repr(datetime.time(7, 30))}),
+    ],
+)
+def test_options_of_a_task_survive_toml_and_fit_no_others(options, other):
+    keys = []
+    for each in (options, other):
+        config = Config(
+            task=PythonTask(module="my_task:make", options=each),
+            mechanism=GaussianFixed(noise_multiplier=0.1, clip_norm=1.0),
+            participation=Shuffle(rounds=5, clients_per_round=3),
+            canaries=Canaries(count=10),
+        )
+        assert tomllib.loads(config_to_toml(config))["task"]["options"] == each
+        keys.append(committed_keys(config))
+    opened = make_commitment(keys[0], {}, {})
+    assert opened.others(keys[0]) == []
+    assert opened.others(keys[1]) != []
 
 
 def test_two_commitments_to_one_config_have_nothing_in_common():

@@ -99,6 +99,8 @@ def test_an_arm_that_is_none_is_said(arm, message):
 def test_arms_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match=r"canaries\.arms: 'late:31' asks for more .* 30 rounds"):
         made(arms=("once", "late:31"))
+    full = made(arms=("every_round", "b_min_sep:5/6"))  # a coin of 1, up to rounding
+    assert {len(own) for own in full.rounds_of_canaries(POOL)} <= {0, 6, ROUNDS}
     with pytest.raises(InputError, match=r"'b_min_sep:4/8' asks for 8 .* 30 rounds allow 7"):
         made(arms=("once", "b_min_sep:4/8"))
     for arms in (("once",), ("once", "once")):

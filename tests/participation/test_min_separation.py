@@ -108,6 +108,17 @@ def test_a_cap_ends_a_clients_rounds(canaries):
         assert np.array_equal(again.clients(index), np.flatnonzero(table.clients[index]))
 
 
+@every_placement
+def test_the_expected_cohort_is_the_mean_of_rounds_that_a_cap_leaves_smaller(canaries):
+    config = MinSeparation(
+        rounds=100, clients_per_round=3, separation=1, client_rounds_at_most=30, canaries=canaries
+    )
+    schedule = schedule_of(config, 10, np.zeros(0, bool))
+    sizes = [len(schedule.clients(index)) for index in range(100)]
+    assert min(sizes) < 3
+    assert schedule.expected_clients == pytest.approx(np.mean(sizes))
+
+
 def test_a_cap_that_leaves_rounds_empty_is_refused():
     config = MinSeparation(rounds=60, clients_per_round=5, separation=4, client_rounds_at_most=7)
     with pytest.raises(InputError, match="7 rounds per client do not fill 60 rounds of 5 from 40"):

@@ -50,6 +50,19 @@ def test_a_store_on_disk_is_not_made(tmp_path):
     assert not store.exists()
 
 
+@pytest.mark.parametrize(("memory", "timed"), [(4 * 600 * 5, 5), (4 * 600, 40)])
+def test_as_many_stored_canaries_are_timed_as_half_of_the_memory_holds(
+    tmp_path, monkeypatch, memory, timed
+):
+    for module in ("fl_audit.planning.cost", "fl_audit.canaries.store"):
+        monkeypatch.setattr(f"{module}.available_memory", lambda: memory)
+    monkeypatch.setattr("fl_audit.planning.cost.num_cores", lambda: 16)
+    disk = {"store": "disk", "store_path": str(tmp_path / "pool")}
+    cost = measure_cost(planned(small_config({"canaries": disk})))
+    assert cost.canaries_timed == timed  # all of them, redrawn, if not even two fit
+    assert cost.scoring_seconds > 0
+
+
 def test_dilution_and_noise():
     run = planned(small_config({"participation": {"canary_repeats": 3}}))
     found = accuracy_cost(run)

@@ -126,6 +126,34 @@ def verdict_on(run, seed):
     return reach_verdict(claim, curve_tests(claim, [statistic], confidence), scope, **rest)
 
 
+BOTH, SUMS = ["all_iterates", "known_rounds"], ["all_iterates"]
+
+
+@pytest.mark.parametrize(
+    ("audit", "same_tests", "kind"),
+    [
+        (
+            {"verdict_statistic": "max"},
+            {"threat_models": SUMS, "verdict_statistic": "max"},
+            "shuffle",
+        ),
+        ({}, {"threat_models": SUMS}, "bernoulli"),
+        ({"stop_when_contradicted": True}, {"confidence": 0.975}, "shuffle"),
+    ],
+)
+def test_a_curve_is_planned_by_the_tests_that_the_verdict_chooses(
+    monkeypatch, audit, same_tests, kind
+):
+    monkeypatch.setattr("fl_audit.planning.planned_power._needed_for", lambda *_: ())  # slow
+    pattern = {"kind": kind, "rounds": 12, "clients_per_round": 6}
+    found = []
+    for changes in (audit, same_tests):
+        tests = {"claimed_mu": 3.0, "threat_models": BOTH, **changes}
+        run = planned(small_config({"participation": pattern, "audit": tests}), facts(dim=10**5))
+        found.append(curve_power(run).to_json())
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CONFIGS],

@@ -7,6 +7,7 @@ from benchmarks.secret_rounds import scores
 from fl_audit.attacks.likelihood_null import KnownPattern
 from fl_audit.attacks.secret_rounds import whitening
 from fl_audit.cli import main
+from fl_audit.errors import InputError
 from fl_audit.participation.arms import read_arm
 from fl_audit.planning.planned_patterns import _patterns_of, pattern_pairs
 from fl_audit.planning.predicted_background import (
@@ -96,7 +97,19 @@ def test_the_command_compares_a_config_with_another_pattern(tmp_path, capsys):
     assert max(map(len, lines)) <= 100
 
 
-def test_each_arm_is_simulated_with_as_many_excluded_as_included_canaries():
-    run = planned(config_of(arms=ARMS), facts(dim=10**6))
-    scores = _patterns_of("", run)[0]._simulated("own_rounds")
-    assert scores.num_included == scores.num_excluded > 15_000
+@pytest.mark.parametrize("coin", [0.5, 0.1, 0.8])
+def test_the_coin_gives_the_share_of_included_canaries_that_are_simulated(coin):
+    unequal = {"inclusion": "unequal_coins", "inclusion_probability": coin} if coin != 0.5 else {}
+    run = planned(config_of(arms=ARMS, **unequal), facts(dim=10**6))
+    pattern = _patterns_of("", run)[0]
+    for found in (pattern._simulated("own_rounds"), pattern._likelihood_ratios()):
+        number = found.num_included + found.num_excluded
+        assert number > 20_000
+        assert found.num_included / number == pytest.approx(coin, abs=1e-3)
+
+
+def test_an_arm_without_an_included_canary_is_named_before_any_simulation():
+    arms = ("once", *(f"repeats:{parts}" for parts in range(2, 12)))
+    run = planned(config_of(arms=arms, count=22))
+    with pytest.raises(InputError, match=r"no canary of arm 'once'; .*canaries\.count"):
+        pattern_pairs(run, ())

@@ -61,7 +61,15 @@ def test_a_run_has_the_config_that_set_gives(grid):
             '[grid]\n"mechanism.noise" = [1.0]',
             "unknown key `mechanism.noise`; did you mean 'noise_mult",
         ),
-        ('[grid]\n"seed.x" = [1]\n[[variant]]\nname = "a"\nset = {seed = 1}', "is a value"),
+        ('[grid]\n"mechanism.kind.x" = [1]', "is a value"),
+        (
+            '[grid]\n"seed.x" = [1]\n[[variant]]\nname = "a"\nset = {seed = 1}',
+            "key `seed` contains key `seed.x`; set one or the other",
+        ),
+        (
+            '[grid]\nmechanism = [{kind = "none"}]\n"mechanism.noise_multiplier" = [2.0]',
+            "key `mechanism` contains key `mechanism.noise_multiplier`",
+        ),
         ('seeds = [1]\n[grid]\n"seed" = [2]', "keys `seed` and `seeds` exclude each other"),
         ('[[variant]]\nname = "../x"', "must be letters, digits"),
         ('[[variant]]\nname = ".."', "must be letters, digits"),
