@@ -41,8 +41,10 @@ PLACE_OF_A_MAXIMUM = 1e-4
 ABSOLUTE, ABSOLUTE_AFTER_TRAINING = 1e-9, 1e-7
 """The same of numbers that are nearly 0, such as a mean of scores."""
 
-_NO_FUNCTION_OF_THE_INPUT = re.compile(r"(.*_)?seconds|finished|versions|fl_audit_version")
-"""Keys whose values say when, where and by what a call was made."""
+_NO_FUNCTION_OF_THE_INPUT = re.compile(
+    r"(.*_)?seconds|finished|versions|fl_audit_version|model_sha256"
+)
+"""Keys whose values say when, where and by what a call was made; bits of a model too."""
 
 _LEFT_OUT = "not compared"
 
