@@ -514,7 +514,7 @@ def _claim_of_log(
     if of_rounds is None or of_uploads is None:
         return of_rounds or of_uploads
     curves = {**of_rounds.curves, **of_uploads.curves}
-    return dataclasses.replace(of_rounds, curves=curves)
+    return dataclasses.replace(of_uploads, curves=curves)
 
 
 def _claim_of_rounds(

@@ -461,11 +461,12 @@ def configured_claim(
             curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
         if curve is not None:
             curves[statistic.name] = curve
-    epsilon = bounds.knowing_rounds.guarantee.epsilon
-    if epsilon is None:
-        epsilon = bounds.not_knowing_rounds.guarantee.epsilon
-    if epsilon is None and bounds.seeing_uploads is not None:
-        epsilon = bounds.seeing_uploads.guarantee.epsilon
+    of_rounds = [bounds.knowing_rounds, bounds.not_knowing_rounds]
+    of_uploads = [] if bounds.seeing_uploads is None else [bounds.seeing_uploads]
+    is_of_uploads = any(sees_uploads(s) for s in statistics if s.name in curves)
+    in_order = [*of_uploads, *of_rounds] if is_of_uploads else [*of_rounds, *of_uploads]
+    epsilons = (bound.guarantee.epsilon for bound in in_order)
+    epsilon = next((epsilon for epsilon in epsilons if epsilon is not None), None)
     if not curves or epsilon is None or not 0 < epsilon < math.inf:
         return None
     return ConfiguredClaim(release.noise.noise_multiplier, epsilon, delta, is_stated, curves)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scipy import optimize
 
 from fl_audit.accounting.analytical import guarantee_to
-from fl_audit.accounting.attacker_bounds import is_gaussian, knowing_rounds
+from fl_audit.accounting.attacker_bounds import is_gaussian, knowing_rounds, upload_shift
 from fl_audit.accounting.release import Party, Release, effective_noise_multiplier
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -90,6 +90,17 @@ def stated_noise(
     if not math.isfinite(of_factor(1.0)):
         return None
     return LessNoise(of_factor, release.noise.noise_multiplier, True)
+
+
+def stated_noise_on_uploads(uploads: Release, delta: float, *, whom: str) -> LessNoise | None:
+    """The stated noise against an attacker who sees uploads, and shares of it; None if it is 0."""
+    party = uploads.client if whom == "client" else uploads.canary
+    most = party.sampling.most_drawn
+    shift = upload_shift(uploads.noise, uploads.rounds if most is None else most)
+    if not shift:
+        return None
+    z = uploads.noise.sum_noise_multiplier
+    return LessNoise(lambda factor: epsilon_of_mu(shift / factor, delta), z, True)
 
 
 def with_noise_on_sum(release: Release, multiplier: float) -> Release:

@@ -23,7 +23,7 @@ from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, claimed_
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, PointTests
 from fl_audit.verdict.record import Outcome, Verdict
-from fl_audit.verdict.scope import Scope, is_about_sampling
+from fl_audit.verdict.scope import Scope, is_about_sampling, sees_uploads
 from fl_audit.verdict.simulation import DecidedCurve, Simulation
 
 NEXT = "Next: "
@@ -433,7 +433,9 @@ def more_power(
         )
     if canaries_needed is not None:
         steps.append(f"use about {canaries_needed:,} canaries instead of {audit.num_canaries:,}")
-    if set(names) - {None} and OWN_ROUNDS.name not in names:
+    known = [STATISTICS.get(name) for name in names if name is not None]
+    shows_most = any(one == OWN_ROUNDS or sees_uploads(one) for one in known if one is not None)
+    if set(names) - {None} and not shows_most:
         if scope.covers(OWN_ROUNDS.name):
             steps.append("score by own_rounds, the statistic that shows most")
         elif scope.say_so is not None and scope.counts_on_sampling is None:
