@@ -19,7 +19,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import FixedRounds, UnknownRounds
+from fl_audit.accounting.sampling import FixedRounds, Sampling, UnknownRounds
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
@@ -65,7 +65,7 @@ class Accounted:
         none for some round; `release` has the smallest multiplier. None for configured noise, or
         for a party in one known round.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
-        else None.
+        with unknown rounds if they are not sure to be taken. None otherwise.
     """
 
     release: Release
@@ -148,7 +148,10 @@ def accounted_of_log(
     hidden = None
     if scope.counts_on_sampling is not False and party.participations is not None:
         number = party.participations
-        hidden = Party(AllocatedRounds(number, max(rounds.rounds, number)))
+        sampling: Sampling = UnknownRounds()
+        if scope.counts_on_sampling is None:  # otherwise coins may keep a client from every round
+            sampling = AllocatedRounds(number, max(rounds.rounds, number))
+        hidden = Party(sampling)
     counts = scope.counts_on_sampling is True and hidden is None
     attacker = _attacker(counts_on_sampling=counts)
     if hidden is None and party.participations == 1:
