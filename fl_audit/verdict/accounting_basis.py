@@ -77,7 +77,13 @@ class Accounted:
 
     @property
     def least(self) -> Release:
-        """The release as if every round had the largest noise of any round, for lower bounds."""
+        """The release for lower bounds, as if every round had the largest noise of any round.
+
+        A client's uploads are a Gaussian mechanism, as noised sums of known rounds are.
+        """
+        if self.attacker is Attacker.SEES_UPLOADS:
+            z = self.release.noise.sum_noise_multiplier
+            return self.release.with_noise(GAUSSIAN.noise(z, z))
         if self.most_noise is None:
             return self.release
         return with_noise_on_sum(self.release, self.most_noise)
@@ -208,8 +214,8 @@ def _is_above(number: float, claimed: float) -> bool:
 def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     """An accounted value that surely contradicts the claim; None without one."""
     shift = None
-    is_stated = noise.most_noise != math.inf
-    if is_stated and noise.attacker is Attacker.KNOWS_ROUNDS and noise.hidden is None:
+    is_hidden = noise.attacker is Attacker.DOES_NOT_KNOW_ROUNDS or noise.hidden is not None
+    if noise.most_noise != math.inf and not is_hidden:
         shift = exact_shift(noise.least, noise.party)
     match claim:
         case NoiseClaim(noise_multiplier=claimed):
