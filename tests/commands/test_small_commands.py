@@ -112,6 +112,24 @@ def test_scores_are_audited_without_any_extra_and_nothing_is_trained(config):
     assert not (config / "run").exists()
 
 
+def test_only_pages_need_the_packages_of_pages(tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scores_max.csv").write_bytes(SCORES.read_bytes())
+    table = tmp_path / "table.csv"
+    words = ["compare", str(tmp_path / "old"), str(tmp_path / "new"), "--delta", "1e-3"]
+    page = ["--out", str(tmp_path / "page.html")]
+    done = run_without(["jinja2", "markupsafe"], [*words, "--csv", str(table)], [*words, *page])
+    assert done.returncode == 0 + 2, done.stderr
+    assert table.exists()
+    assert re.search("error: this needs (jinja2|markupsafe), which is not installed", done.stderr)
+    refused = run_without(["jinja2", "markupsafe"], [*ESTIMATE, *page])
+    assert refused.returncode == 2
+    assert re.search(
+        "error: this needs (jinja2|markupsafe), which is not installed", refused.stderr
+    )
+
+
 def test_tensorboard_is_missed_before_a_folder_is_made(config):
     refused = run_without(["tensorboard"], [*TRAINING, "runtime=auto"])
     assert refused.returncode == 2
