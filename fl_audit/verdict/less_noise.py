@@ -32,12 +32,20 @@ class LessNoise:
 
     Attributes:
       of_factor: A function from the share f, above 0, to the epsilon at the claim's delta.
-      noise_multiplier: The noise multiplier at f = 1; None if it is unknown.
+      noise_multiplier: The multiplier of the noise on the sum at f = 1; None if it is unknown.
+      count_noise_stddev: The noise on counts, which is the same for any f.
     """
 
     of_factor: Callable[[float], float]
     noise_multiplier: float | None
     is_stated: bool
+    count_noise_stddev: float = 0.0
+
+    def noise(self, factor: float) -> float | None:
+        """The effective noise multiplier with a share of the noise; None if it is unknown."""
+        if self.noise_multiplier is None:
+            return None
+        return effective_noise_multiplier(factor * self.noise_multiplier, self.count_noise_stddev)
 
     def epsilon(self, factor: float) -> float:
         """The epsilon with a share of the noise; infinite without any."""
@@ -89,7 +97,8 @@ def stated_noise(
 
     if not math.isfinite(of_factor(1.0)):
         return None
-    return LessNoise(of_factor, release.noise.noise_multiplier, True)
+    noise = release.noise
+    return LessNoise(of_factor, noise.sum_noise_multiplier, True, noise.count_noise_stddev)
 
 
 def stated_noise_on_uploads(uploads: Release, delta: float, *, whom: str) -> LessNoise | None:

@@ -68,8 +68,8 @@ class Simulation:
             tests.leading.curve, GaussianTradeOff
         )
         if claimed is not None and is_gaussian:
-            at_first = self.audit.less_noise.noise_multiplier
-            noise = power.detectable_factor * (at_first or claimed)
+            factor = power.detectable_factor
+            noise = self.audit.less_noise.noise(factor) or factor * claimed
         return Detectable(mu, noise)
 
 
@@ -162,7 +162,7 @@ def _stated(
     if background.release is None:
         return None
     if isinstance(claim, NoiseClaim):
-        z, delta = background.release.noise.noise_multiplier, claim.delta
+        z, delta = background.release.noise.sum_noise_multiplier, claim.delta
         return (
             LessNoise(lambda factor: epsilon_of_mu(1 / (factor * z), delta), z, True) if z else None
         )
