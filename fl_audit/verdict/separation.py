@@ -47,11 +47,17 @@ def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
 
 def _not_clear(above: ScoredStatistic, p: float) -> str:
     """Why scores do not show that included canaries reached the model."""
-    evidence = f"{on(above)} (AUC {auc(above.scores):.3g}, p = {p:.2g}"
+    area = auc(above.scores)
+    evidence = f"{on(above)} (AUC {area:.3g}, p = {p:.2g}"
     if p <= _HINT:
         return (
             f"included canaries score only a little above excluded ones{evidence}, where "
             f"{ARRIVED_LEVEL:g} would show that they reached the model)"
+        )
+    if area > 0.5:
+        return (
+            f"included canaries do not score clearly above excluded ones{evidence}), which too few "
+            "canaries would explain too"
         )
     return (
         f"included canaries score no higher than excluded ones{evidence}), as if none of them had "
