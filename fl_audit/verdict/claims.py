@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 LARGEST_EPSILON = 300.0
 """The largest claimed epsilon: simulations double it, and e^700 is near the largest float."""
 
+_ROUNDING = 1e-9
+"""The relative error of epsilon by rounding, such as of the curve through a claimed point."""
+
 _POINTS = 300
 """The number of points of a claim from an accountant's profile."""
 
@@ -134,16 +137,16 @@ class OneCurveClaim(abc.ABC):
             raise InputError(
                 f"a claimed {self.noun} needs a delta above 0, to be converted to an epsilon"
             )
-        if not 0 < self.epsilon <= LARGEST_EPSILON:
+        if not 0 < self.epsilon <= LARGEST_EPSILON * (1 + _ROUNDING):
             raise InputError(
                 f"claimed {self.noun} must allow an epsilon above 0 and at most "
                 f"{LARGEST_EPSILON:g} at delta {self.delta:g}, and allows {self.epsilon:g}"
             )
 
-    @functools.cached_property
+    @property
+    @abc.abstractmethod
     def epsilon(self) -> float:
         """The claimed epsilon at delta."""
-        return epsilon_of_curve(self.trade_off, self.delta)
 
     @property
     @abc.abstractmethod
