@@ -247,10 +247,12 @@ def _power_words(power: PartsPower, length: float | None) -> str:
         only = "" if power.is_enough else "only "
         noise = significant(power.noise_multiplier, rounding=decimal.ROUND_DOWN)
         epsilon = significant(power.epsilon, 2, decimal.ROUND_UP)
+        rate = f", or a rate of {upper_bound_text(power.rate)} or more,"
+        if power.rate >= 1:
+            rate = ", and no higher rate,"
         seen = (
-            f"audits like this notice {only}a noise multiplier of {noise} or less, or "
-            f"a rate of {upper_bound_text(power.rate)} or more, {IN_SIMULATIONS}: a true ε of "
-            f"{epsilon} or more"
+            f"audits like this notice {only}a noise multiplier of {noise} or less{rate} "
+            f"{IN_SIMULATIONS}: a true ε of {epsilon} or more"
         )
     return (
         f"power by these parts: {seen} ({len(power.parts.z):,} included canaries with "
