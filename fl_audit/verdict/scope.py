@@ -36,6 +36,11 @@ KNOWS_ROUNDS = (
     "client’s sampling, which hides these rounds"
 )
 
+_MAY_KNOW_ROUNDS = (
+    "it is not known whether the attacker of {statistic} knows in which rounds a client is online, "
+    "and the claim counts on the client’s sampling, which hides these rounds"
+)
+
 SEES_UPLOADS = (
     "the attacker sees what a client uploads, and nothing says that the claim covers such attackers"
 )
@@ -81,11 +86,17 @@ class Scope:
     say_so_of_uploads: str | None = None
 
     def covers(self, statistic: str | None) -> bool:
-        """Whether a statistic counts for the claim; True for scores without a name."""
+        """Whether a statistic counts for the claim; True for scores without a name.
+
+        The attacker of an unregistered statistic may know rounds, so that it does not count if the
+        claim relies on sampling.
+        """
         known = None if statistic is None else STATISTICS.get(statistic)
-        if known is not None and sees_uploads(known):
+        if known is None:
+            return statistic is None or self.counts_on_sampling is not True
+        if sees_uploads(known):
             return self.covers_uploads
-        return self.counts_on_sampling is False or known is None or is_about_sampling(known)
+        return self.counts_on_sampling is False or is_about_sampling(known)
 
 
 def is_about_sampling(statistic: Statistic) -> bool:
@@ -102,10 +113,14 @@ def sees_uploads(statistic: Statistic) -> bool:
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
     """The scope marked as unfit, as the claim does not cover the attackers of these statistics."""
-    known = [STATISTICS.get(name) for name in statistics if name is not None]
-    if any(statistic is not None and sees_uploads(statistic) for statistic in known):
+    named = [name for name in statistics if name is not None]
+    known = [STATISTICS[name] for name in named if name in STATISTICS]
+    if any(map(sees_uploads, known)):
         say_so = scope.say_so_of_uploads or scope.say_so
         return dataclasses.replace(scope, unfit=SEES_UPLOADS, say_so=say_so)
+    if all(map(is_about_sampling, known)):
+        unknown = next(name for name in named if name not in STATISTICS)
+        return dataclasses.replace(scope, unfit=_MAY_KNOW_ROUNDS.format(statistic=unknown))
     return dataclasses.replace(scope, unfit=KNOWS_ROUNDS)
 
 
