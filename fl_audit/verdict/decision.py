@@ -53,10 +53,13 @@ def reach_verdict(
       canaries: The canaries, scored in their own rounds; None without such scores.
     """
     scope, statistics = scope or Scope(), tests.statistics
-    if isinstance(claim, NoiseClaim) and background is not None and background.most_rounds > 1:
-        step = "audit with canaries of one round each, which the claim is about"
-        unfit = too_often(background.most_rounds, 1)
-        scope = dataclasses.replace(scope, unfit=unfit, say_so=step)
+    if isinstance(claim, NoiseClaim):  # whatever the rounds of clients
+        whom = "for a canary in one round"
+        scope = dataclasses.replace(scope, unfit=None, not_covered=None, whom=whom)
+        if background is not None and background.most_rounds > 1:
+            step = "audit with canaries of one round each, which the claim is about"
+            unfit = too_often(background.most_rounds, 1)
+            scope = dataclasses.replace(scope, unfit=unfit, say_so=step)
     names = [statistic.name for statistic in statistics]
     is_tested = claim.whom == "canary" or all(map(scope.covers, names))
     covered = scope if is_tested else without_cover(scope, names)
@@ -327,12 +330,13 @@ def doubt(
         why = ", but some canaries may not have reached the aggregates"
         known = f"it is known only that {canary_check.reason}"
         return sentences.but(claim, why, f"provide {canary_check.lacks}", known)
-    if scope.not_covered is not None:
+    not_covered = scope.not_covered or scope.left_out
+    if not_covered is not None:
         step = (
             "let canaries participate as clients may, or claim ε for clients that participate as "
             "canaries"
         )
-        return sentences.but(claim, f" {scope.whom}, but {scope.not_covered}", step)
+        return sentences.but(claim, f" {scope.whom}, but {not_covered}", step)
     stronger = clearly_stronger(tested, others)
     if stronger is None:
         return None
