@@ -106,8 +106,8 @@ def test_scores_are_audited_without_any_extra_and_nothing_is_trained(config):
     done = run_without(EXTRA_OF, ESTIMATE, [*TRAINING, "runtime=auto"])
     assert done.returncode == 0 + 2, done.stderr
     assert "lower bound   ε ≥ 3.60" in done.stdout
-    # Matplotlib is missed first, then TensorBoard.
-    missed = r"this needs matplotlib, which is not installed: .*'.\[report\]'.*\n"
+    # What pages need is missed first, then TensorBoard.
+    missed = r"this needs (jinja2|matplotlib), which is not installed: .*'.\[report\]'.*\n"
     assert re.fullmatch(f"fl-audit: error: {missed}", done.stderr)
     assert not (config / "run").exists()
 
