@@ -8,6 +8,8 @@ from fl_audit.errors import InputError
 EXTRA_OF = {
     "h5py": "training",
     "jax": "jax",
+    "jinja2": "report",
+    "markupsafe": "report",
     "matplotlib": "report",
     "mlflow": "mlflow",
     "pyarrow": "parquet",

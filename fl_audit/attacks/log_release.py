@@ -64,7 +64,7 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
 
 
 def rounds_of_training(
-    participation: Participation, rounds: Sequence[IntArray], released: Sequence[int]
+    participation: Participation | None, rounds: Sequence[IntArray], released: Sequence[int]
 ) -> int:
     """The number of rounds among which clients are sampled.
 
@@ -73,7 +73,8 @@ def rounds_of_training(
     """
     planned = [int(own.max()) + 1 for own in rounds if len(own)]
     seen = max([1, *planned, *(index + 1 for index in released[-1:])])
-    return seen if participation.rounds is None else max(participation.rounds, seen)
+    stated = None if participation is None else participation.rounds
+    return max(stated or 1, seen)
 
 
 def are_sampled_alike(
@@ -209,7 +210,8 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
             sampled = dataclasses.replace(sampled, client=_UNKNOWN)
         return StatedRounds(sampled, most_noise, says_all_rounds=True)
     client = _client_of(participation) if least_noise else _UNKNOWN
-    release = _release(1 + max(released), GAUSSIAN, noise, client, Party(FixedRounds(own.most)))
+    num_rounds = rounds_of_training(participation, own.of_canary, released)
+    release = _release(num_rounds, GAUSSIAN, noise, client, Party(FixedRounds(own.most)))
     return StatedRounds(release, most_noise, says_all_rounds=False)
 
 

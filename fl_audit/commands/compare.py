@@ -86,10 +86,15 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> None:
     """Writes the requested page and tables, and prints their paths."""
-    from fl_audit.comparison import csv_text, latex_table, render_comparison
+    from fl_audit.comparison import csv_text, latex_table
+
+    def page() -> str:
+        from fl_audit.comparison import render_comparison
+
+        return render_comparison(comparison)
 
     files: tuple[tuple[str, str, Path | None, Callable[[], str]], ...] = (
-        ("page", "--out", arguments.out, lambda: render_comparison(comparison)),
+        ("page", "--out", arguments.out, page),
         ("table", "--csv", arguments.csv, lambda: csv_text(comparison.records())),
         ("table", "--latex", arguments.latex, lambda: latex_table(comparison)),
     )

@@ -139,8 +139,8 @@ def _estimate(arguments: argparse.Namespace) -> int:
         printing.print_report(report, is_verbose=arguments.verbose)
     if arguments.out is not None:
         sys.stdout.flush()
-        with printing.page_packages():
-            from fl_audit.report.page import render_estimates
+        from fl_audit.report.page import render_estimates
+
         printing.write_page(render_estimates(source, report, scored), arguments.out)
         printing.print_path("page", arguments.out, is_json=arguments.json)
     printing.write_junit(report, arguments.junit, arguments.require)

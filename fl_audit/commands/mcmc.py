@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_audit.commands.parser import Commands, add_command, output_file
-from fl_audit.commands.printing import page_packages, print_json, print_path, write_page
+from fl_audit.commands.printing import print_json, print_path, write_page
 from fl_audit.progress import warn
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def _mcmc(arguments: argparse.Namespace) -> int:
     summary = posterior.summary(arguments.confidence)
     _warn(summary, chain_flags)
     if arguments.out is not None:
-        with page_packages():
-            from fl_audit.report.posterior import PosteriorReport, render_posterior
+        from fl_audit.report.posterior import PosteriorReport, render_posterior
+
         page = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
         write_page(render_posterior(page), arguments.out)
     if arguments.json:

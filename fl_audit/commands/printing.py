@@ -1,7 +1,6 @@
 """Output of commands: JSON, lines, reports, verdicts, pages, progress."""
 
 import argparse
-import contextlib
 import json
 import shutil
 import sys
@@ -59,15 +58,6 @@ def write_page(html: str, path: Path, option: str = "--out") -> None:
         write_text(path, html)
     except OSError as error:
         raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
-
-
-@contextlib.contextmanager
-def page_packages() -> Iterator[None]:
-    """Turns a ModuleNotFoundError into an InputError that names the package that a page needs."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise InputError(f"--out: a page needs the package {error.name}; install it") from error
 
 
 def scoring_progress(paths: list[Path]) -> Iterator[Path]:

@@ -21,7 +21,8 @@ new 3.62
 for other programs. No module here imports TensorFlow.
 """
 
-from fl_audit.comparison.as_page import render_comparison
+from typing import TYPE_CHECKING
+
 from fl_audit.comparison.as_text import comparison_lines
 from fl_audit.comparison.comparison import (
     Comparison,
@@ -32,6 +33,10 @@ from fl_audit.comparison.comparison import (
 from fl_audit.comparison.exports import csv_text, latex_table
 from fl_audit.comparison.no_worse import Difference, difference_to_last
 from fl_audit.comparison.reported_run import ReportedRun, read_report, read_reported_runs
+from fl_audit.public_names import imported_when_used
+
+if TYPE_CHECKING:
+    from fl_audit.comparison.as_page import render_comparison as render_comparison
 
 __all__ = [
     "Comparison",
@@ -48,3 +53,6 @@ __all__ = [
     "read_reported_runs",
     "render_comparison",
 ]
+
+__getattr__ = imported_when_used(__name__, {"render_comparison": "as_page"})
+"""Only a page needs Jinja and Matplotlib."""

@@ -191,7 +191,7 @@ def predicted_background(run: PlannedRun, unknowns: Unknowns) -> Background:
         surely_common=common,
         weights=weights,
         initial_length=initial,
-        uploads=run.noise.sum_noise_multiplier if is_of_uploads else None,
+        uploads=release if is_of_uploads else None,
         release=release,
     )
 

@@ -47,7 +47,7 @@ def background_of_run(run: FinishedRun) -> Background | None:
         found,
         noise=of_clients * found.client_lengths,
         weights=weights,
-        uploads=release.noise.sum_noise_multiplier if is_of_uploads else None,
+        uploads=_as_canaries(release) if is_of_uploads else None,
         release=_as_canaries(release),
     )
     if log is None:
@@ -87,7 +87,7 @@ def background_of_log(log: SeenLog) -> Background | None:
     found = dataclasses.replace(
         found,
         weights=np.ones(len(found.rounds)),
-        uploads=None if uploads is None else uploads.noise.sum_noise_multiplier,
+        uploads=None if uploads is None else _as_canaries(uploads),
         client_sensitivity=_client_sensitivity(log, found),
     )
     if stated is not None:

@@ -513,8 +513,11 @@ def _claim_of_log(
     of_rounds = _claim_of_rounds(log, delta, of_vectors)
     if of_rounds is None or of_uploads is None:
         return of_rounds or of_uploads
-    curves = {**of_rounds.curves, **of_uploads.curves}
-    return dataclasses.replace(of_rounds, curves=curves)
+    return dataclasses.replace(
+        of_uploads,
+        curves={**of_rounds.curves, **of_uploads.curves},
+        noises={**of_rounds.noises, **of_uploads.noises},
+    )
 
 
 def _claim_of_rounds(

@@ -19,7 +19,7 @@ from fl_audit.accounting import (
 )
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
-from fl_audit.accounting.sampling import FixedRounds, UnknownRounds
+from fl_audit.accounting.sampling import FixedRounds, Sampling, UnknownRounds
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
@@ -65,7 +65,7 @@ class Accounted:
         none for some round; `release` has the smallest multiplier. None for configured noise, or
         for a party in one known round.
       hidden: The party as if its rounds were secret, if the claim may rely on unstated sampling;
-        else None.
+        with unknown rounds if they are not sure to be taken. None otherwise.
     """
 
     release: Release
@@ -77,7 +77,13 @@ class Accounted:
 
     @property
     def least(self) -> Release:
-        """The release as if every round had the largest noise of any round, for lower bounds."""
+        """The release for lower bounds, as if every round had the largest noise of any round.
+
+        A client's uploads are a Gaussian mechanism, as noised sums of known rounds are.
+        """
+        if self.attacker is Attacker.SEES_UPLOADS:
+            z = self.release.noise.sum_noise_multiplier
+            return self.release.with_noise(GAUSSIAN.noise(z, z))
         if self.most_noise is None:
             return self.release
         return with_noise_on_sum(self.release, self.most_noise)
@@ -148,7 +154,10 @@ def accounted_of_log(
     hidden = None
     if scope.counts_on_sampling is not False and party.participations is not None:
         number = party.participations
-        hidden = Party(AllocatedRounds(number, max(rounds.rounds, number)))
+        sampling: Sampling = UnknownRounds()
+        if scope.counts_on_sampling is None:  # otherwise coins may keep a client from every round
+            sampling = AllocatedRounds(number, max(rounds.rounds, number))
+        hidden = Party(sampling)
     counts = scope.counts_on_sampling is True and hidden is None
     attacker = _attacker(counts_on_sampling=counts)
     if hidden is None and party.participations == 1:
@@ -205,8 +214,8 @@ def _is_above(number: float, claimed: float) -> bool:
 def _excess(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | None:
     """An accounted value that surely contradicts the claim; None without one."""
     shift = None
-    is_stated = noise.most_noise != math.inf
-    if is_stated and noise.attacker is Attacker.KNOWS_ROUNDS and noise.hidden is None:
+    is_hidden = noise.attacker is Attacker.DOES_NOT_KNOW_ROUNDS or noise.hidden is not None
+    if noise.most_noise != math.inf and not is_hidden:
         shift = exact_shift(noise.least, noise.party)
     match claim:
         case NoiseClaim(noise_multiplier=claimed):

@@ -141,7 +141,10 @@ def with_parts(
     if verdict.outcome is Outcome.CONTRADICTED or not isinstance(claim, Claim):
         return verdict
     whole = 1 - parts.level / (SHARE if is_tested else 1.0)
-    verdict = dataclasses.replace(verdict, confidence=whole)
+    p = verdict.p_value
+    if p is not None:  # the tests of scores have a share of the level
+        p = min(p / (1 - SHARE), 1.0)
+    verdict = dataclasses.replace(verdict, confidence=whole, p_value=p)
     epsilon = parts.epsilon_at_least(claim.delta, parts.level)
     if epsilon > (1 + MARGIN) * claim.epsilon:
         return _contradicted(verdict, parts, epsilon)
@@ -157,6 +160,7 @@ def with_parts(
         verdict,
         outcome=Outcome.CONSISTENT if is_enough else Outcome.INCONCLUSIVE,
         basis="parts",
+        epsilon_lower=epsilon,
         reason=lines(
             (
                 f"{nothing_contradicts(claim)}, nor do its parts, noise and sampling rate: "
@@ -243,10 +247,12 @@ def _power_words(power: PartsPower, length: float | None) -> str:
         only = "" if power.is_enough else "only "
         noise = significant(power.noise_multiplier, rounding=decimal.ROUND_DOWN)
         epsilon = significant(power.epsilon, 2, decimal.ROUND_UP)
+        rate = f", or a rate of {upper_bound_text(power.rate)} or more,"
+        if power.rate >= 1:
+            rate = ", and no higher rate,"
         seen = (
-            f"audits like this notice {only}a noise multiplier of {noise} or less, or "
-            f"a rate of {upper_bound_text(power.rate)} or more, {IN_SIMULATIONS}: a true ε of "
-            f"{epsilon} or more"
+            f"audits like this notice {only}a noise multiplier of {noise} or less{rate} "
+            f"{IN_SIMULATIONS}: a true ε of {epsilon} or more"
         )
     return (
         f"power by these parts: {seen} ({len(power.parts.z):,} included canaries with "

@@ -28,7 +28,7 @@ from fl_audit.accounting.attacker_bounds import (
     attacker_bounds,
 )
 from fl_audit.accounting.noise_distributions import GAUSSIAN, noise_distribution_named
-from fl_audit.accounting.release import Release
+from fl_audit.accounting.release import Noise, Release
 from fl_audit.accounting.samplings.cyclic_poisson import CyclicPoissonSampling
 from fl_audit.accounting.samplings.min_separation import (
     MinSeparationSampling,
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 LARGEST_EPSILON = 300.0
 """The largest claimed epsilon: simulations double it, and e^700 is near the largest float."""
+
+_ROUNDING = 1e-9
+"""The relative error of epsilon by rounding, such as of the curve through a claimed point."""
 
 _POINTS = 300
 """The number of points of a claim from an accountant's profile."""
@@ -134,16 +137,16 @@ class OneCurveClaim(abc.ABC):
             raise InputError(
                 f"a claimed {self.noun} needs a delta above 0, to be converted to an epsilon"
             )
-        if not 0 < self.epsilon <= LARGEST_EPSILON:
+        if not 0 < self.epsilon <= LARGEST_EPSILON * (1 + _ROUNDING):
             raise InputError(
                 f"claimed {self.noun} must allow an epsilon above 0 and at most "
                 f"{LARGEST_EPSILON:g} at delta {self.delta:g}, and allows {self.epsilon:g}"
             )
 
-    @functools.cached_property
+    @property
+    @abc.abstractmethod
     def epsilon(self) -> float:
         """The claimed epsilon at delta."""
-        return epsilon_of_curve(self.trade_off, self.delta)
 
     @property
     @abc.abstractmethod
@@ -358,12 +361,14 @@ class ConfiguredClaim:
 
     Attributes:
       noise_multiplier: The configured noise multiplier.
-      epsilon: The accounted epsilon of a canary at delta, against an attacker who knows its rounds;
-        if that is unknown, against an attacker who does not know the rounds; if both are unknown,
-        against one who sees uploads.
+      epsilon: The accounted epsilon of a canary at delta, against an attacker who sees uploads if
+        such scores are tested; otherwise against one who knows the canary's rounds, or, if that is
+        unknown, one who does not know them.
       delta: The delta of that epsilon, in (0, 1).
       is_stated: Whether the user stated the claim; it is tested in either case.
       curves: The known curves by name of the statistic.
+      noises: The noise that each statistic shows: mu of a Gaussian curve is inversely proportional
+        to its multiplier on the sum.
     """
 
     kind: ClassVar[str] = "configured"
@@ -374,6 +379,7 @@ class ConfiguredClaim:
     delta: float
     is_stated: bool = True
     curves: Mapping[str, TradeOff] = field(default_factory=dict, compare=False, metadata=UNWRITTEN)
+    noises: Mapping[str, Noise] = field(default_factory=dict, compare=False, metadata=UNWRITTEN)
 
     @property
     def words(self) -> str:
@@ -396,6 +402,17 @@ CurveClaim = GaussianClaim | ZeroConcentratedClaim | NoiseClaim | ProfileClaim |
 def claimed_noise(claim: CurveClaim) -> float | None:
     """The claimed noise multiplier; None for a claim that is not about noise."""
     return claim.noise_multiplier if isinstance(claim, ConfiguredClaim | NoiseClaim) else None
+
+
+def shown_noise(claim: CurveClaim, statistic: str | None) -> Noise | None:
+    """The claimed noise that a statistic shows; None for a claim that is not about noise."""
+    match claim:
+        case NoiseClaim(noise_multiplier=z):
+            return GAUSSIAN.noise(z, z)
+        case ConfiguredClaim(noises=noises) if statistic is not None:
+            return noises.get(statistic)
+        case _:
+            return None
 
 
 _CLAIMS: tuple[type[Claim | CurveClaim], ...] = (
@@ -455,20 +472,27 @@ def configured_claim(
     """
     bounds = attacker_bounds(release, release.canary, delta)
     curves: dict[str, TradeOff] = {}
+    noises: dict[str, Noise] = {}
+    noise = release.noise
+    both = noise.noise_multiplier  # of sum and count together
     for statistic in statistics:
         curve = _curve(bound_against(bounds, statistic))
-        if curve is not None and statistic == OWN_ROUNDS and _is_one_plain_round(release):
-            curve = GaussianTradeOff(1 / release.noise.sum_noise_multiplier)
-        if curve is not None:
-            curves[statistic.name] = curve
-    epsilon = bounds.knowing_rounds.guarantee.epsilon
-    if epsilon is None:
-        epsilon = bounds.not_knowing_rounds.guarantee.epsilon
-    if epsilon is None and bounds.seeing_uploads is not None:
-        epsilon = bounds.seeing_uploads.guarantee.epsilon
+        if curve is None:
+            continue
+        curves[statistic.name] = curve
+        noises[statistic.name] = Noise(noise.distribution, both, both)
+        if statistic == OWN_ROUNDS and _is_one_plain_round(release):
+            curves[statistic.name] = GaussianTradeOff(1 / noise.sum_noise_multiplier)
+            noises[statistic.name] = noise
+    of_rounds = [bounds.knowing_rounds, bounds.not_knowing_rounds]
+    of_uploads = [] if bounds.seeing_uploads is None else [bounds.seeing_uploads]
+    is_of_uploads = any(sees_uploads(s) for s in statistics if s.name in curves)
+    in_order = [*of_uploads, *of_rounds] if is_of_uploads else [*of_rounds, *of_uploads]
+    epsilons = (bound.guarantee.epsilon for bound in in_order)
+    epsilon = next((epsilon for epsilon in epsilons if epsilon is not None), None)
     if not curves or epsilon is None or not 0 < epsilon < math.inf:
         return None
-    return ConfiguredClaim(release.noise.noise_multiplier, epsilon, delta, is_stated, curves)
+    return ConfiguredClaim(both, epsilon, delta, is_stated, curves, noises)
 
 
 def sampled_claim(

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fl_audit.accounting.release import effective_noise_multiplier
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -13,7 +14,7 @@ from fl_audit.formats.run_record import LiveRecord, RunRecord
 from fl_audit.verdict import sentences
 from fl_audit.verdict.by_parts import DRAWS_DEPEND, SHARE, SampledCanaries, with_parts
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic, p_value
-from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, NoiseClaim, claimed_noise
+from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, NoiseClaim, shown_noise
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests, curve_tests
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import are_testable
@@ -52,10 +53,13 @@ def reach_verdict(
       canaries: The canaries, scored in their own rounds; None without such scores.
     """
     scope, statistics = scope or Scope(), tests.statistics
-    if isinstance(claim, NoiseClaim) and background is not None and background.most_rounds > 1:
-        step = "audit with canaries of one round each, which the claim is about"
-        unfit = too_often(background.most_rounds, 1)
-        scope = dataclasses.replace(scope, unfit=unfit, say_so=step)
+    if isinstance(claim, NoiseClaim):  # whatever the rounds of clients
+        whom = "for a canary in one round"
+        scope = dataclasses.replace(scope, unfit=None, not_covered=None, whom=whom)
+        if background is not None and background.most_rounds > 1:
+            step = "audit with canaries of one round each, which the claim is about"
+            unfit = too_often(background.most_rounds, 1)
+            scope = dataclasses.replace(scope, unfit=unfit, say_so=step)
     names = [statistic.name for statistic in statistics]
     is_tested = claim.whom == "canary" or all(map(scope.covers, names))
     covered = scope if is_tested else without_cover(scope, names)
@@ -171,9 +175,11 @@ def _of_curve(tests: CurveTests, scope: Scope) -> _Found:
 
 
 def _curve_contradicted(verdict: Verdict, tests: CurveTests, best: CurveTest) -> Verdict:
-    mu, claimed, noise = best.mu_lower_bound, claimed_noise(tests.claim), None
+    mu, claimed, noise = best.mu_lower_bound, shown_noise(tests.claim, best.statistic.name), None
     if mu is not None and claimed is not None and isinstance(best.curve, GaussianTradeOff):
-        noise = claimed * best.curve.mu / mu
+        on_sum = claimed.sum_noise_multiplier * best.curve.mu / mu
+        at_most = effective_noise_multiplier(on_sum, claimed.count_noise_stddev)
+        noise = sentences.less_than_claimed(tests.claim, at_most, claimed.noise_multiplier)
     return dataclasses.replace(
         verdict,
         outcome=Outcome.CONTRADICTED,
@@ -324,12 +330,13 @@ def doubt(
         why = ", but some canaries may not have reached the aggregates"
         known = f"it is known only that {canary_check.reason}"
         return sentences.but(claim, why, f"provide {canary_check.lacks}", known)
-    if scope.not_covered is not None:
+    not_covered = scope.not_covered or scope.left_out
+    if not_covered is not None:
         step = (
             "let canaries participate as clients may, or claim ε for clients that participate as "
             "canaries"
         )
-        return sentences.but(claim, f" {scope.whom}, but {scope.not_covered}", step)
+        return sentences.but(claim, f" {scope.whom}, but {not_covered}", step)
     stronger = clearly_stronger(tested, others)
     if stronger is None:
         return None

@@ -257,8 +257,8 @@ class Background:
       weights: The weight of each round's aggregate in the final model, float64 of shape (n,); None
         if unknown.
       initial_length: The length of the initial model; None if unknown.
-      uploads: The standard deviation of the noise on a coordinate of a canary's own upload, divided
-        by the upload's length; None if uploads are not scored.
+      uploads: The release of uploads that participants add all of the noise to; None if there are
+        none, or if their noise is not stated.
       release: The release, with its noise; None if the noise is not stated.
       client_sensitivity: If the noise is not stated, the number of rounds of a client, or its
         squared sensitivity under correlated noise; None if unknown.
@@ -277,7 +277,7 @@ class Background:
     sum_lengths: FloatArray | None = None
     weights: FloatArray | None = None
     initial_length: float | None = None
-    uploads: float | None = None
+    uploads: Release | None = None
     release: Release | None = None
     client_sensitivity: float | None = None
 
@@ -358,7 +358,7 @@ class Background:
             case "own_rounds":
                 return self._in_own_rounds()
             case "one_upload" if self.uploads is not None:
-                return self._of_uploads(self.uploads)
+                return self._of_uploads(self.uploads.noise.sum_noise_multiplier)
             case "max" if self.correlation is None:
                 return self._largest()
             case "sum" if self.correlation is None:

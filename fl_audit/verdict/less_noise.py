@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scipy import optimize
 
 from fl_audit.accounting.analytical import guarantee_to
-from fl_audit.accounting.attacker_bounds import is_gaussian, knowing_rounds
+from fl_audit.accounting.attacker_bounds import is_gaussian, knowing_rounds, upload_shift
 from fl_audit.accounting.release import Party, Release, effective_noise_multiplier
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -32,12 +32,20 @@ class LessNoise:
 
     Attributes:
       of_factor: A function from the share f, above 0, to the epsilon at the claim's delta.
-      noise_multiplier: The noise multiplier at f = 1; None if it is unknown.
+      noise_multiplier: The multiplier of the noise on the sum at f = 1; None if it is unknown.
+      count_noise_stddev: The noise on counts, which is the same for any f.
     """
 
     of_factor: Callable[[float], float]
     noise_multiplier: float | None
     is_stated: bool
+    count_noise_stddev: float = 0.0
+
+    def noise(self, factor: float) -> float | None:
+        """The effective noise multiplier with a share of the noise; None if it is unknown."""
+        if self.noise_multiplier is None:
+            return None
+        return effective_noise_multiplier(factor * self.noise_multiplier, self.count_noise_stddev)
 
     def epsilon(self, factor: float) -> float:
         """The epsilon with a share of the noise; infinite without any."""
@@ -89,7 +97,19 @@ def stated_noise(
 
     if not math.isfinite(of_factor(1.0)):
         return None
-    return LessNoise(of_factor, release.noise.noise_multiplier, True)
+    noise = release.noise
+    return LessNoise(of_factor, noise.sum_noise_multiplier, True, noise.count_noise_stddev)
+
+
+def stated_noise_on_uploads(uploads: Release, delta: float, *, whom: str) -> LessNoise | None:
+    """The stated noise against an attacker who sees uploads, and shares of it; None if it is 0."""
+    party = uploads.client if whom == "client" else uploads.canary
+    most = party.sampling.most_drawn
+    shift = upload_shift(uploads.noise, uploads.rounds if most is None else most)
+    if not shift:
+        return None
+    z = uploads.noise.sum_noise_multiplier
+    return LessNoise(lambda factor: epsilon_of_mu(shift / factor, delta), z, True)
 
 
 def with_noise_on_sum(release: Release, multiplier: float) -> Release:

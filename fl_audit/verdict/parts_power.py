@@ -57,14 +57,22 @@ class PartsPower:
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """The larger of the accounted epsilons of the detectable noise and the detectable rate."""
+        """The larger of the accounted epsilons of the detectable noise and the detectable rate.
+
+        That of the noise if no rate is detectable.
+        """
         by_noise = self._epsilon(self.noise_multiplier, self.parts.stated_rate)
-        return max(by_noise, self._epsilon(self._stated, self.rate))
+        return by_noise if self.rate >= 1 else max(by_noise, self._by_rate)
+
+    @functools.cached_property
+    def _by_rate(self) -> float:
+        """The largest accounted epsilon of a rate that is not detectable."""
+        return self._epsilon(self._stated, self.rate)
 
     @property
     def is_enough(self) -> bool:
-        """Whether FACTOR times the claim is detectable."""
-        return self.epsilon <= FACTOR * self.claim.epsilon
+        """Whether noise or rate with FACTOR times the claimed epsilon is detectable."""
+        return max(self.epsilon, self._by_rate) <= FACTOR * self.claim.epsilon
 
     def canaries_needed(self) -> int | None:
         """The approximate number of included canaries like these that detect FACTOR times a claim.
@@ -159,10 +167,10 @@ class PartsPower:
         test = parts.noise_test
         return np.array([test.critical_value(z, self._level) for z in _between(*ends)])
 
-    def _noise_power(self, critical: IntArray, multiplier: float, signal: float = 1.0) -> float:
+    def _noise_power(self, critical: IntArray, multiplier: float) -> float:
         """The probability that the sum reaches a critical value if this is the true noise."""
         hidden = max(self._hidden(multiplier), 1 / LARGEST_SHIFT)
-        return self.parts.noise_test.power(critical, signal / hidden)
+        return self.parts.noise_test.power(critical, self.signal / hidden)
 
     @functools.cached_property
     def noise_multiplier(self) -> float:
@@ -171,7 +179,7 @@ class PartsPower:
         if critical is None:
             return 0.0
         return 1 / least(
-            lambda inverse: self._noise_power(critical, 1 / inverse, self.signal) >= ENOUGH_POWER,
+            lambda inverse: self._noise_power(critical, 1 / inverse) >= ENOUGH_POWER,
             1 / (self._stated * WIDEST),
             LARGEST_SHIFT,
             PRECISION,

@@ -8,11 +8,13 @@ canaries, the bound can still contradict a claim about clients, but it cannot su
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from fl_audit.accounting.release import Release
 from fl_audit.accounting.sampling import UnknownRounds
@@ -34,6 +36,11 @@ less than this probability.
 KNOWS_ROUNDS = (
     "the attacker knows in which rounds a client is online, and a claim may count on the "
     "client’s sampling, which hides these rounds"
+)
+
+_MAY_KNOW_ROUNDS = (
+    "it is not known whether the attacker of {statistic} knows in which rounds a client is online, "
+    "and the claim counts on the client’s sampling, which hides these rounds"
 )
 
 SEES_UPLOADS = (
@@ -64,8 +71,10 @@ class Scope:
       whom: The client represented by canaries, in words.
       unfit: Why the scores cannot test the claim: a bound for a canary is no bound for a client, or
         the claim does not cover the attacker of the statistic; None if they can.
-      not_covered: A way in which a client may participate (rounds, their number, weight) and no
-        canary did, so that canaries cannot support the claim; None without any.
+      not_covered: A way in which a client may participate (number of rounds, weight) and no canary
+        did, so that canaries cannot support the claim; None without any.
+      left_out: A clause on rounds without canaries, which cannot support the claim either; None
+        without any.
       covers_uploads: Whether the claim covers an attacker who sees single uploads.
       say_so: What to state so that statistics of known rounds count; None if nothing would help or
         they count already.
@@ -76,16 +85,23 @@ class Scope:
     whom: str = "for a client that participates as canaries did"
     unfit: str | None = None
     not_covered: str | None = None
+    left_out: str | None = None
     covers_uploads: bool = True
     say_so: str | None = None
     say_so_of_uploads: str | None = None
 
     def covers(self, statistic: str | None) -> bool:
-        """Whether a statistic counts for the claim; True for scores without a name."""
+        """Whether a statistic counts for the claim; True for scores without a name.
+
+        The attacker of an unregistered statistic may know rounds, so that it does not count if the
+        claim relies on sampling.
+        """
         known = None if statistic is None else STATISTICS.get(statistic)
-        if known is not None and sees_uploads(known):
+        if known is None:
+            return statistic is None or self.counts_on_sampling is not True
+        if sees_uploads(known):
             return self.covers_uploads
-        return self.counts_on_sampling is False or known is None or is_about_sampling(known)
+        return self.counts_on_sampling is False or is_about_sampling(known)
 
 
 def is_about_sampling(statistic: Statistic) -> bool:
@@ -102,10 +118,14 @@ def sees_uploads(statistic: Statistic) -> bool:
 
 def without_cover(scope: Scope, statistics: Iterable[str | None]) -> Scope:
     """The scope marked as unfit, as the claim does not cover the attackers of these statistics."""
-    known = [STATISTICS.get(name) for name in statistics if name is not None]
-    if any(statistic is not None and sees_uploads(statistic) for statistic in known):
+    named = [name for name in statistics if name is not None]
+    known = [STATISTICS[name] for name in named if name in STATISTICS]
+    if any(map(sees_uploads, known)):
         say_so = scope.say_so_of_uploads or scope.say_so
         return dataclasses.replace(scope, unfit=SEES_UPLOADS, say_so=say_so)
+    if all(map(is_about_sampling, known)):
+        unknown = next(name for name in named if name not in STATISTICS)
+        return dataclasses.replace(scope, unfit=_MAY_KNOW_ROUNDS.format(statistic=unknown))
     return dataclasses.replace(scope, unfit=KNOWS_ROUNDS)
 
 
@@ -124,7 +144,8 @@ def scope_of_run(
         counts_on_sampling=client is None,
         whom=_whom(_number_of_rounds(rounds, included)),
         unfit=why_unfit(record.release),
-        not_covered=too_seldom or _rounds_left_out(rounds, included, range(record.rounds_done)),
+        not_covered=too_seldom,
+        left_out=_rounds_left_out(rounds, included, range(record.rounds_done)),
         covers_uploads=covers_uploads,
     )
 
@@ -152,14 +173,13 @@ def scope_of_log(
         not_covered = _too_seldom(max(numbers), client)
     if not_covered is None and weight is not None and weight > 1:
         not_covered = f"a client may weigh {weight:g} times as much as a canary"
-    if not_covered is None and rounds is not None:
-        not_covered = _rounds_left_out(rounds, included, released)
     unsaid = " (the log does not say how clients participate)" if participation is None else ""
     return Scope(
         counts_on_sampling=counts,
         whom=f"{_whom(numbers)}{unsaid}",
         unfit=unfit,
         not_covered=not_covered,
+        left_out=None if rounds is None else _rounds_left_out(rounds, included, released),
         covers_uploads=participation is not None and participation.claim_covers_uploads,
         say_so=None if counts is False else SAY_SO.format(file=file),
         say_so_of_uploads=COVER_UPLOADS.format(file=file),
@@ -205,9 +225,7 @@ def why_unfit(release: Release) -> str | None:
         return too_often(canary, client) if canary > client else _too_near(release)
     sampling = release.client.sampling
     is_one_draw = sampling == release.canary.sampling and not isinstance(sampling, UnknownRounds)
-    if canary is None and client is None and is_one_draw:
-        return None
-    return _DRAWN_OTHERWISE
+    return None if is_one_draw else _DRAWN_OTHERWISE
 
 
 def too_often(canary: int, client: int) -> str:
@@ -254,21 +272,35 @@ def _whom(numbers: tuple[int, int] | None) -> str:
 def _rounds_left_out(
     rounds: Sequence[IntArray], included: npt.NDArray[np.bool_], released: Sequence[int]
 ) -> str | None:
-    """A clause on the longest gap between rounds with canaries, if chance hardly explains it."""
+    """A clause on rounds without included canaries, if chance hardly explains them.
+
+    That is the longest gap between rounds with canaries, or the number m of rounds without. Each
+    canary avoids m rounds of T with probability at most 1 - m / T, if all rounds are equally likely
+    for it, however its rounds depend on each other.
+    """
     own = [
-        round_
+        present
         for canary_rounds, is_in in zip(rounds, included, strict=True)
-        if is_in
-        for round_ in canary_rounds
+        if is_in and len(present := np.intersect1d(canary_rounds, released))
     ]
-    with_canary = np.isin(np.asarray(released, np.int64), own)
-    if not with_canary.any():
+    if not own:
         return None
+    participations = np.concatenate(own)
+    with_canary = np.isin(np.asarray(released, np.int64), participations)
     edges = np.flatnonzero(np.concatenate([[True], with_canary, [True]]))
     gaps = np.diff(edges) - 1
     longest = int(np.argmax(gaps))
     size, total = int(gaps[longest]), len(with_canary)
-    if total * (1 - size / total) ** len(own) >= _BY_CHANCE:
-        return None
-    first, last = released[edges[longest]] + 1, released[edges[longest] + size - 1] + 1
-    return f"no canary participated in rounds {first} to {last}, so scores say nothing about them"
+    is_long = total * (1 - size / total) ** len(participations) < _BY_CHANCE
+    if is_long and size > 1:
+        first, last = released[edges[longest]] + 1, released[edges[longest] + size - 1] + 1
+        return f"no canary participated in rounds {first} to {last}{_SAY_NOTHING}"
+    empty = total - int(with_canary.sum())
+    log_choices = -math.log(total + 1) - special.betaln(empty + 1, total - empty + 1)
+    log_chance = log_choices + len(own) * math.log1p(-empty / total)
+    if is_long or log_chance < math.log(_BY_CHANCE):
+        return f"no canary participated in {empty} of {total} rounds{_SAY_NOTHING}"
+    return None
+
+
+_SAY_NOTHING = ", so scores say nothing about them"

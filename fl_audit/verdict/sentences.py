@@ -17,13 +17,13 @@ from fl_audit.attacks.known_rounds import OWN_ROUNDS
 from fl_audit.attacks.threat_models import STATISTICS, THREAT_MODELS
 from fl_audit.checks import CanaryCheck
 from fl_audit.checks.canary_check import LESS
-from fl_audit.number_words import count, lower_bound_text, significant
+from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
 from fl_audit.verdict.claim_tests import Bound, ClaimTests, ScoredStatistic
-from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim, claimed_noise
+from fl_audit.verdict.claims import Claim, ConfiguredClaim, CurveClaim
 from fl_audit.verdict.curve_claim_tests import CurveMethod, CurveTest, CurveTests
 from fl_audit.verdict.power import ENOUGH_POWER, FACTOR, PointTests
 from fl_audit.verdict.record import Outcome, Verdict
-from fl_audit.verdict.scope import Scope, is_about_sampling
+from fl_audit.verdict.scope import Scope, is_about_sampling, sees_uploads
 from fl_audit.verdict.simulation import DecidedCurve, Simulation
 
 NEXT = "Next: "
@@ -93,7 +93,7 @@ def point_contradicted(tests: ClaimTests, best: Bound, p: float) -> str:
     return lines(
         (
             f"the lower bound ε ≥ {lower_bound_text(best.estimate.epsilon)} by "
-            f"{best.test.method}{on([best.test.statistic])} exceeds the claim, with "
+            f"{best.test.method}{on(best.test.statistic)} exceeds the claim, with "
             f"{100 * tests.confidence:g} % confidence{_together(len(tests), 'bound')} "
             f"(p ≤ {p:.2g})",
             f"{NEXT}do not publish this ε; where accounting promises it, {_FIND_THE_FAULT}",
@@ -107,24 +107,30 @@ _SHOWN_BY: dict[CurveMethod, str] = {
 }
 
 
-def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: float | None) -> str:
-    """Why a claimed curve is contradicted."""
+def curve_contradicted(tests: CurveTests, best: CurveTest, p: float, noise: str | None) -> str:
+    """Why a claimed curve is contradicted, with `less_than_claimed` where noise is claimed."""
     mu, if_gaussian = best.mu_lower_bound, None
     if mu is not None:
         if_gaussian = f"if the mechanism is Gaussian, its μ is at least {lower_bound_text(mu)}"
         if noise is not None:
-            if_gaussian += (
-                f": a noise multiplier of {significant(noise)} or less, instead of "
-                f"{_claimed_noise_words(tests.claim)}"
-            )
+            if_gaussian += f": {noise}"
     return lines(
         (
-            _SHOWN_BY[best.method].format(on=on([best.statistic]), claim=subject(tests.claim))
+            _SHOWN_BY[best.method].format(on=on(best.statistic), claim=subject(tests.claim))
             + f", with {100 * tests.confidence:g} % confidence"
             f"{_together(len(tests.tests), 'test')} (p ≤ {p:.2g})",
             if_gaussian,
             _AFTER_CONTRADICTION,
         )
+    )
+
+
+def less_than_claimed(claim: CurveClaim, at_most: float, claimed: float) -> str:
+    """A clause on the upper bound on the noise multiplier, and the claimed one."""
+    participle = "configured" if isinstance(claim, ConfiguredClaim) else "claimed"
+    return (
+        f"a noise multiplier of {upper_bound_text(at_most)} or less, instead of the {participle} "
+        f"{claimed:g}"
     )
 
 
@@ -261,19 +267,12 @@ _STATE_A_CLAIM = (
 def what_was_tested(tests: ClaimTests) -> str:
     """The statistics, threat models and methods of a tested point."""
     names = [statistic.name for statistic in tests.statistics if statistic.name is not None]
-    scores = f" on {', '.join(names)}" if names else ""
+    scores, titles = f" on {', '.join(names)}" if names else "", _titles(names)
+    models = f" (threat model{'s' if len(titles) > 1 else ''} {', '.join(titles)})"
     return (
         f"tested: {count(len(tests), 'bound')}, by {', '.join(tests.methods)}{scores}"
-        f"{_threat_models(names)}"
+        f"{models if titles else ''}"
     )
-
-
-def _threat_models(names: Sequence[str]) -> str:
-    """The titles of the threat models of some statistics, such as " (threat model Final model)"."""
-    titles = _titles(names)
-    if not titles:
-        return ""
-    return f" (threat model{'s' if len(titles) > 1 else ''} {', '.join(titles)})"
 
 
 def _titles(names: Sequence[str]) -> list[str]:
@@ -335,7 +334,7 @@ def power_words(
         )
     return (
         f"power of the canaries: {least} {IN_SIMULATIONS}{twice} "
-        f"({number}{_scored_by([statistic])}{lengths})"
+        f"({number}{on(statistic, ', scored by ')}{lengths})"
     )
 
 
@@ -408,7 +407,7 @@ def nearly_decided(confidence: float, alone: float, bound: Bound, number: int) -
     """The clause that only an uncorrected bound exceeds the claim, and the next step."""
     return (
         f"by itself, the {100 * confidence:g} % bound by {bound.test.method}"
-        f"{on([bound.test.statistic])} is ε ≥ {lower_bound_text(alone)}, which exceeds the claim; "
+        f"{on(bound.test.statistic)} is ε ≥ {lower_bound_text(alone)}, which exceeds the claim; "
         f"corrected for all {number} bounds it is {lower_bound_text(bound.estimate.epsilon)}",
         f"{NEXT}choose this statistic and this method before another training "
         "(audit.verdict_statistic, audit.verdict_method; --statistic, --methods)",
@@ -433,7 +432,9 @@ def more_power(
         )
     if canaries_needed is not None:
         steps.append(f"use about {canaries_needed:,} canaries instead of {audit.num_canaries:,}")
-    if set(names) - {None} and OWN_ROUNDS.name not in names:
+    known = [STATISTICS.get(name) for name in names if name is not None]
+    shows_most = any(one == OWN_ROUNDS or sees_uploads(one) for one in known if one is not None)
+    if set(names) - {None} and not shows_most:
         if scope.covers(OWN_ROUNDS.name):
             steps.append("score by own_rounds, the statistic that shows most")
         elif scope.say_so is not None and scope.counts_on_sampling is None:
@@ -480,14 +481,9 @@ def _to_show_more(
 # Clauses.
 
 
-def _scored_by(statistics: Sequence[ScoredStatistic]) -> str:
-    return on(statistics).replace(" on ", ", scored by ")
-
-
-def on(statistics: Sequence[ScoredStatistic]) -> str:
-    """The statistics' names, such as " on max or sum"; empty if statistics have no names."""
-    names = [statistic.name for statistic in statistics if statistic.name is not None]
-    return f" on {' or '.join(names)}" if names else ""
+def on(statistic: ScoredStatistic, by: str = " on ") -> str:
+    """The statistic's name, such as " on max"; empty if it has none."""
+    return "" if statistic.name is None else f"{by}{statistic.name}"
 
 
 IN_SIMULATIONS = f"in {100 * ENOUGH_POWER:g} % of simulations"
@@ -504,10 +500,6 @@ def detectable_words(
         return "audits like this notice no true ε, however large,"
     violation = f"a true ε of {significant(epsilon, 2, decimal.ROUND_UP)} or more"
     if noise_multiplier is not None:
-        violation = f"a noise multiplier of {significant(noise_multiplier)} or less"
+        noise = significant(noise_multiplier, rounding=decimal.ROUND_DOWN)
+        violation = f"a noise multiplier of {noise} or less"
     return f"audits like this notice {'only ' if only else ''}{violation}"
-
-
-def _claimed_noise_words(claim: CurveClaim) -> str:
-    participle = "configured" if isinstance(claim, ConfiguredClaim) else "claimed"
-    return f"the {participle} {claimed_noise(claim):g}"

@@ -6,6 +6,7 @@ from fl_audit.checks import CanaryCheck
 from fl_audit.checks.canary_check import ARRIVED_LEVEL, CANARY_CHECK_FALSE_ALARM
 from fl_audit.estimators.roc import auc
 from fl_audit.verdict.claim_tests import ScoredStatistic
+from fl_audit.verdict.sentences import on
 
 _HINT = 0.05
 """Up to this p-value, the reason says that included canaries score a little above excluded ones.
@@ -31,13 +32,13 @@ def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
     above = min(tested, key=lambda statistic: _p_value(statistic, "greater"))
     p = min(len(tested) * _p_value(above, "greater"), 1.0)
     if p <= ARRIVED_LEVEL:
-        reason = f"included canaries score above excluded ones{_on(above)} (p = {p:.2g})"
+        reason = f"included canaries score above excluded ones{on(above)} (p = {p:.2g})"
         return CanaryCheck("arrived", None, reason)
     below = min(tested, key=lambda statistic: _p_value(statistic, "less"))
     p_below = min(len(tested) * _p_value(below, "less"), 1.0)
     if p_below <= CANARY_CHECK_FALSE_ALARM:
         reason = (
-            f"included canaries score below excluded ones{_on(below)} (p = {p_below:.2g}): the "
+            f"included canaries score below excluded ones{on(below)} (p = {p_below:.2g}): the "
             "scores have the wrong sign, or the coins are inverted"
         )
         return CanaryCheck("not_arrived", None, reason)
@@ -46,11 +47,17 @@ def separation(statistics: Sequence[ScoredStatistic]) -> CanaryCheck:
 
 def _not_clear(above: ScoredStatistic, p: float) -> str:
     """Why scores do not show that included canaries reached the model."""
-    evidence = f"{_on(above)} (AUC {auc(above.scores):.3g}, p = {p:.2g}"
+    area = auc(above.scores)
+    evidence = f"{on(above)} (AUC {area:.3g}, p = {p:.2g}"
     if p <= _HINT:
         return (
             f"included canaries score only a little above excluded ones{evidence}, where "
             f"{ARRIVED_LEVEL:g} would show that they reached the model)"
+        )
+    if area > 0.5:
+        return (
+            f"included canaries do not score clearly above excluded ones{evidence}), which too few "
+            "canaries would explain too"
         )
     return (
         f"included canaries score no higher than excluded ones{evidence}), as if none of them had "
@@ -64,7 +71,3 @@ def _p_value(statistic: ScoredStatistic, alternative: str) -> float:
     scores = statistic.scores
     test = stats.mannwhitneyu(scores.included, scores.excluded, alternative=alternative)
     return float(test.pvalue)
-
-
-def _on(statistic: ScoredStatistic) -> str:
-    return "" if statistic.name is None else f" on {statistic.name}"

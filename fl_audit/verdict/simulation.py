@@ -1,6 +1,7 @@
 """The simulated audits of a verdict or a plan, and their power."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fl_audit.attacks.known_rounds import OWN_ROUNDS
@@ -11,7 +12,13 @@ from fl_audit.verdict.claim_tests import ClaimTests, ScoredStatistic
 from fl_audit.verdict.claims import Claim, CurveClaim, GaussianClaim, NoiseClaim, claimed_noise
 from fl_audit.verdict.curve_claim_tests import CurveTests, curve_tests
 from fl_audit.verdict.exposure import Background, exposure_of_scores
-from fl_audit.verdict.less_noise import LessNoise, claimed_mu, least_noise, stated_noise
+from fl_audit.verdict.less_noise import (
+    LessNoise,
+    claimed_mu,
+    least_noise,
+    stated_noise,
+    stated_noise_on_uploads,
+)
 from fl_audit.verdict.power import (
     AuditTests,
     CurveSum,
@@ -21,7 +28,7 @@ from fl_audit.verdict.power import (
     SimulatedAudit,
 )
 from fl_audit.verdict.record import Detectable
-from fl_audit.verdict.scope import Scope, is_about_sampling
+from fl_audit.verdict.scope import Scope, is_about_sampling, sees_uploads
 
 _EVEN = 0.8
 """Canaries are uneven if one canary's signal is below this share of another canary's."""
@@ -61,8 +68,8 @@ class Simulation:
             tests.leading.curve, GaussianTradeOff
         )
         if claimed is not None and is_gaussian:
-            at_first = self.audit.less_noise.noise_multiplier
-            noise = power.detectable_factor * (at_first or claimed)
+            factor = power.detectable_factor
+            noise = self.audit.less_noise.noise(factor) or factor * claimed
         return Detectable(mu, noise)
 
 
@@ -93,9 +100,8 @@ def simulate(
             return None
         simulated = CurveSum(leading, claimed_mu(claim), leading.sum_test)
         statistics = [leading.statistic]
-    own = [statistic for statistic in statistics if statistic.name == OWN_ROUNDS.name]
-    if own and seen.background is not None:
-        statistics = own  # no other tested statistic is more powerful
+    if seen.background is not None:
+        statistics = _most_powerful(statistics)
     audits = [_simulation(claim, simulated, statistic, seen) for statistic in statistics]
     simulations = [audit for audit in audits if audit is not None]
     if not simulations:
@@ -108,6 +114,18 @@ def simulate(
 
     strongest: Simulation = max(simulations, key=merit)
     return strongest
+
+
+def _most_powerful(statistics: Sequence[ScoredStatistic]) -> Sequence[ScoredStatistic]:
+    """The statistics of uploads, else of known rounds, which no other exceeds; else all."""
+    uploads = [statistic for statistic in statistics if _sees_uploads(statistic)]
+    own = [statistic for statistic in statistics if statistic.name == OWN_ROUNDS.name]
+    return uploads or own or statistics
+
+
+def _sees_uploads(statistic: ScoredStatistic) -> bool:
+    known = STATISTICS.get(str(statistic.name))
+    return known is not None and sees_uploads(known)
 
 
 def _simulation(
@@ -137,10 +155,14 @@ def _stated(
     claim: Claim | CurveClaim, statistic: ScoredStatistic, background: Background, scope: Scope
 ) -> LessNoise | None:
     """Shares of the stated noise; None without stated noise or a finite epsilon."""
+    if _sees_uploads(statistic):
+        if background.uploads is None:
+            return None
+        return stated_noise_on_uploads(background.uploads, claim.delta, whom=claim.whom)
     if background.release is None:
         return None
     if isinstance(claim, NoiseClaim):
-        z, delta = background.release.noise.noise_multiplier, claim.delta
+        z, delta = background.release.noise.sum_noise_multiplier, claim.delta
         return (
             LessNoise(lambda factor: epsilon_of_mu(1 / (factor * z), delta), z, True) if z else None
         )

@@ -168,6 +168,11 @@ def test_a_log_states_the_rounds_of_its_canaries_and_of_clients_as_far_as_it_say
         assert bounds.not_knowing_rounds.guarantee.epsilon is None
 
 
+def test_rounds_that_are_not_logged_count_as_training(tmp_path):
+    told = Participation("poisson", client_rounds=1, rounds=5000)
+    assert stated_rounds(_of_one_round(tmp_path / "log", told)).release.rounds == 5000
+
+
 STRATEGY = Toeplitz.from_column(sqrt_column(3), 8)
 
 

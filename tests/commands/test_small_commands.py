@@ -106,10 +106,28 @@ def test_scores_are_audited_without_any_extra_and_nothing_is_trained(config):
     done = run_without(EXTRA_OF, ESTIMATE, [*TRAINING, "runtime=auto"])
     assert done.returncode == 0 + 2, done.stderr
     assert "lower bound   ε ≥ 3.60" in done.stdout
-    # Matplotlib is missed first, then TensorBoard.
-    missed = r"this needs matplotlib, which is not installed: .*'.\[report\]'.*\n"
+    # What pages need is missed first, then TensorBoard.
+    missed = r"this needs (jinja2|matplotlib), which is not installed: .*'.\[report\]'.*\n"
     assert re.fullmatch(f"fl-audit: error: {missed}", done.stderr)
     assert not (config / "run").exists()
+
+
+def test_only_pages_need_the_packages_of_pages(tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scores_max.csv").write_bytes(SCORES.read_bytes())
+    table = tmp_path / "table.csv"
+    words = ["compare", str(tmp_path / "old"), str(tmp_path / "new"), "--delta", "1e-3"]
+    page = ["--out", str(tmp_path / "page.html")]
+    done = run_without(["jinja2", "markupsafe"], [*words, "--csv", str(table)], [*words, *page])
+    assert done.returncode == 0 + 2, done.stderr
+    assert table.exists()
+    assert re.search("error: this needs (jinja2|markupsafe), which is not installed", done.stderr)
+    refused = run_without(["jinja2", "markupsafe"], [*ESTIMATE, *page])
+    assert refused.returncode == 2
+    assert re.search(
+        "error: this needs (jinja2|markupsafe), which is not installed", refused.stderr
+    )
 
 
 def test_tensorboard_is_missed_before_a_folder_is_made(config):

@@ -9,6 +9,7 @@ from scipy import linalg, special
 
 from fl_audit.accounting import (
     OneRoundPerBlock,
+    Party,
     PoissonSampling,
     UnknownRounds,
     epsilon_at_least,
@@ -184,6 +185,39 @@ def test_a_log_that_says_nothing_of_clients_is_about_those_like_canaries():
     assert after_accounting(between, (maybe,)).outcome == "inconclusive"
     below = _verdict(Claim(hidden / 1.02, DELTA))
     assert after_accounting(below, (maybe,)).outcome == "contradicted"
+
+
+def test_coins_of_unknown_probability_give_no_lower_bound():
+    # With a probability of 0.002 over ten rounds the exact epsilon is 0.75 at a delta of 1e-5.
+    one_round = _release(0.6, 1, rounds=10)
+    claim, scope = Claim(5.0, 1e-5), Scope(counts_on_sampling=True)
+    exact = epsilon_at_least(one_round, Party(PoissonSampling(0.002)), 1e-5, knows_rounds=False)
+    assert exact < 1
+    assert epsilon_of_mu(1 / 0.6, 1e-5) > 5.5
+    accounted = accounted_of_log(one_round, None, None, scope)
+    assert after_accounting(_verdict(claim), accounted).outcome == "inconclusive"
+    assert "client in one round, against an attacker who does not" in accounted[0].whom
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+@pytest.mark.parametrize(
+    ("client", "claim", "outcome"),
+    [
+        (4, Claim(0.97 * epsilon_of_mu(2.0, DELTA), DELTA), "contradicted"),
+        (4, Claim(epsilon_of_mu(2.0, DELTA), DELTA), "consistent"),
+        (4, GaussianClaim(1.9, DELTA), "contradicted"),
+        (4, GaussianClaim(2.0, DELTA), "consistent"),
+        (4, ZeroConcentratedClaim(1.9, DELTA), "contradicted"),
+        (UnknownRounds(), Claim(0.1, DELTA), "consistent"),
+    ],
+)
+def test_a_client_whose_uploads_are_seen_has_one_gaussian_mechanism(is_log, client, claim, outcome):
+    facts = {} if is_log else {"client_squared": 0.04, "canary_squared": 0.04}
+    release = _release(1.0, client, distribution="client_gaussian", **facts)
+    accounted = accounted_of_run(release, Scope())
+    if is_log:
+        accounted = accounted_of_log(None, release, None, Scope())
+    assert after_accounting(_verdict(claim), accounted).outcome == outcome
 
 
 def test_rounds_with_more_noise_do_not_count_as_the_one_with_least():

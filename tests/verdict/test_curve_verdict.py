@@ -1,5 +1,6 @@
 """What is said of a claimed curve, on scores of mechanisms that are known."""
 
+import dataclasses
 import json
 import math
 import types
@@ -10,16 +11,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fl_audit.accounting.release import Denominator, Noise, Party, Release
+from fl_audit.accounting.release import (
+    Denominator,
+    Noise,
+    Party,
+    Release,
+    effective_noise_multiplier,
+)
 from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
+from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
 from fl_audit.config_tables.audit import Audit
 from fl_audit.errors import InputError
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
-from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
 from fl_audit.estimators.null import EMPIRICAL, Null
 from fl_audit.estimators.trade_off import GaussianTradeOff
+from fl_audit.number_words import upper_bound_text
 from fl_audit.verdict import (
     Claim,
     ConfiguredClaim,
@@ -31,9 +40,16 @@ from fl_audit.verdict import (
     curve_tests,
     reach_verdict,
 )
-from fl_audit.verdict.claims import claim_from_json, claim_to_json, claim_to_test, configured_claim
+from fl_audit.verdict.claims import (
+    LARGEST_EPSILON,
+    claim_from_json,
+    claim_to_json,
+    claim_to_test,
+    configured_claim,
+)
+from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.scope import Scope
-from fl_audit.verdict.sentences import more_power
+from fl_audit.verdict.sentences import detectable_words, less_than_claimed, more_power
 from tests.gaussian_profile import delta_of_mu
 
 DELTA, DIM = 1e-5, 10**9
@@ -94,6 +110,27 @@ def test_a_contradiction_says_how_little_noise_there_is_at_most():
     assert "or less, instead of the claimed 1" in verdict.reason
     assert epsilon_of_mu(1.7, DELTA) < verdict.epsilon_lower < epsilon_of_mu(2.0, DELTA)
     assert verdict.p_value < 1e-6
+
+
+def test_upper_bounds_on_noise_are_rounded_up_and_what_is_noticed_down():
+    said = less_than_claimed(NoiseClaim(1.0, DELTA), 0.4131, 1.0)
+    assert said == "a noise multiplier of 0.414 or less, instead of the claimed 1"
+    assert "of 0.266 or less" in detectable_words(4.0, noise_multiplier=0.2668)
+
+
+@pytest.mark.parametrize(
+    ("noise", "scope", "outcome"),
+    [
+        (1.0, Scope(unfit="canaries are sampled otherwise"), "consistent"),
+        (0.4, Scope(unfit="canaries are sampled otherwise"), "contradicted"),
+        (1.0, Scope(not_covered="a client may be in 7 rounds"), "consistent"),
+        (1.0, Scope(left_out="no canary was in 7 rounds"), "inconclusive"),
+    ],
+)
+def test_a_claim_of_noise_is_about_canaries_whatever_clients_do(noise, scope, outcome):
+    verdict = verdict_on(NoiseClaim(1.0, DELTA), [scored(1 / noise, 400, 5)], scope=scope)
+    assert verdict.outcome == outcome
+    assert outcome == "contradicted" or "for a canary in one round" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -225,6 +262,46 @@ def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
     assert claim.epsilon == pytest.approx(epsilon_of_mu(1 / 0.3, DELTA), rel=1e-6)
     assert claim.curve("a statistic from elsewhere") is None
     assert NoiseClaim(0.8, DELTA).curve("max") == GaussianTradeOff(1.25)
+
+
+@pytest.mark.parametrize("kind", ["configured", "noise"])
+def test_noise_on_counts_hides_no_canary_of_one_round(kind):
+    """Noise of 1 on sums and of 1 on counts, with which the multiplier is 0.894."""
+    made = release(effective_noise_multiplier(1.0, 1.0))
+    noise = Noise("gaussian", made.noise.noise_multiplier, 1.0, 1.0)
+    made = dataclasses.replace(made.with_noise(noise), canary=Party(FixedRounds(1)))
+    own = STATISTICS["own_rounds"]
+    claim = NoiseClaim(1.0, DELTA)
+    if kind == "configured":
+        claim = configured_claim(made, DELTA, [own], is_stated=True)
+
+    def whole(on_sum):
+        return effective_noise_multiplier(on_sum, 1.0 if kind == "configured" else 0.0)
+
+    wrong = scored(2.0, 400, 5)
+    bound = curve_tests(claim, [wrong], 0.95).tests[0].mu_lower_bound
+    said = f"of {upper_bound_text(whole(1 / bound))} or less, instead of the {kind[:5]}"
+    if kind == "noise":
+        said = said.replace("noise", "claim")
+    assert said in verdict_on(claim, [wrong]).reason
+
+    right = scored(1.0, 400, 6)
+    rounds, included = np.arange(50), np.arange(400) < right.scores.num_included
+    of_canaries = OwnRounds(tuple(np.array([canary % 50]) for canary in range(400)))
+    background = Background(of_canaries, included, DIM, release=made)
+    lengths = np.ones(50)
+    background = background.with_rounds(rounds, math.sqrt(DIM) * lengths, lengths)
+    found = verdict_on(claim, [right], background=background.with_noise(1.0))
+    seen = found.detectable.noise_multiplier
+    # By Neyman and Pearson no test at 4 % of n deviates, of mean 1 / f and not 1, has more power.
+    distance = (stats.norm.isf(0.04) + stats.norm.isf(0.2)) / math.sqrt(right.scores.num_included)
+    assert seen == pytest.approx(whole(1 / (1 + distance)), abs=0.015)
+
+
+def test_the_curve_through_the_largest_claimed_epsilon_is_a_claim():
+    for delta in (1e-12, DELTA, 0.3):
+        claim = GaussianClaim(1 / sigma_of_epsilon(LARGEST_EPSILON, delta), delta)
+        assert claim.epsilon == pytest.approx(LARGEST_EPSILON)
 
 
 @pytest.mark.parametrize("unknown", [release(noise=0.0), release(distribution="skellam")])

@@ -169,6 +169,7 @@ def test_without_arrival_nothing_is_consistent(canary_check, words):
     ("shift", "words"),
     [
         (0.0, "score no higher than excluded ones"),
+        (0.05, "do not score clearly above excluded ones .*too few canaries would explain"),
         (0.3, "score only a little above .* where 0.0001 would show"),
     ],
 )
@@ -197,6 +198,14 @@ def test_canaries_that_do_not_stand_for_clients_contradict_nothing():
     assert verdict.reason.startswith("They take part too often.\nNext: let canaries participate as")
     assert verdict.p_value is None
     assert verdict.epsilon_lower > 4
+
+
+def test_a_statistic_of_which_nothing_is_known_contradicts_no_claim_on_sampling():
+    unknown = dataclasses.replace(separated(1000), name="my_rounds")
+    scope = Scope(counts_on_sampling=True)
+    verdict = reach_verdict(Claim(1.0, DELTA), ClaimTests([unknown], 0.95), scope)
+    assert verdict.outcome == "inconclusive"
+    assert verdict.reason.startswith("It is not known whether the attacker of my_rounds knows")
 
 
 @pytest.mark.parametrize("outcome", ["contradicted", "inconclusive"])

@@ -20,7 +20,7 @@ from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores
 from fl_audit.estimators.null import GaussianCanaryNull, Null
 from fl_audit.verdict import Claim, ClaimTests, ScoredStatistic, reach_verdict
-from fl_audit.verdict.by_parts import SampledCanaries
+from fl_audit.verdict.by_parts import SampledCanaries, _power_words
 from fl_audit.verdict.exposure import Background
 from fl_audit.verdict.parts import NoiseTest, Parts, are_testable
 from fl_audit.verdict.parts_power import PartsPower
@@ -126,6 +126,14 @@ def test_right_trainings_are_contradicted_at_the_level_at_most(number):
     assert sum(found) <= number * LEVEL
 
 
+def test_where_no_rate_is_detected_none_is_named():
+    setup = _Setup(z=1.0, q=0.95, rounds=2, canaries=80)
+    power = setup.power()
+    assert power.rate == 1.0
+    assert power.epsilon == power._epsilon(power.noise_multiplier, 0.95)
+    assert "or less, and no higher rate, in 80 %" in _power_words(power, 1.0)
+
+
 def test_where_clients_hide_canaries_less_noise_is_not_noticed():
     setup = dataclasses.replace(AMPLIFIED, crowd=400.0)
     assert setup.power().epsilon > 2 * setup.claim
@@ -190,10 +198,31 @@ def test_a_right_claim_is_consistent_by_its_parts():
     found = _verdict(_canaries(release, random, z=0.8, q=0.05), AMPLIFIED.claim)
     assert (found.outcome, found.basis, found.confidence) == ("consistent", "parts", 0.95)
     assert AMPLIFIED.claim < found.detectable_epsilon < 2 * AMPLIFIED.claim
+    own = _canaries(release, np.random.default_rng(5), z=0.8, q=0.05)
+    parts = own.parts(COUNTS, DELTA, 0.05)
+    by_parts = parts.epsilon_at_least(DELTA, 0.05)
+    assert found.epsilon_lower == pytest.approx(by_parts, rel=1e-9)
+    assert by_parts < AMPLIFIED.claim
     first, *_, last = found.reason.splitlines()
     assert "nor do its parts, noise and sampling rate: in their own rounds canaries allow" in first
     assert "do not cover a sampler that depends on data" in found.reason
     assert last.startswith("Next: publish")
+
+
+def test_where_scores_share_the_level_their_p_value_is_of_all_of_it():
+    canaries = _canaries(AMPLIFIED.release, np.random.default_rng(5), z=0.8, q=0.05)
+    random, null = np.random.default_rng(40), Null("closed_form", GaussianCanaryNull(DIM), DIM)
+    scores = random.normal([[4.5], [0.0]], 1, (2, 300)) / math.sqrt(DIM)
+    tests = ClaimTests(
+        [ScoredStatistic("max", CanaryScores(*scores), null)], 0.95, ["threshold_valid"]
+    )
+    # 97.5 % is left for these scores: at such a p-value they just do not contradict the claim.
+    allowed = dataclasses.replace(tests, confidence=0.974)
+    claimed = allowed.bounds(DELTA)[0].estimate.epsilon
+    rest = {"canary_check": ARRIVED, "background": canaries.background, "canaries": canaries}
+    found = reach_verdict(Claim(claimed, DELTA), tests, COUNTS, **rest)
+    assert found.outcome != "contradicted"
+    assert 0.05 < found.p_value == pytest.approx(2 * 0.026, rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import pytest
 from fl_audit.accounting import FixedRounds, Grid, PoissonSampling, account
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Noise
+from fl_audit.attacks.own_rounds import OwnRounds
+from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
 from fl_audit.estimators import CanaryScores, GaussianCanaryNull
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu, sigma_of_epsilon
@@ -22,7 +24,8 @@ from fl_audit.verdict import (
     curve_tests,
     reach_verdict,
 )
-from fl_audit.verdict.exposure import VectorExposure
+from fl_audit.verdict.claims import configured_claim
+from fl_audit.verdict.exposure import Background, VectorExposure
 from fl_audit.verdict.less_noise import least_noise, stated_noise
 from fl_audit.verdict.power import Lengths, PointTests, SimulatedAudit
 from fl_audit.verdict.scope import Scope
@@ -230,6 +233,52 @@ def test_a_share_of_noise_on_a_grid_leaves_that_on_counts():
     )
     less = stated_noise(whole, DELTA, whom="client", knows_rounds=False)
     assert less.epsilon(0.5) == account(halved, DELTA).client.epsilon > less.epsilon(1.0)
+
+
+@pytest.mark.parametrize("kind", ["epsilon_delta", "configured"])
+def test_against_uploads_the_power_is_that_of_the_noise_on_each(kind):
+    """Noise of 1 on each of 100 uploads a round: their sums alone would need a tenth of it."""
+    dim, count, rounds = 10_000, 100, 50
+    made = release(
+        1.0, rounds=rounds, distribution="client_gaussian", client_squared=0.01, canary_squared=0.01
+    )
+    exact = epsilon_of_mu(1.0, DELTA)
+    statistics = [STATISTICS["own_rounds"], STATISTICS["one_upload"]]
+    configured = configured_claim(made, DELTA, statistics, is_stated=True)
+    assert configured.epsilon == pytest.approx(exact, rel=1e-6)
+    claim = configured if kind == "configured" else Claim(exact, DELTA)
+
+    def tests(noise, seed, name="one_upload"):
+        random = np.random.default_rng(seed)
+        scores = random.normal(size=(2, count // 2)) / math.sqrt(dim)
+        scores[0] = (1 / noise) / np.sqrt(dim + noise**-2) + scores[0]
+        null = Null("closed_form", GaussianCanaryNull(dim), dim)
+        scored = [ScoredStatistic(name, CanaryScores(*scores), null)]
+        if kind == "configured":
+            return curve_tests(claim, scored, 0.95)
+        return ClaimTests(scored, 0.95, ("threshold_valid",))
+
+    lengths = np.ones(rounds)
+    own = OwnRounds(tuple(np.array([canary % rounds]) for canary in range(count)))
+    included = np.arange(count) < count // 2
+    background = Background(own, included, dim, uploads=made, release=made)
+    background = background.with_rounds(np.arange(rounds), 10 * math.sqrt(dim) * lengths, lengths)
+    arrived = CanaryCheck("arrived", 1.0, "", length=1.0)
+    found = reach_verdict(
+        claim, tests(1.0, 1), canary_check=arrived, background=background.with_noise(10.0)
+    )
+    if kind == "configured":
+        noise = found.detectable.noise_multiplier
+        assert found.detectable.mu == pytest.approx(1 / noise)
+    else:
+        assert "score by own_rounds" not in found.reason
+        noise = sigma_of_epsilon(found.detectable_epsilon, DELTA)
+    audits = (tests(noise, seed) for seed in range(2, 102))
+    if kind == "configured":
+        seen = sum(any(t.p_value <= t.level for t in one.tests) for one in audits)
+    else:
+        seen = sum(one.bounds(DELTA)[0].estimate.epsilon > exact for one in audits)
+    assert 65 <= seen <= 95  # 80 %, in deviations of 4
 
 
 def test_a_share_of_noise_that_hides_all_has_an_epsilon_of_0():
