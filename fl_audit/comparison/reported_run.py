@@ -131,8 +131,9 @@ def read_reported_runs(
     """
     first_by_place: dict[Path, Path] = {}
     for folder in folders:
-        first = first_by_place.setdefault(Path(os.path.realpath(folder)), folder)
-        if first is not folder:
+        place = Path(os.path.realpath(folder))
+        if place in first_by_place:
+            first = first_by_place[place]
             raise InputError(f"{folder}: is the same folder as {first}; name each run once")
     runs = {folder: None if _is_foreign(folder) else _read(RunFolder(folder)) for folder in folders}
     deltas = {run.report.delta for run in runs.values() if run is not None}

@@ -58,10 +58,11 @@ def test_a_folder_without_a_whole_report(make_run, tmp_path, damaged, words):
     elif damaged is None:
         (bad / "report.json").unlink()
     else:
-        bad = {"same": good / ".." / "a", "other": tmp_path}[damaged]
+        bad = {"same": good / ".." / "a", "again": good, "other": tmp_path}[damaged]
     with pytest.raises(InputError) as caught:
         read_reported_runs([good, bad])
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(str(bad))
     assert words in message
+        ("again", "is the same folder as"),
