@@ -60,6 +60,20 @@ def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
     assert "two folders, got 3" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("new", "old", "difference"),
+    [
+        # Any value of the new run's interval, minus any of the old one's.
+        (Leakage(math.inf, 3.0, math.inf), Leakage(2.0, 1.0, 4.0), (-1.0, math.inf)),
+        (Leakage(math.inf, math.inf, math.inf), Leakage(2.0, 1.0, 4.0), (math.inf, math.inf)),
+        (Leakage(0.0, 0.0, math.inf), Leakage(*[math.inf] * 3), (-math.inf, math.inf)),
+        (Leakage(2.0, 1.0, 4.0), Leakage(*[math.inf] * 3), (-math.inf, -math.inf)),
+    ],
+)
+def test_the_difference_of_infinite_epsilons(new, old, difference):
+    assert interval_of_difference(new, old) == difference
+
+
 def test_equal_runs_fail_one_time_in_forty():
     """Intervals of 95 % of normal estimates with unequal errors: 2.5 % of differences are above 0.
 
