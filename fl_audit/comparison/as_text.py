@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.ranking import beyond_noise, patterns_of
-from fl_audit.comparison.reported_run import Party
+from fl_audit.comparison.reported_run import PARTIES, Party
 from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.estimators.result import estimate_text
 from fl_audit.number_words import epsilon_text, significant, upper_bound_text
@@ -145,18 +145,22 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def _settings_table(comparison: Comparison) -> list[str]:
-    """The table of settings; without canaries' upper bounds if the table of patterns has them."""
-    head = ("runs", "rounds", "per canary", "cohort", "accuracy", "ε client", "ε canary")
-    rows = [cells for _, cells in settings_rows(comparison)]
-    return _table(comparison, "", head[: len(rows[0])], rows)
+    head = ["runs", "rounds", "per canary", "cohort", "accuracy"]
+    head += [f"ε {party}" for party in shown_parties(comparison)]
+    return _table(comparison, "", head, [cells for _, cells in settings_rows(comparison)])
 
 
-def settings_rows(comparison: Comparison) -> list[tuple[Setting, list[str]]]:
-    """Each setting's runs, rounds, rounds of a canary, cohort, accuracy and upper bounds.
+def shown_parties(comparison: Comparison) -> tuple[Party, ...]:
+    """The parties with upper bounds in the table of settings.
 
     A canary's upper bound is left out if the table of patterns has it.
     """
-    parties: list[Party] = ["client"] if patterns_of(comparison).attackers else ["client", "canary"]
+    return ("client",) if patterns_of(comparison).attackers else PARTIES
+
+
+def settings_rows(comparison: Comparison) -> list[tuple[Setting, list[str]]]:
+    """Each setting's runs, rounds, rounds of a canary, cohort, accuracy and upper bounds."""
+    parties = shown_parties(comparison)
     rows = []
     for setting in comparison.settings:
         rounds, cohort = setting.runs[0].report.num_rounds, setting.denominator
