@@ -99,7 +99,13 @@ def difference_to_last(comparison: Comparison) -> Difference:
 
 
 def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
-    """Raises InputError if delta, confidence or participations of canaries differ."""
+    """Raises InputError if canaries were lost, or if delta, confidence or participations differ."""
+    for run in (new, old):
+        if run.why_canaries_failed is not None:
+            raise InputError(
+                f"--require no-worse: the canary check of {run.folder} failed, so its scores do "
+                f"not measure leakage: {run.why_canaries_failed}"
+            )
     for name, of_new, of_old in (
         ("delta", new.report.delta, old.report.delta),
         ("confidence", new.report.confidence, old.report.confidence),

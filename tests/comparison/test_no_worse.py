@@ -8,6 +8,7 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.comparison.no_worse import Leakage, interval_of_difference
+from tests.comparison.conftest import LOST, list_rounds
 
 NOISE, CANARY = "config.mechanism.noise_multiplier", "analytical.canary.epsilon"
 HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
@@ -55,6 +56,13 @@ def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
     )
     assert main(["compare", str(often), str(once), "--require", "no-worse"]) == 2
     assert "canaries participate in different numbers of rounds, 6.4" in capsys.readouterr().err
+    lost = run_of(make_run, "lost", 0.3, 0.1, arrival=LOST)
+    for pair in ((lost, once), (once, lost)):
+        assert main(["compare", *map(str, pair), "--require", "no-worse"]) == 2
+        assert f"the canary check of {lost} failed" in capsys.readouterr().err
+    stopped = list_rounds(run_of(make_run, "stopped", 0.3, 0.1, **{"run.stopped_after": 1}), "2")
+    assert main(["compare", str(stopped), str(once), "--require", "no-worse"]) == 2
+    assert "different numbers of rounds, 0.500 against 1" in capsys.readouterr().err
     third = run_of(make_run, "third", 0.3, 5.0)
     assert main(["compare", *map(str, (once, often, third)), "--require", "no-worse"]) == 2
     assert "two folders, got 3" in capsys.readouterr().err
