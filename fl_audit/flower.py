@@ -124,7 +124,8 @@ class ScoredStrategy:
             with self._audit.errors_logged(f"round {number}"):
                 new, old = self._audited(after), self._audited(self._before)
                 moved = [new_part - old_part for new_part, old_part in zip(new, old, strict=True)]
-                length, stated = self._expected_norm(answers), self._stated_noise(answers)
+                sent = sum(not reply.has_error() for reply in answers)
+                length, stated = self._expected_norm(sent), self._stated_noise(sent)
                 self.scorer.score_round(number, moved, canary_length=length, **stated)
         return after, metrics
 
@@ -158,15 +159,14 @@ class ScoredStrategy:
         else:
             framework_adapter.write_points([(spent.epsilon, spent.delta)], self.scorer.folder.claim)
 
-    def _expected_norm(self, replies: list[Any]) -> float | None:
-        if self._canary_length is None:
-            return None
-        return self._canary_length(sum(not reply.has_error() for reply in replies))
+    def _expected_norm(self, number: int) -> float | None:
+        """A canary's norm in the mean of this number of answers, if known."""
+        return None if self._canary_length is None else self._canary_length(number)
 
-    def _stated_noise(self, replies: list[Any]) -> dict[str, float | None]:
-        """The round's noise, as far as known, for `RoundScorer.score_round`."""
+    def _stated_noise(self, number: int) -> dict[str, float | None]:
+        """The noise on this number of answers, as far as known, for `RoundScorer.score_round`."""
         if self._noise is not None:
-            stddev, bound = self._noise(sum(not reply.has_error() for reply in replies))
+            stddev, bound = self._noise(number)
             return {"noise_stddev": stddev, "norm_bound": bound}
         if type(self.strategy).__name__ not in _FIXED_CLIPPING:
             return {}

@@ -144,7 +144,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         iteration = central_context.current_central_iteration
         users, clip_norm = central_context.cohort_size, _clip_norm(self.mechanism)
         with self._audit.errors_logged(f"the canaries of iteration {iteration}"):
-            stats, number = self._with_canaries(stats, iteration)
+            stats, number = self._with_canaries(stats, iteration, clip_norm)
             users += number
         released, metrics = self.mechanism.postprocess_server(
             stats=stats,
@@ -182,15 +182,16 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             self._scorer = self._rounds.scorer(self.folder, pool, self._lost_canaries)
         return self._scorer
 
-    def _with_canaries(self, stats: Any, iteration: int) -> tuple[Any, int]:
+    def _with_canaries(
+        self, stats: Any, iteration: int, clip_norm: float | None
+    ) -> tuple[Any, int]:
         """The sum with the iteration's included canaries, and their number."""
         from pfl.internal.ops.selector import get_default_framework_module
 
         scorer = self._opened(stats)
         if iteration >= self.num_iterations:
             raise InputError(f"num_iterations: the audit has room for {self.num_iterations}")
-        clip_norm = _clip_norm(self.mechanism) or np.nan
-        norm = self._canary_norm or framework_adapter.TIMES_CLIP_NORM * clip_norm
+        norm = self._canary_norm or framework_adapter.TIMES_CLIP_NORM * (clip_norm or np.nan)
         canaries = self._rounds.included_in(iteration, scorer.pool)
         total, to_tensor = stats, get_default_framework_module().to_tensor
         for canary in canaries:

@@ -123,7 +123,7 @@ def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(
     tmp_path, pfl, caplog, choice
 ):
     audit = audited(pfl, tmp_path / "audit", noise=0.1, lost_canaries=choice)
-    audit._with_canaries = lambda stats, iteration: (stats, 0)
+    audit._with_canaries = lambda stats, iteration, clip_norm: (stats, 0)
     sentence = "the canary check fails in round"
     if choice == "error":
         with pytest.raises(InputError, match=sentence):

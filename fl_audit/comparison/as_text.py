@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fl_audit.comparison.comparison import FRONT_METHOD, SHOWN_METHODS, Comparison
 from fl_audit.comparison.ranking import beyond_noise, patterns_of
-from fl_audit.comparison.reported_run import Party
+from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun
 from fl_audit.comparison.settings import Setting, Spread
 from fl_audit.estimators.result import estimate_text
 from fl_audit.number_words import epsilon_text, significant, upper_bound_text
@@ -145,24 +145,28 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def _settings_table(comparison: Comparison) -> list[str]:
-    """The table of settings; without canaries' upper bounds if the table of patterns has them."""
-    head = ("runs", "rounds", "per canary", "cohort", "accuracy", "ε client", "ε canary")
-    rows = [cells for _, cells in settings_rows(comparison)]
-    return _table(comparison, "", head[: len(rows[0])], rows)
+    head = ["runs", "rounds", "per canary", "cohort", "accuracy"]
+    head += [f"ε {party}" for party in shown_parties(comparison)]
+    return _table(comparison, "", head, [cells for _, cells in settings_rows(comparison)])
 
 
-def settings_rows(comparison: Comparison) -> list[tuple[Setting, list[str]]]:
-    """Each setting's runs, rounds, rounds of a canary, cohort, accuracy and upper bounds.
+def shown_parties(comparison: Comparison) -> tuple[Party, ...]:
+    """The parties with upper bounds in the table of settings.
 
     A canary's upper bound is left out if the table of patterns has it.
     """
-    parties: list[Party] = ["client"] if patterns_of(comparison).attackers else ["client", "canary"]
+    return ("client",) if patterns_of(comparison).attackers else PARTIES
+
+
+def settings_rows(comparison: Comparison) -> list[tuple[Setting, list[str]]]:
+    """Each setting's runs, rounds, rounds of a canary, cohort, accuracy and upper bounds."""
+    parties = shown_parties(comparison)
     rows = []
     for setting in comparison.settings:
-        rounds, cohort = setting.runs[0].report.num_rounds, setting.denominator
+        cohort = setting.denominator
         cells = [
             str(len(setting.runs)),
-            LEFT_OUT if rounds is None else str(rounds),
+            ", ".join(dict.fromkeys(map(_rounds, setting.runs))),
             participations_cell(setting),
             LEFT_OUT if cohort is None else _over_runs(cohort, significant),
             accuracy_cell(setting),
@@ -170,6 +174,14 @@ def settings_rows(comparison: Comparison) -> list[tuple[Setting, list[str]]]:
         ]
         rows.append((setting, cells))
     return rows
+
+
+def _rounds(run: ReportedRun) -> str:
+    """The number of rounds; for a stopped run such as "3 of 8"."""
+    record, rounds = run.record, run.report.num_rounds
+    if record is None or record.stopped_after is None:
+        return LEFT_OUT if rounds is None else str(rounds)
+    return f"{record.rounds_done} of {rounds}"
 
 
 def _column(comparison: Comparison, head: str, cell: Callable[[Setting], str] | None) -> list[str]:

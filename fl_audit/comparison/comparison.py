@@ -328,16 +328,26 @@ def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
         *_cohorts(runs),
         *_left_out_statistics(audited),
         *_failed_checks(runs),
+        *_lost_canaries(runs),
+        *_unscored_rounds(runs),
         *_copies(audited),
     ]
 
 
 def _other_systems(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    others = [str(run.folder) for run in runs if run.record is None]
-    if others:
+    others = [run for run in runs if run.record is None]
+    alone = [str(run.folder) for run in others if run.report.analytical is None]
+    accounted = [str(run.folder) for run in others if run.report.analytical is not None]
+    if alone:
         yield (
-            f"Scores of another system, whose accuracy, accounting and config are not known: "
-            f"{', '.join(others)}."
+            "Scores of another system, whose accuracy, accounting and config are not known: "
+            f"{', '.join(alone)}."
+        )
+    if accounted:
+        yield (
+            "Scores of another system, whose accuracy and config are not known, and whose "
+            "accounting is for the noise and rounds that its log states: "
+            f"{', '.join(accounted)}."
         )
 
 
@@ -381,11 +391,29 @@ def _left_out_statistics(runs: Sequence[ReportedRun]) -> Iterable[str]:
 
 def _failed_checks(runs: Sequence[ReportedRun]) -> Iterable[str]:
     for run in runs:
-        checks = None if run.record is None else run.report.checks
+        checks, how = run.report.checks, "stated" if run.record is None else "configured"
         if checks is not None and (failed := failed_checks(checks)):
+            sentence = f"The mechanism of {run.folder} is not as {how}: {', '.join(failed)} failed."
+            bound = f" The upper bound shown is for the {how} mechanism, not for the one that ran."
+            yield sentence if run.report.analytical is None else sentence + bound
+
+
+def _lost_canaries(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    for run in runs:
+        if run.why_canaries_failed is not None:
             yield (
-                f"The mechanism of {run.folder} is not as configured: {', '.join(failed)} failed. "
-                "The upper bound shown is for the configured mechanism, not for the one that ran."
+                f"The canary check of {run.folder} failed, so its scores do not measure leakage: "
+                f"{run.why_canaries_failed}."
+            )
+
+
+def _unscored_rounds(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    for run in runs:
+        scored, listed = run.scored_of_listed
+        if scored < listed:
+            yield (
+                f"Of the {listed:,} rounds of included canaries in {run.folder}, {scored:,} were "
+                "scored: the others were not trained, or are not in the log, and show no leakage."
             )
 
 

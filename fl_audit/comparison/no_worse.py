@@ -28,7 +28,7 @@ from fl_audit.report.patterns import equally_often
 
 @dataclass(frozen=True)
 class Leakage:
-    """One run's estimate, None if the lower bound contradicts it, and interval (`order.span`)."""
+    """One run's estimate, None if the lower bound contradicts it, and interval (`ranking.span`)."""
 
     epsilon: float | None
     lower: float
@@ -85,21 +85,27 @@ def difference_to_last(comparison: Comparison) -> Difference:
         )
     new, old = comparison.runs
     _check_comparable(new, old)
-    reports = {
-        name: new.report.statistics[name]
-        for name in new.report.statistics
-        if _leakage(new, name) is not None and _leakage(old, name) is not None
+    reports = new.report.statistics
+    known = {
+        name: (of_new, of_old)
+        for name in reports
+        if (of_new := _leakage(new, name)) and (of_old := _leakage(old, name))
     }
+    if not known:
+        raise InputError("--require no-worse: no statistic has an interval in both runs")
     is_sampled = new.is_sampled or old.is_sampled
-    for name in strongest_first(reports, is_sampled):
-        of_new, of_old = _leakage(new, name), _leakage(old, name)
-        if of_new is not None and of_old is not None:
-            return Difference(name, of_new, of_old, *interval_of_difference(of_new, of_old))
-    raise InputError("--require no-worse: no statistic has an interval in both runs")
+    name = strongest_first({name: reports[name] for name in known}, is_sampled)[0]
+    return Difference(name, *known[name], *interval_of_difference(*known[name]))
 
 
 def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
-    """Raises InputError if delta, confidence or participations of canaries differ."""
+    """Raises InputError if canaries were lost, or if delta, confidence or participations differ."""
+    for run in (new, old):
+        if run.why_canaries_failed is not None:
+            raise InputError(
+                f"--require no-worse: the canary check of {run.folder} failed, so its scores do "
+                f"not measure leakage: {run.why_canaries_failed}"
+            )
     for name, of_new, of_old in (
         ("delta", new.report.delta, old.report.delta),
         ("confidence", new.report.confidence, old.report.confidence),
@@ -136,7 +142,8 @@ def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:
     centres = (new.epsilon, old.epsilon)
     known = [centre for centre in centres if centre is not None and math.isfinite(centre)]
     if len(known) < 2 or math.isinf(old.upper):
-        return _minus(new.lower, old.upper), _minus(new.upper, old.lower)
+        upper = math.inf if math.isinf(new.upper) else _minus(new.upper, old.lower)
+        return _minus(new.lower, old.upper), upper
     difference = known[0] - known[1]
     below = math.hypot(known[0] - new.lower, old.upper - known[1])
     above = math.hypot(new.upper - known[0], known[1] - old.lower)

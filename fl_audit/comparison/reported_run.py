@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.array_types import IntArray
 from fl_audit.attacks.logs import Progress
 from fl_audit.config.file import flat_keys
 from fl_audit.errors import InputError
@@ -47,12 +49,14 @@ class ReportedRun:
       report_json: The object in report.json, unchanged; for other scores, the JSON object that
         `fl-audit estimate` gives for the folder.
       config: The resolved config, by `section.key`; empty for other scores.
+      scored_rounds: The rounds, from 0, that were trained and scored; None if unknown.
     """
 
     folder: Path
     report: Report
     report_json: Mapping[str, Any]
     config: Mapping[str, Any]
+    scored_rounds: IntArray | None = None
 
     @property
     def record(self) -> RunRecord | None:
@@ -61,27 +65,45 @@ class ReportedRun:
 
     @functools.cached_property
     def participations(self) -> float | None:
-        """The mean number of rounds of an included canary, if known.
+        """The mean number of scored rounds of an included canary, if known.
 
-        It is counted in canaries.csv. If the file is missing or lists no rounds, the result is the
-        record's largest number of rounds if it has one; under Poisson or fixed-size sampling the
-        expected number; else None.
+        It is counted in canaries.csv. If the file is missing or lists no rounds, the result is,
+        unless the run was stopped, the record's largest number of rounds if it has one; under
+        Poisson or fixed-size sampling the expected number; else None.
         """
-        path = RunFolder(self.folder).canaries
-        included = (
-            [row for row in read_canaries(path).values() if row.included] if path.exists() else []
-        )
-        listed = [len(row.rounds) for row in included if row.rounds is not None]
-        if listed:
-            return statistics.fmean(listed)
-        if self.record is None:
+        if self._listed:
+            return statistics.fmean(scored for scored, _ in self._listed)
+        if self.record is None or not self.record.num_canaries:
             return None
         sampling = self.record.release.canary.sampling
-        if sampling.most is not None:
+        if sampling.most is not None and self.record.stopped_after is None:
             return float(sampling.most)
         if isinstance(sampling, PoissonSampling | FixedSizeSampling):
-            return self.record.rounds * sampling.share
+            return self.record.rounds_done * sampling.share
         return None
+
+    @property
+    def scored_of_listed(self) -> tuple[int, int]:
+        """The rounds of included canaries, summed over canaries: the scored and all listed ones."""
+        return sum(scored for scored, _ in self._listed), sum(listed for _, listed in self._listed)
+
+    @functools.cached_property
+    def _listed(self) -> list[tuple[int, int]]:
+        """For each included canary the numbers of scored and of listed rounds; empty if unknown."""
+        path = RunFolder(self.folder).canaries
+        rows = read_canaries(path).values() if path.exists() else ()
+        listed = [row.rounds for row in rows if row.included and row.rounds is not None]
+        done = self.scored_rounds
+        return [
+            (len(own) if done is None else int(np.isin(own, done).sum()), len(own))
+            for own in listed
+        ]
+
+    @property
+    def why_canaries_failed(self) -> str | None:
+        """Why the canary check failed, in words; None unless it did."""
+        found = self.report.canary_check
+        return found.reason if found is not None and found.state == "not_arrived" else None
 
     @property
     def is_sampled(self) -> bool:
@@ -95,9 +117,17 @@ class ReportedRun:
         return headline_on(self.report, statistic) if known else None
 
     def estimate(self, statistic: str, method: str) -> Estimate | None:
-        """The estimate by a method on a statistic; None if either was left out."""
+        """The estimate by a method on a statistic; None if either was left out.
+
+        Lower bounds of a stopped run do not hold at their confidence (`valid_for` is None), and are
+        left out.
+        """
         result = self.report.statistics.get(statistic)
-        return None if result is None else result.estimate_by(method)
+        estimate = None if result is None else result.estimate_by(method)
+        if estimate is None or self.record is None or self.record.stopped_after is None:
+            return estimate
+        is_void = estimate.kind == "lower_bound" and estimate.valid_for is None
+        return None if is_void else estimate
 
     def epsilon(self, statistic: str, method: str) -> float | None:
         """Epsilon by one method on one statistic; None if either was left out."""
@@ -131,9 +161,11 @@ def read_reported_runs(
     """
     first_by_place: dict[Path, Path] = {}
     for folder in folders:
-        first = first_by_place.setdefault(Path(os.path.realpath(folder)), folder)
-        if first is not folder:
+        place = Path(os.path.realpath(folder))
+        if place in first_by_place:
+            first = first_by_place[place]
             raise InputError(f"{folder}: is the same folder as {first}; name each run once")
+        first_by_place[place] = folder
     runs = {folder: None if _is_foreign(folder) else _read(RunFolder(folder)) for folder in folders}
     deltas = {run.report.delta for run in runs.values() if run is not None}
     return [
@@ -159,8 +191,11 @@ def _estimate(
             + (", and the runs' deltas differ" if deltas else "")
         )
     delta = next(iter(deltas)) if requested is None else requested
-    report = report_on_folder(AuditedFolder(folder, progress), EstimateRequest(delta))
-    return ReportedRun(folder, report, report_to_json(report), config={})
+    audited = AuditedFolder(folder, progress)
+    report = report_on_folder(audited, EstimateRequest(delta))
+    log = audited.log
+    scored = log.cosines.scored_rounds() if log is not None and log.num_rounds else None
+    return ReportedRun(folder, report, report_to_json(report), config={}, scored_rounds=scored)
 
 
 def read_report(folder: RunFolder) -> Report:
@@ -174,7 +209,13 @@ def _read(folder: RunFolder) -> ReportedRun:
     if folder.record.exists():
         _check_record(folder, report)
     config = flat_keys(msgspec.to_builtins(report.config))
-    return ReportedRun(folder=folder.path, report=report, report_json=fields, config=config)
+    return ReportedRun(
+        folder=folder.path,
+        report=report,
+        report_json=fields,
+        config=config,
+        scored_rounds=None if report.run is None else np.arange(report.run.rounds_done),
+    )
 
 
 def _check_record(folder: RunFolder, report: Report) -> None:

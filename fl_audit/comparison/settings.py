@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -318,21 +318,21 @@ def _setting(runs: Sequence[ReportedRun], differing: Sequence[str]) -> Setting:
     record = runs[0].record
     noise = None if record is None else record.release.noise
     return Setting(
-        pattern=_label(keys, lambda key: key != NOISE) or "all runs",
+        pattern=_label({key: keys[key] for key in keys if key != NOISE}) or "all runs",
         # The effective multiplier is solved from its parts, exact only up to rounding.
         noise_multiplier=None if noise is None else float(f"{noise.noise_multiplier:.6g}"),
-        label=_label(keys, lambda key: True) or "all runs",
+        label=_label(keys) or "all runs",
         keys=keys,
         runs=tuple(runs),
     )
 
 
-def _label(keys: Mapping[str, Any], wanted: Callable[[str], bool]) -> str:
+def _label(keys: Mapping[str, Any]) -> str:
     """A label with the noise last, such as "shuffle, repeats 4, noise 0.1"."""
     ordered = sorted(keys, key=lambda key: key == NOISE)
     if keys.get(_CANARIES) == "repeats" and _REPEATS in keys:
         ordered.remove(_CANARIES)  # implied by the number of repeats
-    return ", ".join(_named(key, keys[key]) for key in ordered if wanted(key))
+    return ", ".join(_named(key, keys[key]) for key in ordered)
 
 
 def _named(key: str, value: Any) -> str:

@@ -23,12 +23,13 @@ from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.file import parse_tables
 from fl_audit.config.tries import read_try
-from fl_audit.config_tables.kinds import Table
+from fl_audit.config_tables.kinds import RecordedTable, Table
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.round_chain import read_chain
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.text_files import read_toml
+from fl_audit.mechanisms import MECHANISMS, Mechanism, NoPrivacy
 from fl_audit.number_words import count, delta_text, lower_bound_text, significant, upper_bound_text
 from fl_audit.participation.schedule import client_rounds
 from fl_audit.release_sheet.sheet import (
@@ -119,7 +120,7 @@ def sheet_of_run(
         _evidence(run, provenance),
         _release(run, config, analytical),
         _guarantee(report, run, analytical),
-        _accesses(run),
+        _accesses(run, config.mechanism),
         _selection(sweep),
         _audit(report),
         _by_operator(statement),
@@ -279,23 +280,33 @@ def _noise_evidence(checks: Checks | None) -> str:
         return NOT_AUDITED
     if failed := failed_checks(checks):
         return f"checks of the aggregates FAILED: {', '.join(failed)}"
-    number = sum(check.was_made for check in checks.results)
-    passed = f"{count(number, 'check')} of the aggregates passed"
-    return f"measured: {passed}; floating point not checked" if number else NOT_AUDITED
+    # Cohorts and replays are described by `measured`; they say nothing of the aggregates.
+    made = [check for check in checks.results if check.was_made and check.measured is None]
+    if not any(check.detectable_ratio for check in made):  # less noise would pass too
+        return NOT_AUDITED
+    passed = f"{count(len(made), 'check')} of the aggregates passed"
+    return f"measured: {passed}; floating point not checked"
 
 
 # Accesses to the data.
 
 
-def _accesses(run: RunRecord) -> Iterator[Stated]:
-    counted = "recorded; counted by the accountant"
+def _accesses(run: RunRecord, mechanism: Mechanism) -> Iterator[Stated]:
     participants = significant(run.release.denominator.expected)
-    sums = f"the sum of clipped updates of about {participants} participants a round"
-    yield "accesses", f"{rounds_done(run)}: {sums}.", counted
-    if run.release.noise.count_noise_stddev:
-        text = "In each round the number of updates below the clip norm, which sets the next one."
-        yield "accesses", text, counted
-    texts = [
+    updates = "updates" if isinstance(mechanism, NoPrivacy) else "clipped updates"
+    sums = f"the sum of {updates} of about {participants} participants a round"
+    texts = [f"{rounds_done(run)}: {sums}."]
+    if _counts_updates(run, mechanism):
+        texts.append(
+            "In each round the number of updates below the clip norm, which sets the next one."
+        )
+    if run.release.noise.noise_multiplier:
+        for text in texts:
+            yield "accesses", text, "recorded; counted by the accountant"
+        texts = []
+    else:
+        yield "accesses", "None, because no noise is added.", RECORDED
+    texts += [
         "Each round's number and mean loss of participants (metrics.csv).",
         f"Accuracy: {run.accuracy_description}. Whether that data is clients' is not known here.",
     ]
@@ -303,6 +314,15 @@ def _accesses(run: RunRecord) -> Iterator[Stated]:
         texts.append("The quantile above which updates are zeroed.")
     for text in texts:
         yield "unprotected", text, "recorded; NOT counted by the accountant"
+
+
+def _counts_updates(run: RunRecord, mechanism: Mechanism) -> bool:
+    """Whether the server counts the updates below an adaptive clip norm."""
+    noise = run.release.noise
+    if isinstance(mechanism, RecordedTable):
+        return noise.count_noise_stddev > 0
+    rule = MECHANISMS.kind_of(mechanism).adaptive_clip
+    return rule is not None and rule(mechanism, noise, run.release.denominator.expected) is not None
 
 
 def _selection(sweep: SweepRuns | None) -> Iterator[Stated]:
@@ -381,13 +401,17 @@ def _audit(report: Report) -> Iterator[Stated]:
         words = checks_words(report.checks)
         sentence = f"{words[0].upper()}{words[1:]} ({titles})."
         yield "checks", sentence, "measured on the aggregates"
+    others = "attribute inference, exfiltration, regurgitation, model inversion and reconstruction"
+    tested = f"membership inference was tested, as above; {others} were not"
+    how = "by threat models of this audit"
+    if not report.statistics:
+        tested, how = f"membership inference, {others} were not tested", NOT_AUDITED
     yield (
         "edpb",
-        "Resistance to attacks: membership inference was tested, as above; attribute "
-        "inference, exfiltration, regurgitation, model inversion and reconstruction were not. "
+        f"Resistance to attacks: {tested}. "
         "The upper bound limits what any of them adds about one client. Whether the model is "
         "anonymous is not decided here.",
-        "by threat models of this audit",
+        how,
     )
 
 

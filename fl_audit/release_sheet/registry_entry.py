@@ -31,7 +31,7 @@ class Parameters:
         """The registry's name for the definition of privacy; None if no guarantee is known."""
         if self.rho is not None:
             return "Zero-concentrated DP"
-        return None if self.epsilon is None else "Approximate DP"
+        return None if self.epsilon in (None, math.inf) else "Approximate DP"
 
 
 def parameters_of(report: Report) -> Parameters:
@@ -108,7 +108,7 @@ def registry_entry(
         },
     }
     return {
-        "url_slug": re.sub(r"[^a-z0-9]+", "_", sheet.title.lower()).strip("_"),
+        "url_slug": re.sub(r"[^a-z0-9]+", "_", sheet.title.lower()).strip("_") or "release",
         "status": "Draft",
         "tier": _tier(statement, parameters),
         "deployment": _known(deployment),
@@ -117,7 +117,8 @@ def registry_entry(
 
 def _tier(statement: ReleaseStatement, parameters: Parameters) -> int:
     """The registry's tier of completeness, 1 to 3, by the optional fields that are known."""
-    if parameters.epsilon is None or statement.unit is None or statement.trust_model is None:
+    is_unknown = parameters.epsilon in (None, math.inf)
+    if is_unknown or statement.unit is None or statement.trust_model is None:
         return 1
     stated = (statement.data, statement.released_to, statement.earlier_runs)
     return 2 if None in stated else 3
@@ -128,7 +129,7 @@ def _known(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     known = {key: _known(item) for key, item in value.items()}
-    unknown: tuple[Any, ...] = (None, {}, math.inf, -math.inf)
+    unknown: tuple[Any, ...] = (None, {}, math.inf)
     return {key: item for key, item in known.items() if item not in unknown}
 
 

@@ -180,11 +180,9 @@ def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
 
     `rounds` are those still to be trained.
     """
-    completed = rounds.start
-    every = audit.release_every or rounds.stop
     files = _sums(folder)
-    if rounds and completed % every:  # between two releases
-        files.append(folder.released_model(completed - completed % every))
+    if rounds and audit.release_every and (since := rounds.start % audit.release_every):
+        files.append(folder.released_model(rounds.start - since))  # between two releases
     return files
 
 

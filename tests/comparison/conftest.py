@@ -34,6 +34,16 @@ CONFIG = {
 
 MakeRun = Callable[..., Path]
 
+LOST = {"state": "not_arrived", "ratio": None, "reason": "they are missing", "fault": None}
+"""The canary check of a run whose canaries never reached an aggregate."""
+
+
+def list_rounds(folder: Path, rounds: str) -> Path:
+    """Gives the run two included canaries, of which the second has `rounds`, in canaries.csv."""
+    rows = ["canary_id,included,rounds", "0,1,1", f"1,1,{rounds}", "2,0,1 2 3 4"]
+    (folder / "canaries.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
 
 def _scores(included: np.ndarray, rng: np.random.Generator) -> ScoreFile:
     ids = tuple(map(str, range(NUM_CANARIES)))

@@ -1,7 +1,9 @@
 """A comparison of runs: as JSON, lines and a page; what keeps runs from being compared."""
 
+import dataclasses
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +12,8 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.comparison import compare, comparison_json, comparison_lines, render_comparison
 from fl_audit.comparison.comparison import comparability_warnings, pareto_front
-from fl_audit.comparison.reported_run import read_reported_runs
-from tests.comparison.conftest import MakeRun
+from fl_audit.comparison.reported_run import ReportedRun, read_reported_runs
+from tests.comparison.conftest import LOST, MakeRun
 from tests.tests_of_docs import ROOT
 
 # A comparison as JSON, as lines and as a page.
@@ -185,6 +187,35 @@ def test_a_mechanism_that_is_not_as_configured_is_named(make_run, built_report):
         f"The mechanism of {failing} is not as configured: Enough noise, of tomorrow failed. The "
         "upper bound shown is for the configured mechanism, not for the one that ran."
     )
+
+
+def test_lost_canaries_are_named(make_run):
+    lost = make_run("b", {"config.seed": 2, "arrival": LOST}, {"shift_fit": 0.1})
+    (warning,) = warnings_of(make_run("a"), lost)
+    assert warning == (
+        f"The canary check of {lost} failed, so its scores do not measure leakage: they are "
+        "missing."
+    )
+
+
+def test_a_log_that_states_its_noise_is_accounted_and_may_be_wrong(make_run, built_report):
+    made = {**built_report["checks"]["results"][0], "name": "enough_noise", "p_value": 0.0}
+    (_, run) = read_reported_runs([make_run("a"), make_run("b", {"checks.results": [made]})])
+    log = dataclasses.replace(run.report, run=None, config=None)
+    silent = dataclasses.replace(log, analytical=None)
+    logs = [ReportedRun(Path(name), of, {}, {}) for name, of in (("log", log), ("silent", silent))]
+    start = "Scores of another system, whose accuracy"
+    failed = "is not as stated: Enough noise failed."
+    assert comparability_warnings([logs[0]]) == [
+        f"{start} and config are not known, and whose accounting is for the noise and rounds that "
+        "its log states: log.",
+        f"The mechanism of log {failed} The upper bound shown is for the stated mechanism, not for "
+        "the one that ran.",
+    ]
+    assert comparability_warnings([logs[1]]) == [
+        f"{start}, accounting and config are not known: silent.",
+        f"The mechanism of silent {failed}",
+    ]
 
 
 def test_baselines_without_canaries_are_named_once_and_are_no_copies(make_run):

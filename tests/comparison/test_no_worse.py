@@ -8,6 +8,7 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.comparison.no_worse import Leakage, interval_of_difference
+from tests.comparison.conftest import LOST, list_rounds
 
 NOISE, CANARY = "config.mechanism.noise_multiplier", "analytical.canary.epsilon"
 HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
@@ -55,9 +56,30 @@ def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
     )
     assert main(["compare", str(often), str(once), "--require", "no-worse"]) == 2
     assert "canaries participate in different numbers of rounds, 6.4" in capsys.readouterr().err
+    lost = run_of(make_run, "lost", 0.3, 0.1, arrival=LOST)
+    for pair in ((lost, once), (once, lost)):
+        assert main(["compare", *map(str, pair), "--require", "no-worse"]) == 2
+        assert f"the canary check of {lost} failed" in capsys.readouterr().err
+    stopped = list_rounds(run_of(make_run, "stopped", 0.3, 0.1, **{"run.stopped_after": 1}), "2")
+    assert main(["compare", str(stopped), str(once), "--require", "no-worse"]) == 2
+    assert "different numbers of rounds, 0.500 against 1" in capsys.readouterr().err
     third = run_of(make_run, "third", 0.3, 5.0)
     assert main(["compare", *map(str, (once, often, third)), "--require", "no-worse"]) == 2
     assert "two folders, got 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "difference"),
+    [
+        # Any value of the new run's interval, minus any of the old one's.
+        (Leakage(math.inf, 3.0, math.inf), Leakage(2.0, 1.0, 4.0), (-1.0, math.inf)),
+        (Leakage(math.inf, math.inf, math.inf), Leakage(2.0, 1.0, 4.0), (math.inf, math.inf)),
+        (Leakage(0.0, 0.0, math.inf), Leakage(*[math.inf] * 3), (-math.inf, math.inf)),
+        (Leakage(2.0, 1.0, 4.0), Leakage(*[math.inf] * 3), (-math.inf, -math.inf)),
+    ],
+)
+def test_the_difference_of_infinite_epsilons(new, old, difference):
+    assert interval_of_difference(new, old) == difference
 
 
 def test_equal_runs_fail_one_time_in_forty():

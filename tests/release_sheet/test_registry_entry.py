@@ -61,6 +61,7 @@ SPOKEN = ReleaseStatement(
         (ReleaseStatement(), Parameters(), 1),
         (ReleaseStatement(), Parameters(epsilon=float("inf"), delta=1e-5, mu=float("inf")), 1),
         (SPOKEN, Parameters(epsilon=1.0, delta=1e-5, rho=0.1, mu=0.4), 3),
+        (SPOKEN, Parameters(epsilon=float("inf"), delta=1e-5, mu=float("inf")), 1),
     ],
 )
 def test_what_is_not_known_is_left_out(schema, statement, parameters, tier):
@@ -68,6 +69,13 @@ def test_what_is_not_known_is_left_out(schema, statement, parameters, tier):
     assert list(errors(entry, schema)) == []
     assert entry["tier"] == tier
     assert "null" not in json.dumps(entry, allow_nan=False)
+    assert ("variant_name" in entry["deployment"].get("dp_variant", {})) == (tier == 3)
+
+
+@pytest.mark.parametrize(("name", "slug"), [("A model, 2nd", "a_model_2nd"), ("日本語", "release")])
+def test_a_slug_is_never_empty(name, slug):
+    entry = registry_entry(laid_out(name, "", {}), SPOKEN, Parameters(), "2026-01-31")
+    assert entry["url_slug"] == slug
 
 
 def test_the_validator_sees_what_is_wrong(schema):

@@ -6,14 +6,21 @@ import json
 import shutil
 import tomllib
 
+import msgspec
 import pytest
 import tomli_w
 
 from fl_audit.accounting import Denominator, Noise, Party, PoissonSampling, Release
 from fl_audit.accounting.upper_bounds import upper_bounds
+from fl_audit.checks.check import compared
 from fl_audit.cli import main
 from fl_audit.comparison import read_report
-from fl_audit.config import ReleaseStatement
+from fl_audit.config import (
+    GaussianAdaptive,
+    GaussianFixed,
+    NoPrivacy,
+    ReleaseStatement,
+)
 from fl_audit.config.file import config_to_toml, parse_config
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
@@ -37,7 +44,7 @@ from fl_audit.report import write_report
 from fl_audit.verdict.record import Outcome
 from fl_audit.verification import Verified
 from tests.release_sheet.registry_schema import errors, read_schema, schema_path
-from tests.report.conftest import CONFIG, fill
+from tests.report.conftest import CONFIG, fill, noise_of
 from tests.verification.toy_runs import committed_run
 
 STATED = {
@@ -161,6 +168,74 @@ def test_each_assumption_says_who_checked_it(claimed):
         changed = dataclasses.replace(report, checks=checks)
         lines = sheet_of_run(changed, ReleaseStatement(), HELD).lines["assumptions"]
         assert lines[-1].evidence.startswith(evidence)
+
+
+def test_only_checks_of_the_aggregates_and_of_noise_are_evidence_of_noise(claimed):
+    report = read_report(claimed)
+    of_noise = next(check for check in report.checks.results if check.detectable_ratio)
+    replay = compared("replay_noise", "as stated", "as stated", detectable_ratio=0.5)
+    cohorts = compared("once_a_round", "once", "once")
+    bounded = dataclasses.replace(of_noise, name="bounded_length", detectable_ratio=None)
+    blind = dataclasses.replace(of_noise, detectable_ratio=0.0)
+    for results, evidence in (
+        ((of_noise, bounded, replay, cohorts), "measured: 2 checks of the aggregates passed; "),
+        ((replay, cohorts), NOT_AUDITED),
+        ((bounded, cohorts), NOT_AUDITED),
+        ((blind, bounded), NOT_AUDITED),
+    ):
+        checks = dataclasses.replace(report.checks, results=results)
+        changed = dataclasses.replace(report, checks=checks)
+        lines = sheet_of_run(changed, ReleaseStatement(), HELD).lines["assumptions"]
+        assert lines[-1].evidence.startswith(evidence)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "noise", "noised", "raw"),
+    [
+        (
+            GaussianFixed(noise_multiplier=0.3, clip_norm=1.0),
+            Noise("gaussian", 0.3, 0.3),
+            ["clipped"],
+            [],
+        ),
+        (
+            GaussianAdaptive(noise_multiplier=0.3),
+            noise_of(0.3),
+            ["clipped", "below the clip norm"],
+            [],
+        ),
+        (
+            GaussianAdaptive(noise_multiplier=0.0),
+            Noise("gaussian", 0.0, 0.0),
+            [],
+            ["clipped", "below the clip norm"],
+        ),
+        (NoPrivacy(canary_norm=1.0), Noise("gaussian", 0.0, 0.0), [], ["the sum of updates of"]),
+    ],
+)
+def test_only_what_is_noised_is_accounted_for(claimed, mechanism, noise, noised, raw):
+    report = read_report(claimed)
+    run = dataclasses.replace(report.run, release=report.run.release.with_noise(noise))
+    config = msgspec.structs.replace(report.config, mechanism=mechanism)
+    changed = dataclasses.replace(report, run=run, config=config)
+    sheet = sheet_of_run(changed, ReleaseStatement(), HELD)
+    accesses = [line for line in sheet.lines["accesses"] if not line.text.startswith("None")]
+    bare = [line for line in sheet.lines["unprotected"] if "NOT counted" in line.evidence]
+    assert len(accesses) == len(noised) and len(bare) == len(raw) + 2
+    for words, line in zip([*noised, *raw], [*accesses, *bare[: len(raw)]], strict=True):
+        assert words in line.text
+        assert ("; counted by the accountant" in line.evidence) == (line in accesses)
+
+
+def test_without_canaries_no_attack_was_tested(claimed):
+    report = read_report(claimed)
+    (line,) = sheet_of(claimed).lines["edpb"]
+    assert "membership inference was tested, as above" in line.text
+    bare = dataclasses.replace(report, statistics={}, verdict=None, efficiency={})
+    (line,) = sheet_of_run(bare, ReleaseStatement(), HELD).lines["edpb"]
+    assert "membership inference, attribute inference" in line.text
+    assert "reconstruction were not tested" in line.text
+    assert line.evidence == NOT_AUDITED
 
 
 def test_a_run_of_a_sweep_says_what_all_runs_cost(claimed, tmp_path):
