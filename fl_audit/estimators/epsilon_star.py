@@ -222,23 +222,19 @@ def epsilon_star_over_all_thresholds(
     first = epsilon_of_distributions(non_members, members, delta)
     second = epsilon_of_distributions(members, non_members, delta)
     if first.epsilon >= second.epsilon:
-        return ModelEpsilon(first.epsilon, first.threshold, _ratio(_MEMBERS_ABOVE, first.guess))
-    return ModelEpsilon(second.epsilon, second.threshold, _ratio(_MEMBERS_BELOW, second.guess))
+        return ModelEpsilon(first.epsilon, first.threshold, _MEMBERS_ABOVE.get(first.guess))
+    return ModelEpsilon(second.epsilon, second.threshold, _MEMBERS_BELOW.get(second.guess))
 
 
-_MEMBERS_ABOVE: dict[Guess, Ratio] = {
+_MEMBERS_ABOVE: dict[Guess | None, Ratio] = {
     "included": "(TPR - delta) / FPR",
     "excluded": "(TNR - delta) / FNR",
 }
-_MEMBERS_BELOW: dict[Guess, Ratio] = {
+_MEMBERS_BELOW: dict[Guess | None, Ratio] = {
     "included": "(FPR - delta) / TPR",
     "excluded": "(FNR - delta) / TNR",
 }
 """The ratio for each guess by `epsilon_of_distributions`, and with the distributions exchanged."""
-
-
-def _ratio(names: dict[Guess, Ratio], guess: Guess | None) -> Ratio | None:
-    return None if guess is None else names[guess]
 
 
 @dataclass(frozen=True)
@@ -279,7 +275,7 @@ class _Clipped:
 
 
 _MANY_TIES = 0.05
-"""If this share of the losses or more equals the smallest, no Gaussian fits the losses."""
+"""If two losses and this share or more equal the smallest, no Gaussian fits the losses."""
 
 
 def epsilon_star(setting: AuditSetting) -> Estimate:
@@ -337,8 +333,9 @@ def _ties(setting: AuditSetting) -> str:
     """A warning if many losses, but not all, equal the smallest one, such as 0; else empty."""
     scores = setting.scores
     largest = max(scores.included.max(), scores.excluded.max())
-    share = float(np.mean(np.concatenate([scores.included, scores.excluded]) == largest))
-    if not _MANY_TIES <= share < 1:
+    are_equal = np.concatenate([scores.included, scores.excluded]) == largest
+    share = float(np.mean(are_equal))
+    if np.sum(are_equal) == 1 or not _MANY_TIES <= share < 1:
         return ""
     return (
         f" They are not: {100 * share:.0f} % are equal to the smallest, as a cross-entropy rounded "

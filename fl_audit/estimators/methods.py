@@ -148,13 +148,21 @@ class Method:
     def rejection(self, epsilon: float, delta: float, level: float) -> Rejection:
         """A test of many samples: whether the bound at confidence 1 - level exceeds epsilon.
 
-        The settings' own delta and confidence are not used. A fast test assumes the null of each
-        sample, without testing it on the excluded scores.
+        It is False where scores allow no bound. The settings' own delta and confidence are not
+        used. A fast test assumes the null of each sample, without testing it on the excluded
+        scores.
         """
-        if self.fast_rejection is not None:
-            return self.fast_rejection(epsilon, delta, level)
         at = functools.partial(replace, delta=delta, confidence=1 - level)
-        return lambda settings: np.array([self.rejects(at(one), epsilon) for one in settings], bool)
+        if self.fast_rejection is None:
+            return lambda settings: np.array([self.rejects(at(s), epsilon) for s in settings], bool)
+        fast = self.fast_rejection(epsilon, delta, level)
+
+        def rejects(settings: Sequence[AuditSetting]) -> BoolArray:
+            rejected = np.array([self.allows(each.scores.inclusion) for each in settings], bool)
+            rejected[rejected] = fast([settings[index] for index in np.flatnonzero(rejected)])
+            return rejected
+
+        return rejects
 
     def rejects(self, setting: AuditSetting, epsilon: float) -> bool:
         """Whether the bound exceeds epsilon; False if the scores allow no bound."""

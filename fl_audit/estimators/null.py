@@ -30,7 +30,8 @@ _ROUNDING = 1e-5
 class NullTail(Protocol):
     """An upper bound on P(score >= t) of an excluded canary: all that a lower bound needs.
 
-    A new statistic brings its null as an object with these three members.
+    A new statistic brings its null as a hashable object, such as a frozen dataclass, with these
+    three members.
     """
 
     @property
@@ -45,6 +46,13 @@ class NullTail(Protocol):
 
         It is at most p with probability at most p if the null is true and scores are independent.
         """
+
+
+def _check_hashable(nulls: object) -> None:
+    try:
+        hash(nulls)
+    except TypeError as error:
+        raise ValueError(f"a null must be hashable, such as a frozen dataclass: {error}") from error
 
 
 NullKind = Literal["closed_form", "empirical"]
@@ -81,6 +89,9 @@ class Null:
     dim: int | None = None
     source: NullSource = "design"
     planned_shift: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_hashable(self.tail)
 
     def closed_form(self) -> Gaussian | ExactCosine:
         """The null distribution of a cosine in published methods; InputError without dim."""
@@ -129,8 +140,7 @@ class GaussianCanaryNull:
     def p_value(self, excluded: FloatArray) -> float:
         """A p-value of both tails by the exact distribution, and of the moments."""
         root = math.sqrt(self.dim)
-        cosine = ExactCosine(self.dim)
-        return cosine_p_value(root * excluded, lambda z: cosine.logsf(z / root))
+        return cosine_p_value(root * excluded, lambda z: self.log_tail_upper(z / root))
 
 
 @dataclass(frozen=True)
@@ -267,6 +277,7 @@ class LargestOfRoundsNull:
     def __post_init__(self) -> None:
         if not self.rounds:
             raise ValueError("rounds must hold at least one null, got none")
+        _check_hashable(self.rounds)
 
     @property
     def description(self) -> str:

@@ -61,7 +61,7 @@ def reachable_epsilon(
         by_finding = np.log(least - delta) - tests.log_fpr
         by_missing = np.log(tests.tnr - delta) - np.log(most)
     candidates = np.concatenate([by_finding, by_missing])
-    return max(0.0, float(np.max(candidates[~np.isnan(candidates)], initial=0.0)))
+    return float(np.max(candidates[~np.isnan(candidates)], initial=0.0))
 
 
 def _median_count(number: int, chance: FloatArray) -> FloatArray:

@@ -87,11 +87,15 @@ class Estimate:
     def is_without_error(self) -> bool:
         """Whether epsilon is above 0 without any counted error: other scores give no larger bound.
 
-        Guesses at inclusion must be right for all canaries. Threshold bounds with a closed-form
-        null are excluded: they count no false positives, and higher scores give a larger bound.
+        As many guesses at inclusion as a method may make must all be right. Threshold bounds with a
+        closed-form null are excluded: they count no false positives, and higher scores give a
+        larger bound.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
-        is_right = self.details.get("correct") == self.details.get("m", -1)
+        m = self.details.get("m", -1)
+        # Valid bounds test even numbers of guesses.
+        most = m - m % 2 if isinstance(m, int) and self.valid_for is not None else m
+        is_right = self.details.get("guesses") == self.details.get("correct") == most
         return self.epsilon > 0 and (wrong == [0, 0] or is_right)
 
     def record(self) -> Record:

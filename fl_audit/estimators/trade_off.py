@@ -39,6 +39,9 @@ for small q. Any set of orders would be valid.
 
 _HALVINGS = 45
 
+_ROUNDING = 1e-9
+"""A power above delta by less than this share of delta counts as delta."""
+
 
 class TradeOff(Protocol):
     """The trade-off curve of a privacy claim."""
@@ -169,14 +172,17 @@ def epsilon_of_curve(curve: TradeOff, delta: float) -> float:
     """An upper bound on the epsilon that a curve allows at delta > 0, in the direction of T.
 
     The largest log((T(q) - delta) / q) over the cells of a grid, with T at the upper end of a cell
-    and q at the lower end.
+    and q at the lower end. It is infinite if T exceeds delta even at the lowest rate of the grid.
 
     >>> round(epsilon_of_curve(GaussianTradeOff(1.0), 1e-5), 2)
     4.4
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.log(np.exp(curve.log_power(_GRID[1:])) - delta) - _GRID[:-1]
-    return float(np.max(ratios[~np.isnan(ratios)], initial=0.0))
+    power = np.exp(curve.log_power(_GRID))
+    exceeds = power > delta * (1 + _ROUNDING)
+    if exceeds[0]:
+        return math.inf
+    gain = power[exceeds] - delta
+    return float(np.max(np.log(gain) - _GRID[:-1][exceeds[1:]], initial=0.0))
 
 
 def trade_off_of_tests(tests: OptimalTests) -> TabulatedTradeOff:

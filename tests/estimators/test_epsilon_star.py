@@ -185,6 +185,17 @@ def test_limits(members, others, delta, expected):
 few_losses = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 
 
+@pytest.mark.parametrize(
+    ("zeros", "others", "share"),
+    [(1, 7, None), (2, 18, 10), (2, 38, 5), (2, 39, None), (20, 0, None), (3, 1, 75)],
+)
+def test_many_losses_that_equal_the_smallest_are_told(zeros, others, share):
+    losses = np.append(np.zeros(zeros), np.arange(others) + 1.0)
+    assumes = epsilon_star(setting(losses[::2], losses[1::2])).assumes
+    warning = f"tails. They are not: {share} % are equal to the smallest"
+    assert (warning in assumes) if share else assumes.endswith("tails.")
+
+
 def by_fractions(members, others, delta: Fraction) -> Fraction:
     """Equation 7 with exact rates; samples so small that only rates of 0 and 1 are trimmed."""
     best = Fraction(1)

@@ -147,6 +147,18 @@ def test_a_method_rejects_what_its_bound_exceeds():
     assert not toy().rejects(SETTING, 1.0)
 
 
+@pytest.mark.parametrize("method", valid_methods())
+def test_a_rejection_leaves_ways_of_inclusion_alone_that_the_method_does_not_allow(method):
+    apart = np.arange(40.0) + 100, np.arange(40.0)
+    settings = [
+        AuditSetting(CanaryScores(*apart, inclusion), 1e-5, 0.95)
+        for inclusion in ("fixed_half", "coins", "fixed_half", "pairs")
+    ]
+    found = METHODS[method].rejection(0.5, 1e-5, 0.05)(settings)
+    assert found.tolist() == [METHODS[method].rejects(setting, 0.5) for setting in settings]
+    assert found[1]
+
+
 def test_a_slow_rejection_is_at_its_own_delta_and_level():
     def bound(setting):
         return dataclasses.replace(made(), epsilon=setting.delta + setting.confidence)

@@ -11,6 +11,7 @@ from fl_audit.estimators.null import (
     AtMostNull,
     GaussianCanaryNull,
     LargestOfRoundsNull,
+    Null,
     ScaledNull,
     SignCanaryNull,
     _large_squares_p_value,
@@ -80,6 +81,8 @@ def test_all_are_values_that_never_rise(null):
         (lambda: SignCanaryNull(1), "dim must be in 2 to 2.53, got 1"),
         (lambda: SignCanaryNull(3, FOUR_ONES), "fourth_powers must be at least 1 / dim = 0.333"),
         (lambda: LargestOfRoundsNull(()), "rounds must hold at least one null"),
+        (lambda: LargestOfRoundsNull(([],)), "a null must be hashable, such as a frozen dataclass"),
+        (lambda: Null(tail=AtMostNull([])), "a null must be hashable, such as a frozen dataclass"),
     ],
 )
 def test_refuses_what_cannot_be(make, message):
@@ -153,6 +156,13 @@ def test_true_nulls_stand(dim, n):
     for name, null in nulls.items():
         small = sum(null.p_value(sample) <= 0.05 for sample in samples)
         assert small <= stats.binom.isf(1e-6, runs, 0.05), name
+
+
+@pytest.mark.parametrize("end", [1.0, -1.0])
+def test_one_cosine_rounded_to_an_end_refutes_no_true_null(end):
+    # In dimension 2 a cosine of a random angle exceeds 1 - 1e-6 with probability 4.5e-4.
+    scores = np.append(np.cos(np.pi * (np.arange(9) + 0.5) / 9), end)
+    assert GaussianCanaryNull(2).p_value(scores) > 0.01
 
 
 @pytest.mark.parametrize("null", [GaussianCanaryNull, SignCanaryNull])

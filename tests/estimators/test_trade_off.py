@@ -90,6 +90,26 @@ def test_the_epsilon_of_a_curve(rho, delta):
     assert exact <= by_rho <= 1.01 * (rho + 2 * math.sqrt(rho * math.log(1 / delta)))
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (2.0, 1e-6), (8.0, 1e-3), (30.0, 0.1)])
+@pytest.mark.parametrize(
+    "curve_of",
+    [PointTradeOff, lambda *point: trade_off_of_profile(*np.transpose([point, (0.0, 1.0)]))],
+    ids=["point", "profile"],
+)
+def test_the_epsilon_of_a_point_at_its_delta_and_around_it(curve_of, epsilon, delta):
+    curve = curve_of(epsilon, delta)
+    assert epsilon <= epsilon_of_curve(curve, delta) <= epsilon + 0.11  # the width of a cell
+    # At a larger delta the ratio is largest where both lines of the curve meet.
+    rate = (1 - delta) / (1 + math.exp(epsilon))
+    exact = math.log((1 - rate - 2 * delta) / rate)
+    assert exact <= epsilon_of_curve(curve, 2 * delta) <= exact + 0.11
+    assert epsilon_of_curve(curve, 0.99 * delta) == math.inf
+
+
+def test_a_curve_that_rises_below_the_grid_has_no_smaller_bound():
+    assert epsilon_of_curve(GaussianTradeOff(45), 1e-5) >= epsilon_of_mu(45, 1e-5)
+
+
 def test_a_profile_of_the_laplace_mechanism_is_its_curve():
     # delta(epsilon) = 1 - e^((epsilon - 1) / 2) up to epsilon 1; Dong, Roth & Su 2022, section 2.
     epsilons = np.linspace(0, 1, 400)

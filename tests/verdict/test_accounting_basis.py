@@ -20,7 +20,14 @@ from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config.design import design_run
 from fl_audit.config.file import parse_config
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
-from fl_audit.verdict import Claim, GaussianClaim, NoiseClaim, Verdict, ZeroConcentratedClaim
+from fl_audit.verdict import (
+    Claim,
+    GaussianClaim,
+    NoiseClaim,
+    ProfileClaim,
+    Verdict,
+    ZeroConcentratedClaim,
+)
 from fl_audit.verdict.accounting_basis import (
     accounted_of_log,
     accounted_of_run,
@@ -143,6 +150,21 @@ def test_a_curve_of_sampled_rounds_is_compared_at_four_deltas():
     assert after_accounting(_verdict(GaussianClaim(float(enough), 1e-3)), accounted).outcome == (
         "consistent"
     )
+
+
+@pytest.mark.parametrize(
+    ("points", "outcome"),
+    [
+        (((2.0, DELTA),), "contradicted"),
+        (((0.5, 0.1), (2.0, DELTA)), "contradicted"),
+        (((1.0, 0.3), (30.0, DELTA)), "consistent"),
+    ],
+)
+def test_a_profile_is_compared_at_a_point_of_its_own(points, outcome):
+    accounted = accounted_of_run(_release(0.5, 4), Scope())
+    found = after_accounting(_verdict(ProfileClaim(points, DELTA)), accounted)
+    assert found.outcome == outcome
+    assert outcome == "consistent" or found.reason.splitlines()[0].endswith("allows 2.04.")
 
 
 def test_under_a_matrix_the_shift_is_exact_where_the_sensitivity_is():

@@ -316,9 +316,8 @@ def mhaar_posterior(
             flat.epsilon, flat.strength, flat.correlations.tau, flat.correlations.rho
         )
     )  # fmt: skip
-    if not correlated:
-        return MhaarDraws(epsilon, strength, None, None, accepted / length)
-    return MhaarDraws(epsilon, strength, tau, rho, accepted / length)
+    correlations = (tau, rho) if correlated else (None, None)
+    return MhaarDraws(epsilon, strength, *correlations, accepted / length)
 
 
 class _Chain:

@@ -266,11 +266,11 @@ def _grid_rates(delta: float) -> tuple[FloatArray, FloatArray]:
     return hit[rare], miss[~rare]
 
 
-def _highest_peaks(values: FloatArray, count: int = 4) -> IntArray:
-    """Indices of the highest local maxima."""
+def _highest_peaks(values: FloatArray) -> IntArray:
+    """Indices of the four highest local maxima."""
     padded = np.concatenate([[-np.inf], values, [-np.inf]])
     peaks = np.flatnonzero((values >= padded[:-2]) & (values >= padded[2:]))
-    return np.asarray(peaks[np.argsort(values[peaks])[-count:]])
+    return np.asarray(peaks[np.argsort(values[peaks])[-4:]])
 
 
 def _zoom(

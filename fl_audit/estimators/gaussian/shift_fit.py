@@ -20,7 +20,7 @@ from fl_audit.estimators.null import (
     ScaledNull,
     SignCanaryNull,
 )
-from fl_audit.estimators.result import Detail, Estimate
+from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting
 from fl_audit.estimators.threshold.null_choice import chosen_null
@@ -461,7 +461,11 @@ def shift_fit(setting: AuditSetting) -> Estimate:
             "the fit is this project's (docs/estimators.md)"
         ),
         details={
-            **_details(best, ends),
+            "shift": best.shift,
+            "shift_lower": ends[0].shift,
+            "shift_upper": ends[1].shift,
+            "spread": best.spread,
+            "rounds": best.rounds,
             "epsilon_known_round": epsilon_of_mu(max(best.shift, 0.0), setting.delta),
             **null.details(),
         },
@@ -545,15 +549,3 @@ def _assumption(known: StandardScores | None) -> str:
         f"{known.rounds:,} rounds, of which one is shifted, as noise of a Gaussian mechanism makes "
         "them."
     )
-
-
-def _details(
-    best: ShiftedDistribution, ends: tuple[ShiftedDistribution, ShiftedDistribution]
-) -> dict[str, Detail]:
-    return {
-        "shift": best.shift,
-        "shift_lower": ends[0].shift,
-        "shift_upper": ends[1].shift,
-        "spread": best.spread,
-        "rounds": best.rounds,
-    }

@@ -240,7 +240,7 @@ def _candidates(scores: CanaryScores, m: int, alpha: float) -> list[_Test]:
     tests = []
     for order in GUESS_ORDERS:
         from_top = tuple(max(m // divisor, 1) for divisor in _FROM_TOP)
-        totals = from_top if order.is_from_top else few_numbers_of_guesses(m, alpha)
+        totals = from_top if order.where == "top" else few_numbers_of_guesses(m, alpha)
         correct = order.correct(scores, np.array(totals))
         level = order.share * alpha / len(totals)
         tests += [

@@ -42,10 +42,6 @@ class GuessOrder:
         1  # clients changed by a flipped coin; 2 for a pair, where one is removed and one added
     )
 
-    @property
-    def is_from_top(self) -> bool:
-        return self.where == "top"
-
     def log_odds(self, epsilon: float) -> float:
         """The largest log odds of a correct guess, given all before, under epsilon-DP.
 
@@ -83,7 +79,7 @@ class GuessOrder:
             return np.asarray(right_among_surest(scores)[totals])
         top = self.at_top(totals)
         right = correct_among_top(scores)[top] + correct_among_bottom(scores)[totals - top]
-        if not self.is_from_top or scores.inclusion != "coins":
+        if self.where != "top" or scores.inclusion != "coins":
             return np.asarray(right)
         m = scores.num_included + scores.num_excluded
         excess = max(scores.num_included - scores.num_excluded - 2 * math.sqrt(m), 0.0) / m

@@ -106,13 +106,12 @@ class WalkEvent:
     @property
     def p_value_at_0(self) -> float:
         """The smallest alpha found at which this event rejects epsilon 0: its p-value."""
-        if self._limit is None:
-            return min(1.0, self.chance(self._lowest))
         if self.m_delta == 0:
             return self.boundary.crossing(self._lowest)
-        if self.plan.spare is not None:
-            spare = self.plan.spare
-            return min((self.crossing(x) + spare for x in self._affordable), default=1.0)
+        if (spare := self.plan.spare) is not None:
+            return min([1.0, *(self.crossing(x) + spare for x in self._affordable)])
+        if self._limit is None:
+            return min(1.0, self.chance(self._lowest))
         chances = self._tried[1]
         if min(chances[:-1]) >= self.plan.alpha:
             chances = self._finer[1]

@@ -1,5 +1,6 @@
 """`roc_summary`: the usual measures of membership inference, with intervals."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,11 +47,12 @@ def bootstrap_interval(
 ) -> ApproximateInterval:
     """A bias-corrected percentile interval for a statistic of the scores.
 
-    Included and excluded scores are each resampled with replacement, to the same size. The interval
-    is approximate: right in the limit of many scores and for smooth statistics. It is not a valid
-    bound: for few scores, for extremes (a largest score, a rate at next to no false positives)
-    and for statistics that are maximised on the scores it covers less often than stated. In
-    particular its lower end for an epsilon is no lower bound; `threshold_valid` is one.
+    Included and excluded scores are each resampled with replacement, to the same size; pairs are
+    resampled whole. How canaries were included stays the same. The interval is approximate: right
+    in the limit of many scores and for smooth statistics. It is not a valid bound: for few scores,
+    for extremes (a largest score, a rate at next to no false positives) and for statistics that are
+    maximised on the scores it covers less often than stated. In particular its lower end for an
+    epsilon is no lower bound; `threshold_valid` is one.
 
     Args:
       scores: The canaries' scores.
@@ -108,10 +110,12 @@ def bias_corrected_interval(
 
 
 def _resampled(scores: CanaryScores, rng: np.random.Generator) -> CanaryScores:
-    def resampled(values: FloatArray) -> FloatArray:
-        return np.asarray(rng.choice(values, len(values))) if len(values) else values
-
-    return CanaryScores(resampled(scores.included), resampled(scores.excluded))
+    included = rng.choice(scores.num_included, scores.num_included)
+    in_pairs = scores.inclusion == "pairs"
+    excluded = included if in_pairs else rng.choice(scores.num_excluded, scores.num_excluded)
+    return dataclasses.replace(
+        scores, included=scores.included[included], excluded=scores.excluded[excluded]
+    )
 
 
 LEAST_FALSE_POSITIVES = 10
@@ -128,10 +132,10 @@ def tpr_at_fpr_interval(
 ) -> ApproximateInterval:
     """The bias-corrected bootstrap interval of `tpr_at_fpr`, in O(n log n) for any n.
 
-    The replicates are distributed exactly as in `bootstrap_interval`, whose caveats apply. For
-    Gaussian scores with a shift of 2, intervals at 95 % cover 92 to 96 % if 10 or more false
-    positives are allowed, 74 to 82 % if 1 is, and 31 % if none is (100 to 10,000 scores a class,
-    400 trials). So with fewer than 10 there is no interval.
+    The replicates are distributed exactly as in `bootstrap_interval`, whose caveats apply, but both
+    scores of a pair are drawn apart. For Gaussian scores with a shift of 2, intervals at 95 % cover
+    92 to 96 % if 10 or more false positives are allowed, 74 to 82 % if 1 is, and 31 % if none is
+    (100 to 10,000 scores a class, 400 trials). So with fewer than 10 there is no interval.
 
     Args:
       scores: Scores of included and excluded canaries.

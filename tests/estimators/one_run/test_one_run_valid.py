@@ -1,5 +1,6 @@
 """The valid one-run bound: by hand, coverage, ties and properties (see also test_coverage.py)."""
 
+import dataclasses
 import math
 import time
 
@@ -246,6 +247,34 @@ def test_a_bound_above_0_and_a_p_value_below_the_level_go_together(m, inclusion)
             made = bound(scores, delta=1e-3, confidence=confidence)
             p_value = made.details["p_value_at_epsilon_0"]
             assert (made.epsilon > 0) == (p_value < 1 - confidence), (seed, shift)
+
+
+@pytest.mark.parametrize(("seed", "shift", "delta"), [(54, 0.45, 8e-4), (110, 0.35, 1e-4)])
+def test_a_p_value_holds_the_whole_part_that_is_spared_for_delta(seed, shift, delta):
+    made = bound(coin_flip_scores(np.random.default_rng(seed), 200, shift), delta=delta)
+    assert made.epsilon == 0
+    assert 0.05 <= made.details["p_value_at_epsilon_0"] < 0.06
+
+
+@pytest.mark.parametrize(
+    ("num_included", "num_excluded", "wrong", "is_without_error"),
+    [(32, 33, 0, True), (33, 32, 0, True), (33, 33, 0, True), (32, 33, 1, False)],
+)
+def test_guesses_without_error_are_as_many_as_the_method_makes(
+    num_included, num_excluded, wrong, is_without_error
+):
+    included = np.where(np.arange(num_included) < wrong, -1e3, 1e3)
+    made = bound(CanaryScores(included, np.arange(num_excluded)), delta=1e-5)
+    assert made.epsilon > 0
+    assert made.is_without_error == is_without_error
+
+
+def test_the_published_bound_also_guesses_about_an_odd_last_canary():
+    # It makes any number of guesses: 4 right of 5 canaries are not all.
+    details = {"m": 5, "guesses": 4, "correct": 4}
+    published = dataclasses.replace(bound(LINE, "one_run", delta=0.0), details=details)
+    assert not published.is_without_error
+    assert dataclasses.replace(published, valid_for="any mechanism").is_without_error
 
 
 def test_all_guesses_right_of_few_canaries_are_not_lost_to_delta():

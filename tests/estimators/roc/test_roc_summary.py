@@ -66,6 +66,24 @@ def test_classes_are_resampled_apart():
     assert seen == {(5, 3, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)}
 
 
+@pytest.mark.parametrize(
+    ("inclusion", "probability"),
+    [("coins", 0.5), ("unequal_coins", 0.9), ("fixed_half", 0.5), ("pairs", 0.5)],
+)
+def test_replicates_are_included_as_the_scores_were(inclusion, probability):
+    seen = []
+
+    def differences(drawn):
+        seen.append((drawn.inclusion, drawn.inclusion_probability))
+        return float(np.ptp(drawn.included - drawn.excluded))
+
+    scores = CanaryScores(np.arange(9.0) + 0.5, np.arange(9.0), inclusion, probability)
+    found = bootstrap_interval(scores, differences, confidence=0.9, seed=0, resamples=20)
+    assert set(seen) == {(inclusion, probability)}
+    # Only pairs that are drawn whole keep the difference of each pair.
+    assert (found.upper == 0) == (inclusion == "pairs")
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("rate", [0.0, 0.01, 0.1, 0.5, 0.999])
 @pytest.mark.parametrize("ties", [False, True])
