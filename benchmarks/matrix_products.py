@@ -1,22 +1,20 @@
 """The speed at which a device multiplies float32 matrices, a reference for training speed."""
 
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import tensorflow as tf
 
-_PRODUCTS = 4
+_SIZES, _PRODUCTS = (1024, 2048), 4
 
 
-def matrix_product_peak(sizes: Sequence[int] = (1024, 2048), side_by_side: int = 1) -> float:
+def matrix_product_peak(side_by_side: int = 1) -> float:
     """The speed of the fastest of a few chains of products, in floating-point operations a second.
 
     Args:
-      sizes: Numbers of rows to try, at least one.
       side_by_side: Number of chains at the same time, where TensorFlow gives an operation one core.
     """
-    return max(_flops_per_second(size, side_by_side) for size in sizes)
+    return max(_flops_per_second(size, side_by_side) for size in _SIZES)
 
 
 def _flops_per_second(size: int, side_by_side: int) -> float:

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from fl_audit.accounting import account
 from fl_audit.config import Mechanism
-from fl_audit.engines.engine import as_vector
+from fl_audit.engines.engine import Engine, as_vector
 from fl_audit.engines.prepare import PreparedRun, canaries_csv
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff import algorithms as process_module
@@ -126,17 +126,19 @@ def audited_run(run: PreparedRun, runtime: Local, path: Path) -> AuditedRun:
     )
 
 
-def fill_folder(run: PreparedRun, runtime: Local, path: Path) -> RunFolder:
+def fill_folder(run: PreparedRun, engine: Engine, path: Path) -> RunFolder:
     """Trains a run into a new folder, with its own canaries.
 
     Args:
       run: The run.
-      runtime: The result of `compiled_runtime`, see `audited_run`.
+      engine: The engine, or the result of `compiled_runtime`, see `audited_run`.
       path: Path of a new folder for the run.
     """
+    if isinstance(engine, Local):
+        inputs = dataclasses.replace(engine.client_inputs, family=run.family)
+        engine = dataclasses.replace(engine, client_inputs=inputs)
     folder = RunFolder(path)
     path.mkdir(parents=True, exist_ok=True)
-    inputs = dataclasses.replace(runtime.client_inputs, family=run.family)
     write_identity(folder, run.config, canaries_csv(run))
-    train(run, dataclasses.replace(runtime, client_inputs=inputs), folder)
+    train(run, engine, folder)
     return folder

@@ -27,6 +27,7 @@ from experiments.broken_mechanisms.servers import (
     NOISE,
     SHAPES,
     Arrays,
+    normal,
     zeros,
 )
 from fl_audit import CanaryPool, Claim, MechanismWatch, Promise, RoundScorer, replay_round
@@ -75,7 +76,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
     """What each auditor says of one run."""
     random = np.random.default_rng([seed, 1])
     pool = CanaryPool(seed=seed, count=CANARIES, dim=DIM)
-    updates = [_update(random) for _ in range(CLIENTS)]
+    updates = [client_update(random) for _ in range(CLIENTS)]
     cohorts, canary_rounds = _who_takes_part(bug, pool, random)
     state: dict[str, Any] = {"round": 0, "clip": CLIP}
     watch = MechanismWatch(_SIZES, correlation=bug.correlation)
@@ -85,7 +86,7 @@ def audited(bug: Bug, seed: int) -> dict[str, Any]:
         for index, cohort in enumerate(cohorts):
             clip = float(state["clip"])
             clip_norms.append(clip)
-            sent = [_sent(int(member), updates, pool) for member in cohort]
+            sent = [sent_by(int(member), updates, pool) for member in cohort]
             state, release = bug.server(state, sent, np.random.default_rng([seed, 2, index]))
             flat = np.concatenate([part.ravel() for part in release]).astype(np.float32)
             watch.see_round(
@@ -141,17 +142,17 @@ def _right_release(is_sampled: bool, correlation: Toeplitz | None) -> Release:
     )
 
 
-def _update(random: np.random.Generator) -> Arrays:
+def client_update(random: np.random.Generator) -> Arrays:
     """A real client's update, about two clip norms long."""
-    return [random.normal(0, 2 * CLIP / math.sqrt(DIM), shape) for shape in SHAPES]
+    return normal(random, 2 * CLIP / math.sqrt(DIM))
 
 
-def _sent(member: int, updates: Sequence[Arrays], pool: CanaryPool) -> Arrays:
+def sent_by(member: int, updates: Sequence[Arrays], pool: CanaryPool) -> Arrays:
     """The update of a client, or of the canary with the number beyond the clients'."""
     if member < CLIENTS:
         return updates[member]
     vector = 1e3 * CLIP * pool.vector(member - CLIENTS)
-    return [np.asarray(part, np.float64) for part in unflatten(vector, zeros())]
+    return unflatten(vector, zeros())
 
 
 def _who_takes_part(
@@ -185,7 +186,7 @@ def _by_sampling(bug: Bug, cohorts: Sequence[Any], pool: CanaryPool) -> dict[str
 def _by_replay(bug: Bug, state: dict[str, Any], seed: int) -> dict[str, Any]:
     """The replay of the round after the last."""
     random = np.random.default_rng([seed, 3])
-    updates = [[part * (1 if i % 2 else 0.1) for part in _update(random)] for i in range(40)]
+    updates = [[part * (1 if i % 2 else 0.1) for part in client_update(random)] for i in range(40)]
     clip = float(state["clip"])
     promise = Promise(
         clip_norm=clip,

@@ -15,6 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from experiments.broken_mechanisms.benchmark import (
+    CANARIES,
+    CLIENTS,
+    DELTA,
+    client_update,
+    sent_by,
+)
+from experiments.broken_mechanisms.bugs import ROUNDS
 from experiments.broken_mechanisms.servers import (
     CLIP,
     DENOMINATOR,
@@ -26,12 +34,10 @@ from experiments.broken_mechanisms.servers import (
     normal,
     summed,
 )
-from fl_audit.attacks import CanaryPool, Participation, RoundScorer, unflatten
+from fl_audit.attacks import CanaryPool, Participation, RoundScorer
 from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.checks import failed_checks
 from fl_audit.report.folder import AuditedFolder
-
-ROUNDS, CLIENTS, CANARIES, DELTA = 20, 100, 600, 1e-3
 
 Uploads = Callable[[Sequence[Arrays], np.random.Generator], list[Arrays]]
 
@@ -64,7 +70,7 @@ def audited(uploads: Uploads, seed: int) -> dict[str, Any]:
     """What the checks, and canaries against the stated noise, say of one run."""
     random = np.random.default_rng([seed, 1])
     pool = CanaryPool(seed=seed, count=CANARIES, dim=DIM)
-    clients = [normal(random, 2 * CLIP / np.sqrt(DIM)) for _ in range(CLIENTS)]
+    clients = [client_update(random) for _ in range(CLIENTS)]
     rounds = random.integers(ROUNDS, size=CLIENTS + CANARIES)
     present = np.concatenate([np.ones(CLIENTS, bool), pool.included])
     stated = Participation(
@@ -76,12 +82,7 @@ def audited(uploads: Uploads, seed: int) -> dict[str, Any]:
         scorer = RoundScorer.create(path, pool, ROUNDS, listed, participation=stated)
         for index in range(ROUNDS):
             members = np.flatnonzero(present & (rounds == index)).tolist()
-            updates = [
-                clients[one]
-                if one < CLIENTS
-                else unflatten(1e3 * CLIP * pool.vector(one - CLIENTS), clients[0])
-                for one in members
-            ]
+            updates = [sent_by(one, clients, pool) for one in members]
             sent = uploads(updates, np.random.default_rng([seed, 2, index]))
             stated = {
                 "canary_length": CLIP / DENOMINATOR,
@@ -114,7 +115,7 @@ def audited(uploads: Uploads, seed: int) -> dict[str, Any]:
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
-    checks = ", ".join(row["checks"]).replace("_", " ") or "–"
+    checks = ", ".join(row["checks"]) or "–"
     tested = [f"{row['p'].get(model, 1.0):.1g}" for model in ("one_upload", "known_rounds")]
     bounds = [f"{row['bounds'][name]:.3g}" for name in ("one_upload", "own_rounds")]
     return f"| {' | '.join((name, checks, row['outcome'], *tested, *bounds))} |"

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from experiments.broken_mechanisms.audited_run import fill_folder
 from experiments.broken_mechanisms.correct import claims_table, said_of_claim, with_claim
 from experiments.broken_mechanisms.results import append, read
 from fl_audit import config as tables
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.engines.engine import CohortReader, Engine, TrainedRound, Weights
-from fl_audit.engines.prepare import PreparedRun, canaries_csv, prepare
-from fl_audit.formats.folders import RunFolder
+from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.run.folder_and_checkpoints import write_identity
-from fl_audit.run.train import train
 
 CLIP = 0.3
 
@@ -48,11 +46,7 @@ def audit(seed: int, path: Path) -> dict[str, Any]:
     pattern = config.participation
     is_tested_live = isinstance(pattern, tables.Shuffle) and pattern.canaries == "repeats"
     run = with_claim(prepare(config), is_tested_live, seed)
-    folder = RunFolder(path)
-    path.mkdir(parents=True)
-    write_identity(folder, run.config, canaries_csv(run))
-    train(run, NoisySums(run), folder)
-    finished = read_finished_run(folder)
+    finished = read_finished_run(fill_folder(run, NoisySums(run), path))
     checks, canary_check = checks_of_run(finished), run_canary_check(finished)
     verdict = run_verdict(finished, checks, canary_check)
     assert verdict is not None, "a configured noise is tested where nothing is claimed"

@@ -39,10 +39,10 @@ EXTREMES = (0.0, 20.0)
 NOISE_FACTORS = (1.0, 0.93, 0.5)
 
 
-def designed(seed: int) -> RunDesign:
-    """The quickstart's coins, rounds and noise at a seed."""
+def designed(seed: int, *settings: str) -> RunDesign:
+    """The quickstart's coins, rounds and noise at a seed, with noise 0.3 or other settings."""
     path = Path(str(resources.files("fl_audit.pipeline") / "quickstart.toml"))
-    config = load_config(path, [f"seed={seed}", "mechanism.noise_multiplier=0.3"])
+    config = load_config(path, [f"seed={seed}", *(settings or ["mechanism.noise_multiplier=0.3"])])
     assert isinstance(config.canaries, Canaries)
     return design_run(config, [f"client {i}" for i in range(CLIENTS)], config.canaries.count)
 
@@ -109,8 +109,8 @@ def lower_bound(seeds: Sequence[int]) -> None:
             for one in runs
         ]
         found = [estimates(one, common) for one in runs]
-        cells = [_cell([one[column] for one in found]) for column in columns]
-        upper_bound = _cell([limit.epsilon or math.inf for limit in limits])
+        cells = [median_and_range([one[column] for one in found]) for column in columns]
+        upper_bound = median_and_range([limit.epsilon or math.inf for limit in limits])
         print(f"| {common:g} | {upper_bound} | {' | '.join(cells)} |", flush=True)
 
 
@@ -122,7 +122,7 @@ def claimed(seeds: Sequence[int]) -> None:
         for factor in NOISE_FACTORS:
             found = [verdict_of(designed(seed), common, factor) for seed in seeds]
             contradicted = sum(one.outcome is Outcome.CONTRADICTED for one in found)
-            p = _cell([one.p_value or 0.0 for one in found])
+            p = median_and_range([one.p_value or 0.0 for one in found])
             noise = f"{0.3 * factor:.3g}"
             print(f"| {common:g} | {noise} | {contradicted} of {len(found)} | {p} |", flush=True)
 
@@ -133,7 +133,7 @@ def main() -> None:
     {"proven": lower_bound, "claimed": claimed}[sys.argv[1]](seeds)
 
 
-def _cell(values: list[float]) -> str:
+def median_and_range(values: Sequence[float]) -> str:
     """The median, and the least and the largest."""
     return f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 

@@ -62,7 +62,9 @@ def needed() -> Iterator[tuple[str, ...]]:
     """Canaries with which 80 % of verdicts contradict a claim half as large as the truth."""
     for delta in (1e-3, 1e-5):
         for epsilon in (1, 2, 4, 8):
-            yield f"{delta:g}", f"{epsilon:g}", *(needed_for(epsilon, delta, *c) for c in COLUMNS)
+            cells = [needed_for(epsilon, delta, *column) for column in COLUMNS]
+            by_sum = included_by_sum(epsilon, 2 * epsilon, delta)
+            yield f"{delta:g}", f"{epsilon:g}", *cells, str(by_sum)
 
 
 def needed_for(
@@ -77,7 +79,7 @@ def needed_for(
         epsilon,
         PointTests(claim, methods, level),
         ScoredStatistic(None, scores, Null(tail=null)),
-        VectorExposure(ones, ones, noise * ones, WITHOUT_DIM),
+        VectorExposure(ones, ones, noise * ones, 0 * ones, WITHOUT_DIM),
         least_noise(claim),
         TOO_FEW // 2,
     )

@@ -6,7 +6,7 @@ examples' gradients and their inner products need no gradient.
 
 import argparse
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -79,10 +79,14 @@ class Gradients:
         hidden = np.pad(np.maximum(before, 0), ((0, 0), (0, 1)), constant_values=1)
         outer = special.softmax(hidden @ weights[1], axis=1) - y
         inner = (outer @ weights[1][:-1].T) * (before > 0)
-        squares = np.sum(inputs**2, 1) * np.sum(inner**2, 1)
-        squares += np.sum(hidden**2, 1) * np.sum(outer**2, 1)
-        scale = np.minimum(1, clip / np.sqrt(np.maximum(squares, 1e-30)))
-        return cls(inputs, inner, hidden, outer, scale)
+        whole = cls(inputs, inner, hidden, outer, np.ones(len(x)))
+        return replace(whole, scale=np.minimum(1, clip / np.sqrt(np.maximum(whole.squares, 1e-30))))
+
+    @property
+    def squares(self) -> FloatArray:
+        """The squared norms before clipping, of shape (n,)."""
+        first = np.sum(self.inputs**2, 1) * np.sum(self.inner**2, 1)
+        return first + np.sum(self.hidden**2, 1) * np.sum(self.outer**2, 1)
 
     def total(self, weight: FloatArray) -> list[FloatArray]:
         """The weighted sum of the gradients, an array a layer."""
@@ -94,11 +98,11 @@ class Gradients:
         first = np.sum((self.inputs @ vector[0]) * self.inner, axis=1)
         return self.scale * (first + np.sum((self.hidden @ vector[1]) * self.outer, axis=1))
 
-    def gram(self) -> FloatArray:
-        """All inner products of two gradients, of shape (n, n)."""
-        first = (self.inputs @ self.inputs.T) * (self.inner @ self.inner.T)
-        second = (self.hidden @ self.hidden.T) * (self.outer @ self.outer.T)
-        return np.outer(self.scale, self.scale) * (first + second)
+    def cross(self, other: "Gradients") -> FloatArray:
+        """All inner products of one of these gradients with one of the other."""
+        first = (self.inputs @ other.inputs.T) * (self.inner @ other.inner.T)
+        second = (self.hidden @ other.hidden.T) * (self.outer @ other.outer.T)
+        return np.outer(self.scale, other.scale) * (first + second)
 
 
 def likelihood_ratios(canaries: Gradients, rest: list[FloatArray], deviation: float) -> FloatArray:
@@ -116,7 +120,7 @@ def likelihood_ratios(canaries: Gradients, rest: list[FloatArray], deviation: fl
     """
     chance = SHARE / 2
     v = chance * (1 - chance)
-    gram = canaries.gram()
+    gram = canaries.cross(canaries)
     inverse = np.linalg.inv(deviation**2 * np.eye(len(gram)) + v * gram)
     a = np.einsum("ij,ji->i", gram, inverse)
     mean = canaries.total(np.full(len(gram), chance))

@@ -1,7 +1,7 @@
 """Lower bounds from random images in DP-SGD, compared with mislabelled images and vectors.
 
 The mechanism of known_steps.py in NumPy, with the statistic `white_box_ratio` of `fl-audit run`
-(`fl_audit.attacks.example_statistics`) from outer products in place of whole gradients.
+(`fl_audit.attacks.update_ratio`) from outer products in place of whole gradients.
 """
 
 import argparse
@@ -78,13 +78,6 @@ def gradients(weights: list[FloatArray], images: Images, clip: float) -> Gradien
     return Gradients.of(weights, images[0], np.eye(CLASSES, dtype=np.float32)[images[1]], clip)
 
 
-def cross(left: Gradients, right: Gradients) -> FloatArray:
-    """All inner products of a gradient of the one with one of the other."""
-    products = (left.inputs @ right.inputs.T) * (left.inner @ right.inner.T)
-    products += (left.hidden @ right.hidden.T) * (left.outer @ right.outer.T)
-    return products * np.outer(left.scale, right.scale)
-
-
 def signals(
     canaries: Gradients,
     stand_ins: Gradients,
@@ -92,8 +85,8 @@ def signals(
     repeats: float,
     noised: list[FloatArray],
 ) -> Signals:
-    """The signals of `fl_audit.attacks.example_statistics.RoundFilter`."""
-    gram = cross(stand_ins, stand_ins).astype(np.float64)
+    """The signals of `fl_audit.attacks.update_ratio.RoundFilter`."""
+    gram = stand_ins.cross(stand_ins).astype(np.float64)
     root = np.sqrt(repeats * counts)
     variances, mixes = np.linalg.eigh(root[:, None] * gram * root)
     variances, mixes = variances[-MOST_DIRECTIONS:], mixes[:, -MOST_DIRECTIONS:]
@@ -104,12 +97,10 @@ def signals(
     square += counts @ gram @ counts - 2 * counts @ of_sum - along @ along
     noise = square / (sum(part.size for part in noised) - len(variances))
     removed = variances / (noise + variances)
-    between = cross(canaries, stand_ins)
+    between = canaries.cross(stand_ins)
     inside = between @ mix
     rest = canaries.products(noised) - between @ counts
-    squares = np.sum(canaries.inputs**2, 1) * np.sum(canaries.inner**2, 1)
-    squares += np.sum(canaries.hidden**2, 1) * np.sum(canaries.outer**2, 1)
-    energy = squares * canaries.scale**2 - inside**2 @ removed
+    energy = canaries.squares * canaries.scale**2 - inside**2 @ removed
     return Signals((rest - inside @ (removed * along)) / noise, np.maximum(energy, 0) / noise)
 
 

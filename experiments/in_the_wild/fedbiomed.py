@@ -1,4 +1,4 @@
-"""Fed-BioMed's DP controller, as a node calls it: replays and a canary game.
+"""Fed-BioMed's DP controller, as a node calls it: four canary games.
 
     python -m experiments.in_the_wild.fedbiomed
 

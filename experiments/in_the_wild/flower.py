@@ -114,7 +114,6 @@ _STATED = {"fixed": _CENTRAL, "adaptive": _ADAPTIVE}
 def _feature(
     kind: str, side: str, examples: Callable[[int], int], mod: Callable | None = None
 ) -> Feature:
-    """A function to a strategy with adaptive clipping on one side."""
     """A strategy of one kind, which clips on one side."""
     start = _KINDS[kind](f"{side.capitalize()}Side")
     who = "every client has 100 examples" if examples is equal else "one has 1,000, the others 100"

@@ -16,8 +16,9 @@ import sys
 
 import numpy as np
 
+from experiments.coverage.quickstart_seeds import DIM
 from experiments.production.simulated import allowed_shifts, precision, presences, symmetric_root
-from experiments.production.strategies_at_one_epsilon import COHORT, DIM, designed
+from experiments.production.strategies_at_one_epsilon import COHORT, designed
 from fl_audit.array_types import FloatArray
 
 STRATEGIES = ("independent", "sqrt", "tree, by released sums")

@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import optimize
 
-from experiments.production.simulated import prefix_error, presences, simulate
+from experiments.production.simulated import (
+    prefix_error,
+    presences,
+    random_directions,
+    simulate,
+)
 from fl_audit.accounting import attacker_bounds
 from fl_audit.config.design import RunDesign, design_run
 from fl_audit.config.file import load_config
@@ -159,16 +164,10 @@ def cell(scene: str, pattern: str, mechanism: str, seeds: Sequence[int]) -> Cell
     return Cell(scene, pattern, mechanism, len(runs), *utility_and_bounds, *lower, *estimate)
 
 
-@functools.lru_cache(maxsize=1)
-def vectors(seed: int) -> np.ndarray:
-    """The canaries, random directions, float32 of shape (CANARIES, DIM)."""
-    drawn = np.random.default_rng([seed, 11]).standard_normal((CANARIES, DIM), np.float32)
-    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-
-
 def estimates(run: RunDesign, seed: int) -> tuple[float, float]:
     """`threshold_valid` and `shift_fit` of one simulated run."""
-    scores = simulate(run, vectors(seed), COHORT, seed, presences(run)).whitened
+    vectors = random_directions(seed, CANARIES, DIM)
+    scores = simulate(run, vectors, COHORT, seed, presences(run)).whitened
     split = CanaryScores(scores[run.included], scores[~run.included])
     null = Null("closed_form", GaussianCanaryNull(DIM), DIM)
     setting = AuditSetting(split, DELTA, 0.95, null)

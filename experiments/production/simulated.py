@@ -5,6 +5,7 @@ their rounds, and clients of length 1 in random directions. Of what is released 
 with the canaries are needed, so that a run takes a second.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -35,6 +36,14 @@ def prefix_error(run: RunDesign) -> float:
     """The root mean square of the noise on prefix sums, over all rounds, in clip norms."""
     sums = np.tri(run.num_rounds) @ np.linalg.cholesky(np.linalg.inv(precision(run)))
     return run.noise.sum_noise_multiplier * math.sqrt(np.square(sums).sum() / run.num_rounds)
+
+
+@functools.lru_cache(maxsize=1)
+def random_directions(seed: int, count: int, dim: int) -> Float32Array:
+    """Canaries of length 1, float32 of shape (count, dim)."""
+    drawn = np.random.default_rng([seed, 11]).standard_normal((count, dim), np.float32)
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return drawn
 
 
 def presences(run: RunDesign) -> FloatArray:

@@ -11,26 +11,28 @@ in one of all rounds, or of the first half (`participation.canary_first_rounds`)
 `own_rounds`' weights on the aggregates, and by their own aggregate alone.
 """
 
-import functools
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 
 import numpy as np
 
-from experiments.production.simulated import allowed_shifts, presences, simulate
-from fl_audit.array_types import Float32Array, FloatArray
-from fl_audit.config import Canaries
-from fl_audit.config.design import RunDesign, design_run
-from fl_audit.config.file import load_config
+from experiments.coverage import quickstart_seeds
+from experiments.coverage.quickstart_seeds import DIM, median_and_range
+from experiments.production.simulated import (
+    allowed_shifts,
+    presences,
+    random_directions,
+    simulate,
+)
+from fl_audit.array_types import FloatArray
+from fl_audit.config.design import RunDesign
 from fl_audit.estimators import METHODS, AuditSetting, CanaryScores
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.null import GaussianCanaryNull, Null
 
-CLIENTS, DIM, COHORT = 300, 167_178, 20
+COHORT = 20
 NOISE = 0.4
 """The noise multiplier of independent noise, which guarantees a canary epsilon 10.2."""
 
@@ -56,29 +58,16 @@ PLACEMENTS = {"all rounds": None, "first half": 50}
 
 def designed(strategy: str, first_rounds: int | None, seed: int) -> RunDesign:
     """The quickstart under a strategy, with noise that guarantees as much as independent noise."""
-    path = Path(str(resources.files("fl_audit.pipeline") / "quickstart.toml"))
     first = [] if first_rounds is None else [f"participation.canary_first_rounds={first_rounds}"]
 
     def with_noise(multiplier: float) -> RunDesign:
         table = STRATEGIES[strategy].replace("Z", repr(multiplier))
-        config = load_config(path, [f"seed={seed}", f"mechanism={table}", *first])
-        assert isinstance(config.canaries, Canaries)
-        names = [f"client {i}" for i in range(CLIENTS)]
-        return design_run(config, names, config.canaries.count)
+        return quickstart_seeds.designed(seed, f"mechanism={table}", *first)
 
     at_one = with_noise(1.0)
     if strategy == NODES:
         return with_noise(NOISE * math.sqrt(at_one.release.canary.squared_sensitivity or 1.0))
     return with_noise(NOISE * float(allowed_shifts(at_one).max()))
-
-
-@functools.lru_cache(maxsize=1)
-def vectors(seed: int) -> Float32Array:
-    """The canaries, float32 of shape (canaries, DIM), of length 1."""
-    random, count = np.random.default_rng([seed, 11]), designed("independent", None, seed)
-    drawn = random.standard_normal((count.num_canaries, DIM), np.float32)
-    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-    return drawn
 
 
 @dataclass(frozen=True)
@@ -106,7 +95,9 @@ class Audited:
 
 def audited(run: RunDesign) -> Audited:
     """The epsilons of one simulated run."""
-    scores = simulate(run, vectors(run.config.seed), COHORT, run.config.seed, presences(run))
+    seed = run.config.seed
+    vectors = random_directions(seed, run.num_canaries, DIM)
+    scores = simulate(run, vectors, COHORT, seed, presences(run))
     whitened = math.sqrt(DIM) * scores.whitened
     allowed = float(scores.allowed[run.included].mean())
     return Audited(
@@ -161,14 +152,14 @@ def _print_table(runs: Mapping[str, Sequence[Audited]]) -> None:
     for strategy, seeds in runs.items():
         pairs = zip(seeds, runs["independent"], strict=True)
         cells = (
-            _cell([run.valid for run in seeds]),
+            median_and_range([run.valid for run in seeds]),
             _ratio([run.valid / independent.valid for run, independent in pairs]),
-            _cell([run.gdp for run in seeds]),
+            median_and_range([run.gdp for run in seeds]),
             f"{np.median([run.at_mean for run in seeds]):.3g}",
             f"{np.median([run.at_most for run in seeds]):.3g}",
-            _cell([run.gdp / run.at_most for run in seeds]),
+            median_and_range([run.gdp / run.at_most for run in seeds]),
             str(sum(run.gdp > run.at_most for run in seeds)),
-            _cell([run.own_aggregate for run in seeds]),
+            median_and_range([run.own_aggregate for run in seeds]),
             f"{np.median([run.shift for run in seeds]):.3f}",
             f"{np.median([run.excluded for run in seeds]):.3f}",
         )
@@ -176,15 +167,10 @@ def _print_table(runs: Mapping[str, Sequence[Audited]]) -> None:
     print()
 
 
-def _cell(values: Sequence[float]) -> str:
-    """The median, and the least and the largest."""
-    return f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
-
-
 def _ratio(ratios: Sequence[float]) -> str:
     """The same of paired ratios, and their mean with its standard error."""
     error = np.std(ratios) / math.sqrt(len(ratios))
-    return f"{_cell(ratios)}, {np.mean(ratios):.3f} ± {error:.3f}"
+    return f"{median_and_range(ratios)}, {np.mean(ratios):.3f} ± {error:.3f}"
 
 
 if __name__ == "__main__":

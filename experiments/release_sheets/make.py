@@ -91,6 +91,7 @@ def published_sheet(fields: Mapping[str, Any]) -> tuple[ReleaseSheet, dict[str, 
     entry = registry_entry(
         sheet, ReleaseStatement(**said, **product), parameters, product["published"]
     )
+    entry["deployment"]["administrative"]["registry_authors"] = ["fl-audit, from publications"]
     return sheet, entry
 
 
@@ -142,7 +143,7 @@ def computed(
 
 
 def make(run: Path, out: Path) -> None:
-    """Writes both sheets and both entries.
+    """Writes both sheets, and the published model's entry.
 
     Args:
       run: The folder of a finished run of ours.

@@ -29,13 +29,10 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from experiments.method_colours import COLOURS
-from experiments.stackoverflow.tables import BOUND, ESTIMATE, PAPER
-from fl_audit.attacks.final_model import FINAL
-from fl_audit.comparison import read_report
+from experiments.stackoverflow.tables import BOUND, ESTIMATE, FINAL, PAPER, read_runs
 from fl_audit.errors import InputError
 from fl_audit.estimators.gaussian.fit import anderson_darling
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.participation_files import read_canaries
 from fl_audit.formats.score_file import read_score_file
 
 Floats = npt.NDArray[np.float64]
@@ -71,7 +68,7 @@ class Setting:
 
 
 Settings = Mapping[float, Mapping[float, Setting]]
-"""Settings by noise multiplier, then by the mean number of a canary's presentations."""
+"""Settings by noise multiplier, then by the mean number of a canary's presentations, to a tenth."""
 
 
 def read_settings(sweep: Path) -> Settings:
@@ -84,33 +81,23 @@ def read_settings(sweep: Path) -> Settings:
       InputError: It has no such run, or a file of one cannot be used.
     """
     found: defaultdict[tuple[float, float], list[Setting]] = defaultdict(list)
-    for path in sorted(sweep.glob("runs/*/report.json")):
-        folder = RunFolder(path.parent)
-        report = read_report(folder)
-        if report.run.num_canaries and FINAL.name in report.statistics:
-            estimates = report.statistics[FINAL.name]
-            scores = read_score_file(folder.scores(FINAL.name))
+    for run in read_runs(sweep):
+        if run.record is not None and run.record.num_canaries and FINAL in run.report.statistics:
+            scores = read_score_file(RunFolder(run.folder).scores(FINAL))
             setting = Setting(
                 scores.score[scores.included],
-                report.run.dim,
-                estimates.epsilon_by("gaussian_fit") or 0.0,
-                estimates.epsilon_by("threshold_jeffreys") or 0.0,
+                run.record.dim,
+                run.epsilon(FINAL, ESTIMATE) or 0.0,
+                run.epsilon(FINAL, BOUND) or 0.0,
             )
-            mechanism: Any = report.config.mechanism
-            found[mechanism.noise_multiplier, _participations(folder)].append(setting)
+            noise = run.config["mechanism.noise_multiplier"]
+            found[noise, round(run.participations or 0.0, 1)].append(setting)
     if not found:
         raise InputError(f"{sweep}: has no finished run with canaries in runs/")
     by_noise: dict[float, dict[float, Setting]] = {}
     for (noise, participations), settings in sorted(found.items()):
         by_noise.setdefault(noise, {})[participations] = _together(settings)
     return by_noise
-
-
-def _participations(folder: RunFolder) -> float:
-    """The mean number of rounds of the included canaries, to a tenth."""
-    canaries = read_canaries(folder.canaries).values()
-    numbers = [len(c.rounds) for c in canaries if c.included and c.rounds is not None]
-    return round(float(np.mean(numbers)), 1)
 
 
 def _together(settings: Sequence[Setting]) -> Setting:

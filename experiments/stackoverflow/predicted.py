@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from experiments.stackoverflow.tables import COHORT, DELTA, PAPER, ROUNDS
 from fl_audit.attacks.all_iterates import MAX
 from fl_audit.attacks.final_model import FINAL
 from fl_audit.config import Config
@@ -33,7 +34,6 @@ from fl_audit.tasks.facts import load_task_facts
 
 CONFIG = Path(__file__).parent / "config.toml"
 NUMBERS = 'task={kind="numbers", num_clients=342477, dim=4050748, initial_norm=51.8}'
-NOISES = (0.0, 0.0644, 0.1023, 0.1836, 0.2344)
 
 ASKED = [
     (MAX, "threshold_jeffreys"),
@@ -43,8 +43,7 @@ ASKED = [
 ]
 """The paper's columns: lo-all, est-all, lo-final, est-final."""
 
-_DELTA = 341_000**-1.1
-_DIM, _CLIENTS, _ROUNDS, _CANARIES = 4_050_748, 167, 2_048, 1_000
+_DIM, _CANARIES = 4_050_748, 1_000
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,8 +79,8 @@ def _cell(middle: npt.ArrayLike, everything: npt.ArrayLike) -> str:
 
 def second_simulation(noise: float, random: np.random.Generator) -> float:
     """The largest Jeffreys bound over thresholds on simulated maxima of 1,000 + 1,000 canaries."""
-    shift = np.sqrt(_DIM) / np.hypot(_CLIENTS, noise * np.sqrt(_DIM))
-    null = random.standard_normal((2 * _CANARIES, _ROUNDS)).max(axis=1)
+    shift = np.sqrt(_DIM) / np.hypot(COHORT, noise * np.sqrt(_DIM))
+    null = random.standard_normal((2 * _CANARIES, ROUNDS)).max(axis=1)
     observed, unobserved = null[:_CANARIES], null[_CANARIES:]
     own = shift + random.standard_normal(_CANARIES)
     return jeffreys_bound(np.maximum(observed, own), unobserved)
@@ -96,7 +95,7 @@ def jeffreys_bound(observed: Floats, unobserved: Floats) -> float:
     least_tpr = stats.beta.ppf(0.05, positives + 0.5, n - positives + 0.5)
     most_fpr = stats.beta.ppf(0.95, false_positives + 0.5, n - false_positives + 0.5)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bounds = np.log((least_tpr - _DELTA) / most_fpr)
+        bounds = np.log((least_tpr - DELTA) / most_fpr)
     return float(np.nanmax(bounds))
 
 
@@ -109,7 +108,7 @@ def main() -> None:
     random = np.random.default_rng(1)
     sys.stdout.write("| noise | lo-all | est-all | lo-final | est-final | lo-all, second |\n")
     sys.stdout.write("|---|---|---|---|---|---|\n")
-    for noise in NOISES:
+    for noise in PAPER:
         second = [second_simulation(noise, random) for _ in range(arguments.trials)]
         run = planned(noise, arguments.clip_norm)
         cells = [*predicted(run, arguments.trials), _cell(second, second)]

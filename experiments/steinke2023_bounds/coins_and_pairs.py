@@ -291,25 +291,6 @@ def paired_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> f
     return float(sharp_p_values(m, np.array([r]), np.array([v]), epsilon, delta)[0])
 
 
-def paired_epsilon_lower_bound(m: int, r: int, v: int, *, delta: float, confidence: float) -> float:
-    """The largest epsilon under replacement that v right guesses out of r pairs reject.
-
-    Args:
-      m: Number of pairs.
-      r: Number of guesses, at most m, fixed in advance.
-      v: Number of right guesses, at most r.
-      delta: The delta of differential privacy, in [0, 1).
-      confidence: Confidence of the bound, in (0, 1).
-
-    Raises:
-      InputError: If an argument is out of range.
-
-    >>> round(paired_epsilon_lower_bound(100, 100, 75, delta=0.0, confidence=0.95), 3)
-    0.702
-    """
-    return sharp_epsilon_lower_bound(m, r, v, delta, confidence)
-
-
 def add_remove_p_value(m: int, r: int, v: int, *, epsilon: float, delta: float) -> float:
     """The p-value of v right guesses out of r pairs for (epsilon, delta)-DP under add or remove.
 
@@ -390,7 +371,7 @@ def paired_one_run(
     if not 0 <= r <= m:
         raise InputError(f"guesses (r) must be in [0, {m}], the number of pairs, got {r}")
     v = int(right_among_surest(scores)[r])
-    epsilon = paired_epsilon_lower_bound(m, r, v, delta=delta, confidence=confidence)
+    epsilon = sharp_epsilon_lower_bound(m, r, v, delta, confidence)
     add_remove = add_remove_epsilon_lower_bound(m, r, v, delta=delta, confidence=confidence)
     return Estimate(
         method="paired_one_run",

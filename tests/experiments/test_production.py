@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from experiments.production import patterns_and_mechanisms as experiment
-from experiments.production.simulated import prefix_error, presences, simulate
+from experiments.production.simulated import (
+    prefix_error,
+    presences,
+    random_directions,
+    simulate,
+)
 
 
 @pytest.mark.parametrize("mechanism", experiment.MECHANISMS)
@@ -30,7 +35,8 @@ def test_upper_bounds_are_equal_at_equal_epsilon(mechanism):
 @pytest.mark.parametrize("mechanism", ["independent", "blt 3", "tree"])
 def test_canaries_stand_where_the_noise_lets_them(mechanism):
     run = experiment.designed("min_separation", mechanism, 4.0, 1)
-    scores = simulate(run, experiment.vectors(1), experiment.COHORT, 1, presences(run))
+    vectors = random_directions(1, experiment.CANARIES, experiment.DIM)
+    scores = simulate(run, vectors, experiment.COHORT, 1, presences(run))
     standard = scores.whitened * math.sqrt(experiment.DIM)
     excluded = standard[~run.included]
     apart = standard[run.included] - scores.allowed[run.included]

@@ -44,6 +44,8 @@ def test_the_committed_sheet_is_the_one_that_is_made(fields):
     sheet, entry = published_sheet(fields)
     shown = (HERE / "gboard.html").read_text(encoding="utf-8")
     assert _without_style(shown) == _without_style(render_sheet(sheet))
+    authors = entry["deployment"]["administrative"]["registry_authors"]
+    assert authors == ["fl-audit, from publications"]  # who saw no run
     committed = json.loads((HERE / "gboard.json").read_text(encoding="utf-8"))
     parameters = committed["deployment"]["privacy_loss"].pop("privacy_parameters")
     made = entry["deployment"]["privacy_loss"].pop("privacy_parameters")

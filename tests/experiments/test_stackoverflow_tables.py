@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from experiments.stackoverflow import tables
+from experiments.stackoverflow import figures, tables
 from fl_audit.config.file import load_config
+from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.score_file import ScoreFile, write_score_file
 from fl_audit.participation.patterns import shuffle_schedule
 from fl_audit.participation.schedule import Roster
 from tests.comparison.conftest import built_report, make_run
@@ -53,6 +55,19 @@ def test_a_sweeps_numbers_stand_beside_the_papers(sweep):
     assert by_noise["0.2344"][3] == ""
     (row,) = tables.one_run_table(runs)[2:]
     assert _cells(row)[:2] == ["0.1836", "0.250"]
+
+
+def test_figures_take_the_runs_with_canaries(sweep):
+    scores = ScoreFile(("1", "2"), np.array([True, False]), np.array([0.5, 0.0]))
+    for name in ("half", "coins"):
+        write_score_file(RunFolder(sweep / "runs" / name).scores(tables.FINAL), scores)
+    found = figures.read_settings(sweep)
+    assert {noise: list(by_rounds) for noise, by_rounds in found.items()} == {
+        0.1023: [1.0],
+        0.1836: [1.0],
+    }
+    setting = found[0.1023][1.0]
+    assert (setting.cosines.tolist(), setting.dim, setting.estimate) == ([0.5], 10_000, 1.5)
 
 
 def test_the_analytical_column_is_that_of_167_of_341_000():
