@@ -28,7 +28,12 @@ from fl_audit.formats.participation_files import CanaryRow, check_scored, read_c
 from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.report.arms import ReportedArms, arms_of_log, unlike_canaries
-from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
+from fl_audit.report.finished_run import (
+    FinishedRun,
+    check_together,
+    read_finished_run,
+    without_rounds,
+)
 from fl_audit.verdict import ScoredStatistic
 
 
@@ -261,6 +266,8 @@ def _read_scores(folder: AuditedFolder) -> _Scores | None:
         check_together(run, record)
     stated = None if config is None else (run.config.name, config.canaries.inclusion)
     _check_agreement(folder, scores, stated)
+    if record is not None and record.schedule_secret is not None:
+        scores = without_rounds(scores)
     return _Scores(scores, compared, None if record is None else record.dim, folder.family)
 
 
