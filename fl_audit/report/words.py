@@ -38,17 +38,6 @@ _LEFT_OUT: dict[Inclusion, str] = {
 }
 
 
-_UNKNOWN = (
-    "The scores do not say what was trained and how well, or who participated when. So this page "
-    "has no accuracy, no upper bound and no config."
-)
-
-_UNKNOWN_WITHOUT_CHECKS = (
-    "The scores do not say what was trained and how well, who participated when, or what noise was "
-    "added. So this page has no accuracy, no upper bound, no checks of the mechanism and no config."
-)
-
-
 def run_facts(run: FinishedRun) -> dict[str, str]:
     """Sentences describing the run, by topic."""
     record, config = run.record, run.config
@@ -154,15 +143,19 @@ def scores_facts(report: Report) -> dict[str, str]:
 
 
 def _not_known(report: Report, *, is_checked: bool) -> str:
-    """A sentence on the facts that a log or scores lack."""
-    if not report.is_stated_by_log:
-        return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
-    checks = "" if is_checked else ", no checks of the mechanism"
-    return (
-        "The log does not say what was trained and how well. So this page has no accuracy"
-        f"{checks} and no config. Upper bounds are of the noise and the rounds "
-        f"{AS_THE_LOG_STATES}."
-    )
+    """Sentences on the facts that a log or scores lack, and on what the page lacks therefore."""
+    unknown, lacks = "what was trained and how well", "no accuracy"
+    if report.analytical is None:
+        unknown += ", or who participated when" if is_checked else ", who participated when"
+        lacks += ", no upper bound"
+    if not is_checked:
+        unknown += "" if report.analytical else ", or what noise was added"
+        lacks += ", no checks of the mechanism"
+    subject = "The log does" if report.is_stated_by_log else "The scores do"
+    sentences = [f"{subject} not say {unknown}. So this page has {lacks} and no config."]
+    if report.is_stated_by_log:
+        sentences.append(f"Upper bounds are of the noise and the rounds {AS_THE_LOG_STATES}.")
+    return " ".join(sentences)
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:
