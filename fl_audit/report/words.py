@@ -3,6 +3,7 @@
 import numpy as np
 
 from fl_audit.canaries.canary_tables import AnyCanaries, Canaries
+from fl_audit.config import Config
 from fl_audit.config.run_tables import (
     AdaptiveServer,
     Client,
@@ -73,11 +74,43 @@ def canary_cost(run: FinishedRun) -> dict[str, str]:
     canaries = sum(map(len, run.canary_rounds))
     if not isinstance(run.config.canaries, Canaries) or not canaries or not participations:
         return {}
-    share = significant(100 * canaries / participations, 2)
+    share, norm = significant(100 * canaries / participations, 2), _canary_norm(run.config)
+    length = "the clip norm" if norm is None else f"norm {norm:g}"
     return {
-        "Cost of the canaries": f"{share} % of participations; each adds a random vector of the "
-        "clip norm, so accuracy may fall"
+        "Cost of the canaries": f"{share} % of participations; each adds a random vector of "
+        f"{length}, so accuracy may fall"
     }
+
+
+def _canary_norm(config: Config) -> float | None:
+    """The norm of vector canaries; None if it is the clip norm, or not known."""
+    if isinstance(config.mechanism, RecordedTable):
+        return None
+    return MECHANISMS.kind_of(config.mechanism).canary_norm(config.mechanism)
+
+
+def canary_words(report: Report) -> str:
+    """What a canary is and whom it represents, by the kind of canaries, to follow "A canary is"."""
+    config, source = report.config, report.source
+    if config is None and (source is None or source.family is None):
+        return (
+            "a client or an example that was included in or excluded from training at random. A "
+            "real client may leak less or more."
+        )
+    if config is not None and not isinstance(config.canaries, Canaries):
+        return (
+            "an artificial client that trains on the examples that “The run” describes. It "
+            "represents clients with such examples. A real client may leak less; a client designed "
+            "for another attack may leak more."
+        )
+    norm = None if config is None else _canary_norm(config)
+    length = "" if config is None else ", as long as the clip norm allows"
+    length = length if norm is None else f", of norm {norm:g}"
+    return (
+        f"an artificial client whose update is a random direction{length}. It represents a client "
+        "that is easy to recognise. A real client may leak less; a client designed for another "
+        "attack may leak more."
+    )
 
 
 def rounds_done(record: RunRecord) -> str:
