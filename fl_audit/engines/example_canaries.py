@@ -279,7 +279,7 @@ def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
 
 def _is_finite_as(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
     with np.errstate(over="ignore", invalid="ignore"):  # such numbers are refused
-        return np.isfinite(numbers) & np.isfinite(numbers.astype(dtype))
+        return np.asarray(np.isfinite(numbers) & np.isfinite(numbers.astype(dtype)))
 
 
 def _refuse_rows(path: Path, is_bad: npt.NDArray[np.bool_], text: str) -> None:
