@@ -259,20 +259,27 @@ def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
             f"{path}: an input has {math.prod(rows.inputs.shape[1:])} numbers; must have {size}, "
             f"of shape {shape}"
         )
-    _refuse_rows(path, ~np.isfinite(rows.inputs.reshape(-1, size)).all(1), "inputs must be finite")
+    inputs, labels = rows.inputs.reshape(-1, size), rows.labels
+    is_bad = ~_is_finite_as(inputs, like.dtype).all(1)
+    _refuse_rows(path, is_bad, f"inputs must be finite numbers in {like.dtype}")
     if task.labels == "numbers":
-        is_number = np.issubdtype(rows.labels.dtype, np.number)
-        is_label = np.isfinite(rows.labels) if is_number else np.zeros(rows.labels.shape, bool)
-        allowed = "a finite number"
+        is_number, dtype = np.issubdtype(labels.dtype, np.number), task.held_out.labels.dtype
+        is_label = _is_finite_as(labels, dtype) if is_number else np.zeros(labels.shape, bool)
+        allowed = f"a finite number in {dtype}"
     else:
         num_classes = _num_classes(task)
         is_label = np.isin(
-            rows.labels, np.setdiff1d(range(num_classes), [task.classifier.padding_label])
+            labels, np.setdiff1d(range(num_classes), [task.classifier.padding_label])
         )
         allowed = f"a class, 0 to {num_classes - 1}"
     _refuse_rows(path, ~is_label, f"label must be {allowed}")
-    inputs: npt.NDArray[Any] = rows.inputs.reshape(-1, *shape).astype(like.dtype)
-    return Examples(inputs, rows.labels.astype(task.held_out.labels.dtype))
+    of_shape: npt.NDArray[Any] = inputs.reshape(-1, *shape).astype(like.dtype)
+    return Examples(of_shape, labels.astype(task.held_out.labels.dtype))
+
+
+def _is_finite_as(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
+    with np.errstate(over="ignore", invalid="ignore"):  # such numbers are refused
+        return np.asarray(np.isfinite(numbers) & np.isfinite(numbers.astype(dtype)))
 
 
 def _refuse_rows(path: Path, is_bad: npt.NDArray[np.bool_], text: str) -> None:

@@ -187,21 +187,23 @@ class _ScoredArms:
         if not equally_often(max(means), min(means)):
             return "", ()
         bounds = list(map(self._bounds, names, own))
+        canaries = np.array(self.scores[STATISTIC].canary_id)
         attackers = pattern_attackers(
-            len(names), lambda i, name: self._detection(names[i], is_of[i], name, bounds[i])
+            len(names),
+            lambda i, name: self._detection(names[i], canaries[is_of[i]], name, bounds[i]),
         )
         return rounds_words(float(np.mean(means))), attackers
 
     def _detection(
-        self, arm: str, is_of: npt.NDArray[np.bool_], name: str, bounds: AttackerBounds | None
+        self, arm: str, members: npt.NDArray[np.str_], name: str, bounds: AttackerBounds | None
     ) -> Detection | None:
-        """The detection of an arm's canaries, marked by `is_of`; None without scores or a ROC."""
+        """The detection of an arm's `members`, by canary_id; None without scores or a ROC."""
         statistic = STATISTICS.get(name)
         if statistic is None or name not in self.scores:
             return None
-        scored = scored_statistic(
-            statistic, self.scores[name].only(is_of).canary_scores(), self.facts.of_arm(arm)
-        )
+        scores = self.scores[name]
+        scores = scores.only(np.isin(scores.canary_id, members))  # its order may differ
+        scored = scored_statistic(statistic, scores.canary_scores(), self.facts.of_arm(arm))
         delta, confidence = self.delta, self.confidence
         result = estimate(
             scored.scores, delta=delta, confidence=confidence, methods=[BOUND], null=scored.null

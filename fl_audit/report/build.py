@@ -33,6 +33,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators.methods import known_methods
 from fl_audit.estimators.scores import check_confidence, check_delta
 from fl_audit.formats.participation_files import read_participation
+from fl_audit.formats.run_record import LiveRecord
 from fl_audit.report.arms import arms_of_run, unlike_canaries
 from fl_audit.report.background import background_of_log, background_of_run
 from fl_audit.report.checks import (
@@ -59,7 +60,13 @@ from fl_audit.report.report import (
     SeenByAttacker,
     StatisticReport,
 )
-from fl_audit.report.statistics import efficiency_of, estimates_on, statistic_of_run, with_checks
+from fl_audit.report.statistics import (
+    after_stop,
+    efficiency_of,
+    estimates_on,
+    statistic_of_run,
+    with_checks,
+)
 from fl_audit.tasks.task_kinds import PythonTask
 from fl_audit.verdict.accounting_basis import (
     Accounted,
@@ -101,8 +108,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         verdict, statistics = estimated.verdict, dict(estimated.statistics)
     if run.config.plugins:
         statistics = {name: _with_knowledge(statistic) for name, statistic in statistics.items()}
-    included = np.flatnonzero(run.included)
-    arms = [run.arms[canary] for canary in included] if run.arms else []
+    arms = [run.arms[canary] for canary in np.flatnonzero(run.included)] if run.arms else []
     return Report(
         statistics=statistics,
         threat_models=_threat_models(run, statistics.values()),
@@ -114,9 +120,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         run=run.record,
         config=run.config,
         arms=arms_of_run(run),
-        estimate_is_over=unlike_canaries(
-            arms, [run.rounds_of_canaries[canary] for canary in included]
-        ),
+        estimate_is_over=unlike_canaries(arms, run.canary_rounds),
         fl_audit_version=__version__,
     )
 
@@ -191,11 +195,10 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
     claim = claim_to_test(audit, run.record.release, delta, run.statistics)
     if claim is None:
         return None
-    live, scope = run.record.live, _scope_of(run)
-    accounted = accounted_of_run(run.record.release, scope)
+    live = run.record.live
     if run.record.stopped_after is not None and live is not None and claim.is_stated:
-        stopped = live_verdict(claim, run.record, live, shared_confidence(audit))
-        return after_accounting(stopped, accounted)
+        return _live_verdict(run, claim, live)
+    scope = _scope_of(run)
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     scored = {statistic: run.scored(statistic) for statistic in run.statistics}
     asked = audit.verdict_statistic
@@ -211,8 +214,14 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
         background=background_of_run(run),
         source="configured",
     )
-    verdict = after_accounting(verdict, accounted)
+    verdict = after_accounting(verdict, accounted_of_run(run.record.release, scope))
     return after_checks(verdict, failed_checks(checks), checks.not_checked)
+
+
+def _live_verdict(run: FinishedRun, claim: Claim | CurveClaim, live: LiveRecord) -> Verdict:
+    """The verdict on a run that its scores stopped."""
+    verdict = live_verdict(claim, run.record, live, shared_confidence(run.config.audit))
+    return after_accounting(verdict, accounted_of_run(run.record.release, _scope_of(run)))
 
 
 def _verdict_on(
@@ -330,7 +339,8 @@ def report_on_file(path: Path, statistic: ScoredStatistic, request: EstimateRequ
     """
     name = path.stem.removeprefix("scores_")
     label = name if STATISTICS.get(name) is not None else "score"
-    statistic_report = _estimated(label, statistic, request, Audit())
+    result = estimates_on(statistic, request.delta, request.confidence, request.methods)
+    statistic_report = with_checks(result, statistic, threat_model_of(label, Audit()))
     verdict = None
     if request.claim is not None:
         canary_check = scores_alone([statistic])
@@ -353,16 +363,15 @@ def report_on_statistics(
     reports = {}
     for statistic in statistics:
         try:
-            reports[str(statistic.name)] = _estimated(
-                str(statistic.name), statistic, request, audit
-            )
+            reports[str(statistic.name)] = _estimated(folder, statistic, request)
         except InputError as error:
             raise InputError(f"{folder.path}, statistic {statistic.name}: {error}") from error
     canary_check = folder_canary_check(folder, [*statistics, *others])
     checks = folder_checks(folder)
-    claim = request.claim or _configured(folder, request.delta, statistics)
     verdict = None
-    if claim is not None:
+    if folder.is_stopped:
+        verdict = _verdict_of_stopped(folder, request)
+    elif (claim := request.claim or _configured(folder, request.delta, statistics)) is not None:
         scope = _folder_scope(folder)
         verdict = _verdict_asked(
             claim,
@@ -450,10 +459,32 @@ def _scores_report(
 
 
 def _estimated(
-    name: str, scored: ScoredStatistic, request: EstimateRequest, audit: Audit
+    folder: AuditedFolder, scored: ScoredStatistic, request: EstimateRequest
 ) -> StatisticReport:
+    name, audit, record = str(scored.name), folder.audit, folder.record
     result = estimates_on(scored, request.delta, request.confidence, request.methods)
+    if record is not None and record.stopped_after is not None:
+        is_as_run = folder.config is not None and (
+            (request.delta, request.confidence) == (record.delta, audit.confidence)
+        )
+        result = after_stop(result, record.live if is_as_run else None, name)
     return with_checks(result, scored, threat_model_of(name, audit))
+
+
+def _verdict_of_stopped(folder: AuditedFolder, request: EstimateRequest) -> Verdict | None:
+    """The live verdict on a requested claim; InputError if the run was not stopped by this one."""
+    if request.claim is None:
+        return None
+    run = folder.run
+    if run is not None and run.record.live is not None:
+        audit, record = run.config.audit, run.record
+        claim = claim_to_test(audit, record.release, record.delta, run.statistics)
+        if claim == request.claim and audit.confidence == request.confidence:
+            return _live_verdict(run, claim, run.record.live)
+    raise InputError(
+        f"{folder.path}: was stopped by its scores, so that only its own verdict holds; leave out "
+        "the claim, or state the config's claim at its delta and confidence"
+    )
 
 
 def _verdict_asked(

@@ -22,7 +22,7 @@ from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rounds, read_mechanism
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
-from fl_audit.checks.check import FALSE_ALARM, Check, why_not_checked
+from fl_audit.checks.check import Check, why_not_checked
 from fl_audit.checks.measured_rounds import read_variables
 from fl_audit.checks.replay.trial_rounds import read_replay
 from fl_audit.config_tables.kinds import RecordedTable
@@ -186,7 +186,6 @@ def _log_checks(log: SeenLog) -> Checks:
         of_count = check_logged_clip_norms(log.folder, stated[:, 1])
         results += [] if of_count is None else [of_count]
     return Checks(
-        false_alarm=FALSE_ALARM,
         not_checked="; ".join(_left_out(log, measured, by_lengths)) or None,
         results=tuple(map(_with_meaning, results)),
     )
@@ -252,7 +251,6 @@ def checks_of_run(run: FinishedRun) -> Checks:
     checks = [*of_aggregates, *_clip_norm_checks(run), check_rounds(run.canary_rounds)]
     replayed = read_replay(run.folder.replay)
     return Checks(
-        false_alarm=FALSE_ALARM,
         not_checked=why_not_checked(run.config.mechanism) or _not_kept(run),
         results=(*map(_with_meaning, checks), *map(_of_first_round, replayed)),
     )

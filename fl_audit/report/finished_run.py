@@ -14,7 +14,7 @@ from fl_audit.accounting.noise_distributions import noise_on_sum
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
 from fl_audit.attacks.statistics import RunFacts, Statistic
-from fl_audit.attacks.threat_models import statistics_of
+from fl_audit.attacks.threat_models import STATISTICS, statistics_of
 from fl_audit.canaries.canary_tables import family_of
 from fl_audit.checks import AggregateLog, RunAggregates, configured, why_not_checked
 from fl_audit.config import Config
@@ -166,7 +166,7 @@ def assembled_run(
             for canary, own in zip(pool.values(), known, strict=True)
             if canary.included
         ),
-        scores=scores if record.schedule_secret is None else _without_rounds(scores, config),
+        scores=scores if record.schedule_secret is None else without_rounds(scores),
         aggregates=(
             _read_aggregates(folder, config.mechanism, record, rounds)
             if why_not_checked(config.mechanism) is None
@@ -179,21 +179,21 @@ def assembled_run(
     )
 
 
-def _without_rounds(scores: Mapping[str, ScoreFile], config: Config) -> Mapping[str, ScoreFile]:
-    """The scores of a run with secret rounds; scores that reveal rounds are rounded to a grid.
+def without_rounds(scores: Mapping[str, ScoreFile]) -> dict[str, ScoreFile]:
+    """The scores of a run with secret rounds; scores that may reveal rounds are rounded to a grid.
 
     Anyone who sees all aggregates can compute a canary's score for any set of rounds, so the digits
     of a score, or of a bound derived from it, reveal the set. Rounding down increases no bound. A
     grid step is a quarter to half of the standard error of the scores' mean.
     """
     rounded = dict(scores)
-    for statistic in statistics_of(config.canaries, config.audit):
-        score = scores[statistic.name].score
-        error = float(score.std()) / math.sqrt(len(score))
-        if statistic.tells_rounds and error > 0:
+    for name, file in scores.items():
+        statistic = STATISTICS.get(name)
+        error = float(file.score.std()) / math.sqrt(len(file.score))
+        if (statistic is None or statistic.tells_rounds) and error > 0:
             step = 2.0 ** (math.floor(math.log2(error)) - 1)
-            on_grid = np.floor(score / step) * step
-            rounded[statistic.name] = dataclasses.replace(scores[statistic.name], score=on_grid)
+            on_grid = np.floor(file.score / step) * step
+            rounded[name] = dataclasses.replace(file, score=on_grid)
     return rounded
 
 

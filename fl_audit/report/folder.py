@@ -28,7 +28,12 @@ from fl_audit.formats.participation_files import CanaryRow, check_scored, read_c
 from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.report.arms import ReportedArms, arms_of_log, unlike_canaries
-from fl_audit.report.finished_run import FinishedRun, check_together, read_finished_run
+from fl_audit.report.finished_run import (
+    FinishedRun,
+    check_together,
+    read_finished_run,
+    without_rounds,
+)
 from fl_audit.verdict import ScoredStatistic
 
 
@@ -79,6 +84,11 @@ class AuditedFolder:
         return self.audit.delta if self.record is None else self.record.delta
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether the folder holds a run that its scores stopped."""
+        return self.record is not None and self.record.stopped_after is not None
+
+    @property
     def family(self) -> str | None:
         """The family of the canaries, if known."""
         if self.log is not None:
@@ -87,10 +97,10 @@ class AuditedFolder:
 
     @property
     def num_rounds(self) -> int | None:
-        """The number of rounds, if known."""
+        """The number of scored rounds, if known."""
         if self.log is not None:
             return self.log.num_rounds or None
-        return None if self.record is None else self.record.rounds
+        return None if self.record is None else self.record.rounds_done
 
     @functools.cached_property
     def canaries(self) -> Mapping[str, CanaryRow]:
@@ -175,8 +185,11 @@ def _upload_shift(folder: AuditedFolder) -> float | None:
 
 
 def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> ReportedArms | None:
-    """The arms of a folder's canaries; None without two arms that can be compared."""
-    if not any(row.arm for row in folder.canaries.values()):
+    """The arms of a folder's canaries; None without two arms that can be compared.
+
+    None also for a stopped run: canaries were assigned to rounds that never ran.
+    """
+    if folder.is_stopped or not any(row.arm for row in folder.canaries.values()):
         return None
     facts, release = _facts(folder, folder.scored), None
     if folder.run is not None and folder.run.config.dropouts is None:
@@ -189,6 +202,9 @@ def folder_unlike(folder: AuditedFolder) -> str | None:
     """How the included canaries of a folder differ (`unlike_canaries`)."""
     included = [row for row in folder.canaries.values() if row.included]
     rounds = [row.rounds for row in included if row.rounds is not None]
+    if folder.record is not None:
+        done = folder.record.rounds_done
+        rounds = [own[own < done] for own in rounds]
     return unlike_canaries([row.arm for row in included], rounds)
 
 
@@ -261,6 +277,8 @@ def _read_scores(folder: AuditedFolder) -> _Scores | None:
         check_together(run, record)
     stated = None if config is None else (run.config.name, config.canaries.inclusion)
     _check_agreement(folder, scores, stated)
+    if record is not None and record.schedule_secret is not None:
+        scores = without_rounds(scores)
     return _Scores(scores, compared, None if record is None else record.dim, folder.family)
 
 

@@ -241,11 +241,16 @@ class NoAudit(Headline):
     def sentence(self) -> str:
         return "This run had no canaries, so nothing was audited."
 
+    def _proof(self) -> tuple[str, str]:
+        return "none", ", because the run had no canaries"
+
+    _estimate = _proof
+
 
 def headline(report: Report) -> Headline:
     """The headline on the strongest attacker (under sampling, of those who do not know cohorts)."""
     if not report.statistics:
-        return NoAudit(None, "the run had no canaries", None, None, report.confidence, "")
+        return _without_canaries(report)
     name = strongest_first(report.statistics, report.is_sampled)[0]
     against = report.upper_bounds_against(name)
     view = report.view_of(report.statistics[name].threat_model)
@@ -265,6 +270,22 @@ def headline(report: Report) -> Headline:
         to_client=_to_client(against, report),
         hidden=_hidden(against, report),
         why_unknown=str(canary.by_accountant[0].reason) if canary.epsilon is None else "",
+    )
+
+
+def _without_canaries(report: Report) -> NoAudit:
+    """The headline of a run without canaries, with the upper bound for a client."""
+    made = NoAudit(None, report.why_not_accounted, None, None, report.confidence, "")
+    if report.analytical is None:
+        return made
+    client = report.analytical.client
+    other = _by_attacker(Guarantees(client, report.analytical.canary), report)
+    by = f"from accounting{_relation(report.analytical)}"
+    return dataclasses.replace(
+        made,
+        upper_bound=client.epsilon,
+        why_unknown=str(client.by_accountant[0].reason) if client.epsilon is None else "",
+        to_canary=f" for a client{_rounds(client)}{other}, {by}",
     )
 
 

@@ -34,7 +34,7 @@ from fl_audit.report.finished_run import FinishedRun, read_finished_run
 from fl_audit.report.folder import AuditedFolder
 from fl_audit.report.headline import headline
 from fl_audit.report.report import Report, report_to_json
-from fl_audit.report.words import canary_cost, rounds_done, run_facts, scores_facts
+from fl_audit.report.words import canary_cost, canary_words, rounds_done, run_facts, scores_facts
 from fl_audit.verdict import ScoredStatistic
 from fl_audit.verdict.sentences import IN_SIMULATIONS, claim_clause, detectable_words
 
@@ -169,7 +169,7 @@ _FILTERS: tuple[Callable[..., object], ...] = (
     *(number_words.count, number_words.delta_text, number_words.duration, number_words.significant),
     *(number_words.lower_bound_text, number_words.upper_bound_text),
     *(config_to_toml, meaning_of, title_of),
-    *(headline, sections, states, run_facts, scores_facts, claim_clause),
+    *(headline, sections, states, run_facts, scores_facts, canary_words, claim_clause),
     *(verdict_words.meaning_of_verdict, verdict_words.unstated, verdict_words.next_steps),
     *(verdict_words.reasons, verdict_words.against_words, verdict_words.verdict_facts),
     *(checks.failed_checks, checks.finding_words, checks.title_of_check),

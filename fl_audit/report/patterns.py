@@ -312,7 +312,8 @@ def _shown_by_bounds(attacker: PatternAttacker) -> str:
         limits = {
             less.label: less.upper_bound
             for less in attacker.detections
-            if less.noise_multiplier == more.noise_multiplier
+            if less is not more
+            and less.noise_multiplier == more.noise_multiplier
             and less.upper_bound is not None
             and (more.lower_bound or 0.0) > less.upper_bound
         }

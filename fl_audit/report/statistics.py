@@ -34,7 +34,8 @@ from fl_audit.verdict.decision import LIVE_ASSUMES
 
 _STOPPED = (
     "None: the run was stopped because of these canaries' scores, and a bound computed then "
-    "exceeds the true epsilon more often than its confidence says. The live bound holds."
+    "exceeds the true epsilon more often than its confidence says. Only the live bound holds, at "
+    "the run's own delta and confidence."
 )
 
 
@@ -55,11 +56,11 @@ def statistic_of_run(run: FinishedRun, statistic: Statistic) -> StatisticReport:
     except InputError as error:
         raise InputError(f"{run.folder.scores(statistic.name)}: {error}") from error
     if run.record.stopped_after is not None:
-        result = _after_stop(result, run.record.live, statistic.name)
+        result = after_stop(result, run.record.live, statistic.name)
     return with_checks(result, scored, statistic.threat_model)
 
 
-def _after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
+def after_stop(result: AuditResult, live: LiveRecord | None, statistic: str) -> AuditResult:
     """The estimates of a run that its scores stopped; on `own_rounds`, with the live bound first.
 
     The live bound is valid at every round. Other bounds are for a number of rounds fixed

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from fl_audit.accounting import Accounting
+from fl_audit.accounting import Accounting, Guarantee
 from fl_audit.estimators.methods import reasons
 from fl_audit.estimators.roc import RocSummary
 from fl_audit.formats.run_record import RunRecord
@@ -190,14 +190,18 @@ def _analytical(analytical: Accounting | None) -> list[str]:
     if analytical is None:
         return []
     client, canary = analytical.client, analytical.canary
-    if client.epsilon is not None and canary.epsilon is not None:
-        words = f"{upper_bound_text(client.epsilon)} for a client"
-        if canary.epsilon != client.epsilon:
-            words += f", {upper_bound_text(canary.epsilon)} for a canary"
-    else:
-        unknown = client if client.epsilon is None else canary
-        words = f"none known ({unknown.by_accountant[0].reason})"
+    words = _upper_bound(client, " for a client")
+    if canary.epsilon != client.epsilon:
+        words += f", {_upper_bound(canary, ' for a canary')}"
+    elif client.epsilon is None:
+        words = _upper_bound(client)
     return [f"upper bound         {words}"]
+
+
+def _upper_bound(party: Guarantee, whom: str = "") -> str:
+    if party.epsilon is None:
+        return f"none known{whom} ({party.by_accountant[0].reason})"
+    return f"{upper_bound_text(party.epsilon)}{whom}"
 
 
 def _absences(report: Report) -> list[str]:

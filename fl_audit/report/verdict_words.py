@@ -1,7 +1,7 @@
 """A verdict in the words of a page: what it means, why it was reached, and how."""
 
 from fl_audit.attacks.threat_models import title_of
-from fl_audit.number_words import count, epsilon_text, significant
+from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
 from fl_audit.report.report import Report
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.accounting_basis import MARGIN
@@ -96,7 +96,7 @@ def _accounting(verdict: Verdict, report: Report) -> str:
     if epsilon is None:
         return "not known for this run"
     noise = "as the log states" if report.is_stated_by_log else "as configured"
-    given = f"ε ≤ {epsilon_text(epsilon)} for a {whom} with the noise {noise}"
+    given = f"ε ≤ {upper_bound_text(epsilon)} for a {whom} with the noise {noise}"
     if verdict.basis == "accounting":
         return f"{given}; the claim is contradicted by accounting"
     if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
@@ -137,7 +137,7 @@ def _evidence(verdict: Verdict) -> dict[str, str]:
     if verdict.statistic is not None and verdict.assumes is not None:
         by = f"by {verdict.method} on “{title_of(verdict.statistic)}”"
         if isinstance(verdict.claim, Claim):
-            facts["Largest bound"] = f"ε ≥ {epsilon_text(verdict.epsilon_lower)} {by}"
+            facts["Largest bound"] = f"ε ≥ {lower_bound_text(verdict.epsilon_lower)} {by}"
         else:
             facts["Smallest p-value"] = f"{_p_value(verdict)}{by}"
         facts["Assumption"] = verdict.assumes

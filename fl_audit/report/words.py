@@ -3,6 +3,7 @@
 import numpy as np
 
 from fl_audit.canaries.canary_tables import AnyCanaries, Canaries
+from fl_audit.config import Config
 from fl_audit.config.run_tables import (
     AdaptiveServer,
     Client,
@@ -36,17 +37,6 @@ _LEFT_OUT: dict[Inclusion, str] = {
     "pairs": "Methods that need a coin for each canary are left out; one_run_valid guesses which "
     "one of a pair was included.",
 }
-
-
-_UNKNOWN = (
-    "The scores do not say what was trained and how well, or who participated when. So this page "
-    "has no accuracy, no upper bound and no config."
-)
-
-_UNKNOWN_WITHOUT_CHECKS = (
-    "The scores do not say what was trained and how well, who participated when, or what noise was "
-    "added. So this page has no accuracy, no upper bound, no checks of the mechanism and no config."
-)
 
 
 def run_facts(run: FinishedRun) -> dict[str, str]:
@@ -84,11 +74,43 @@ def canary_cost(run: FinishedRun) -> dict[str, str]:
     canaries = sum(map(len, run.canary_rounds))
     if not isinstance(run.config.canaries, Canaries) or not canaries or not participations:
         return {}
-    share = significant(100 * canaries / participations, 2)
+    share, norm = significant(100 * canaries / participations, 2), _canary_norm(run.config)
+    length = "the clip norm" if norm is None else f"norm {norm:g}"
     return {
-        "Cost of the canaries": f"{share} % of participations; each adds a random vector of the "
-        "clip norm, so accuracy may fall"
+        "Cost of the canaries": f"{share} % of participations; each adds a random vector of "
+        f"{length}, so accuracy may fall"
     }
+
+
+def _canary_norm(config: Config) -> float | None:
+    """The norm of vector canaries; None if it is the clip norm, or not known."""
+    if isinstance(config.mechanism, RecordedTable):
+        return None
+    return MECHANISMS.kind_of(config.mechanism).canary_norm(config.mechanism)
+
+
+def canary_words(report: Report) -> str:
+    """What a canary is and whom it represents, by the kind of canaries, to follow "A canary is"."""
+    config, source = report.config, report.source
+    if config is None and (source is None or source.family is None):
+        return (
+            "a client or an example that was included in or excluded from training at random. A "
+            "real client may leak less or more."
+        )
+    if config is not None and not isinstance(config.canaries, Canaries):
+        return (
+            "an artificial client that trains on the examples that “The run” describes. It "
+            "represents clients with such examples. A real client may leak less; a client designed "
+            "for another attack may leak more."
+        )
+    norm = None if config is None else _canary_norm(config)
+    length = "" if config is None else ", as long as the clip norm allows"
+    length = length if norm is None else f", of norm {norm:g}"
+    return (
+        f"an artificial client whose update is a random direction{length}. It represents a client "
+        "that is easy to recognise. A real client may leak less; a client designed for another "
+        "attack may leak more."
+    )
 
 
 def rounds_done(record: RunRecord) -> str:
@@ -154,15 +176,19 @@ def scores_facts(report: Report) -> dict[str, str]:
 
 
 def _not_known(report: Report, *, is_checked: bool) -> str:
-    """A sentence on the facts that a log or scores lack."""
-    if not report.is_stated_by_log:
-        return _UNKNOWN if is_checked else _UNKNOWN_WITHOUT_CHECKS
-    checks = "" if is_checked else ", no checks of the mechanism"
-    return (
-        "The log does not say what was trained and how well. So this page has no accuracy"
-        f"{checks} and no config. Upper bounds are of the noise and the rounds "
-        f"{AS_THE_LOG_STATES}."
-    )
+    """Sentences on the facts that a log or scores lack, and on what the page lacks therefore."""
+    unknown, lacks = "what was trained and how well", "no accuracy"
+    if report.analytical is None:
+        unknown += ", or who participated when" if is_checked else ", who participated when"
+        lacks += ", no upper bound"
+    if not is_checked:
+        unknown += "" if report.analytical else ", or what noise was added"
+        lacks += ", no checks of the mechanism"
+    subject = "The log does" if report.is_stated_by_log else "The scores do"
+    sentences = [f"{subject} not say {unknown}. So this page has {lacks} and no config."]
+    if report.is_stated_by_log:
+        sentences.append(f"Upper bounds are of the noise and the rounds {AS_THE_LOG_STATES}.")
+    return " ".join(sentences)
 
 
 def mechanism_words(record: RunRecord, mechanism: Mechanism) -> str:

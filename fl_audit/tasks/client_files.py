@@ -38,8 +38,12 @@ def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
         name: _shaped(config, examples) for name, examples in read.items() if examples is not None
     }
     say_left_out(f"task.path: {folder}", [name for name in read if name not in clients], len(read))
-    kept = None if held_out is None else _read(held_out)
-    given = None if kept is None else _shaped(config, kept)
+    given = None
+    if held_out is not None:
+        kept = _read(held_out)
+        if kept is None:
+            raise InputError(f"{held_out}: has no example; must hold at least one")
+        given = _shaped(config, kept)
     return clients_task(config, folder.name, clients, given, seed, model=config.model)
 
 

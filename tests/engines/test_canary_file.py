@@ -97,6 +97,10 @@ def refusal(path, task):
         ({"inputs": images(1), "labels": 1}, ": inputs (1, 64), labels () and client_id (1,)"),
         ({"inputs": images(2)[:, 1:], "labels": [1, 2]}, ": an input has 63 numbers; must have 64"),
         ({"inputs": images(2) * np.inf, "labels": [1, 2]}, ", row 1: inputs must be finite"),
+        (
+            {"inputs": [[0.0] * 64, [1e39] * 64], "labels": [1, 2]},
+            ", row 2: inputs must be finite numbers in float32",
+        ),
         ({"inputs": images(2), "labels": [1, 10]}, ", row 2: label must be a class, 0 to 9"),
         ({"inputs": images(2), "labels": [-1, 1]}, ", row 1: label must be a class, 0 to 9"),
         ({"inputs": images(2), "labels": [1, 1.5]}, ", row 2: label must be a class, 0 to 9"),
@@ -135,8 +139,9 @@ def test_numbers_as_labels(digits, tmp_path):
         [1.5],
         [-20],
     ]
-    np.savez(path, inputs=images(2), labels=[1, np.inf])
-    assert refusal(path, regression) == ", row 2: label must be a finite number"
+    for large in (np.inf, -1e39):
+        np.savez(path, inputs=images(2), labels=[1, large])
+        assert refusal(path, regression) == ", row 2: label must be a finite number in float32"
 
 
 def config_of(path, **keys):

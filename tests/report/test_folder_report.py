@@ -159,3 +159,23 @@ def test_the_pool_says_the_same(tmp_path, in_pool, in_file):
     written(tmp_path, in_pool)
     (found,) = folder_statistics(AuditedFolder(tmp_path))
     assert found.scores.inclusion == in_pool
+
+
+@pytest.mark.parametrize("is_without_metrics", [False, True])
+def test_estimates_of_secret_rounds_use_the_rounded_scores_of_the_report(
+    run_folder, change_record, is_without_metrics
+):
+    names = {"own_rounds": True, "mine": True, "max": False}  # whether scores may reveal rounds
+    write_score_file(run_folder.scores("mine"), read_score_file(run_folder.scores("sum")))
+    change_record(schedule_secret="run")
+    if is_without_metrics:
+        run_folder.metrics.unlink()
+    folder = AuditedFolder(run_folder.path)
+    for name, is_rounded in names.items():
+        raw, used = read_score_file(run_folder.scores(name)).score, folder.scored.scores[name].score
+        if not is_rounded:
+            np.testing.assert_array_equal(used, raw)
+            continue
+        error = raw.std() / np.sqrt(len(raw))
+        (step,) = [2.0**k for k in range(-60, 10) if 0.25 < 2.0**k / error <= 0.5]
+        np.testing.assert_array_equal(used / step, np.floor(raw / step))

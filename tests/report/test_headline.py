@@ -113,7 +113,42 @@ def test_without_a_guarantee(canary, upper_bound, sentence):
     assert made.sentence().endswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("client", "upper_bound"),
+    [
+        (guarantee(7.581, 3), "ε ≤ 7.59 for a client in up to 3 rounds, from accounting"),
+        (guarantee(math.inf), "none, because no noise is added"),
+        (guarantee(None, None, "a reason"), "unknown (a reason)"),
+    ],
+)
+def test_a_run_without_canaries_has_the_upper_bound_of_a_client(client, upper_bound):
+    made = made_reports.report({}, analytical(client, client), efficiency={})
+    none = dataclasses.replace(made, run=dataclasses.replace(made.run, num_canaries=0))
+    assert headline(none).lines() == [
+        f"upper bound   {upper_bound}",
+        "lower bound   none, because the run had no canaries",
+        "estimate      none, because the run had no canaries",
+        "This run had no canaries, so nothing was audited.",
+    ]
+
+
 # The summary for the terminal.
+
+
+@pytest.mark.parametrize(
+    ("client", "canary", "words"),
+    [
+        (4.0, 4.0, "4.00 for a client"),
+        (8.0, 4.0, "8.00 for a client, 4.00 for a canary"),
+        (None, 8.787, "none known for a client (a reason), 8.79 for a canary"),
+        (8.0, None, "8.00 for a client, none known for a canary (a reason)"),
+        (None, None, "none known (a reason)"),
+    ],
+)
+def test_each_partys_upper_bound_is_in_the_summary(client, canary, words):
+    parties = (guarantee(epsilon, 1, "a reason") for epsilon in (client, canary))
+    lines = summary_lines(made_reports.report(STATISTICS, analytical(*parties)))
+    assert f"upper bound         {words}" in lines
 
 
 SUMMARISED = ("final", "final_minus_initial", "max", "sum")

@@ -16,6 +16,7 @@ from fl_audit.formats.participation_files import CanaryRow, read_canaries
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report.arms import arms_of_log, arms_words
 from fl_audit.report.folder import AuditedFolder, folder_arms
+from fl_audit.report.patterns import Detection, PatternAttacker, PatternTable
 from tests.small_configs import TINY_RUN
 
 DIM, COUNT, ROUNDS = 20_000, 240, 8
@@ -83,6 +84,47 @@ def test_an_arm_of_which_few_participate_has_no_interval():
     assert [arm.arm for arm in made.comparison.arms] == ["once", "twice"]
     start = "Left out, because too few of their canaries participate: rare."
     assert arms_words(made).startswith(start)
+
+
+def test_score_files_may_list_canaries_in_different_orders():
+    random, count = np.random.default_rng(0), 400
+    names, included = [f"c{number}" for number in range(count)], random.random(count) < 0.5
+    is_early = random.random(count) < 0.5
+    pool = {
+        name: CanaryRow(bool(is_in), np.array([0 if early else 2]), "early" if early else "late")
+        for name, is_in, early in zip(names, included, is_early, strict=True)
+    }
+    scores = random.standard_normal((2, count)) + 3.0 * (is_early & included)
+    files = [ScoreFile(tuple(names), included, own / math.sqrt(DIM)) for own in scores]
+    order = random.permutation(count)
+    shuffled = ScoreFile(tuple(names[row] for row in order), included[order], files[1].score[order])
+    made, same = (
+        arms_of_log(pool, of_statistics, RunFacts(Audit(), DIM), None, (1e-3, 0.95))
+        for of_statistics in (
+            {"own_rounds": files[0], "max": shuffled},
+            {"own_rounds": files[0], "max": files[1]},
+        )
+    )
+    assert len(made.attackers) == 2
+    for attacker, other in zip(made.attackers, same.attackers, strict=True):
+        early, late = attacker.detections
+        # Two normal distributions 3 standard deviations apart have an AUC of 0.983.
+        assert early.auc > 0.95
+        assert late.auc < 0.6
+        assert early.auc == pytest.approx(other.detections[0].auc, rel=1e-12)
+
+
+def test_bounds_compare_a_pattern_with_others_alone():
+    def notes(upper_bound_of_shuffle):
+        found = (
+            Detection("poisson", 8.0, 9.0, 0.9, 0.1),  # above its own upper bound
+            Detection("shuffle", upper_bound_of_shuffle, 1.0, 0.8, 0.1),
+        )
+        return PatternTable((PatternAttacker("of rounds", "max", found),), "", 0.95).notes
+
+    assert notes(9.5) == []
+    (note,) = notes(8.5)
+    assert "“poisson” (ε ≥ 9.00) leaks more than “shuffle” (ε ≤ 8.50)" in note
 
 
 def test_arms_of_a_run_of_which_only_scores_remain(run_folder):

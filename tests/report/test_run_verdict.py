@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from fl_audit.accounting import Noise, PoissonSampling, UnknownRounds
+from fl_audit.accounting import AccountedEpsilon, Noise, PoissonSampling, UnknownRounds
 from fl_audit.accounting.release import Party
 from fl_audit.commands.exit_status import exit_status_of
 from fl_audit.commands.printing import print_report
@@ -16,7 +16,8 @@ from fl_audit.report import Report, write_report
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.verdict import Verdict
+from fl_audit.report.verdict_words import verdict_facts
+from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.record import Outcome
 from tests.report.conftest import CONFIG, in_rounds
@@ -126,6 +127,19 @@ def test_a_contradicted_claim(claim, run_folder, capsys):
     assert line.startswith("verdict: CONTRADICTED: the claim ε ≤ 0.5 at δ = 0.0018")
     assert reason[0].startswith("  The configured noise does not give the claimed ε: accounting")
     assert any(line.startswith("  The lower bound ε ≥ ") for line in reason)
+
+
+def test_the_bounds_of_a_verdict_are_rounded_to_bounds(run_folder):
+    report = write_report(run_folder)
+    verdict = dataclasses.replace(
+        report.verdict, claim=Claim(5.0, 1e-3), epsilon_lower=11.67, statistic="max", assumes="a."
+    )
+    by = (AccountedEpsilon("rdp", 15.21, None),)
+    party = dataclasses.replace(report.analytical.client, by_accountant=by)
+    analytical = dataclasses.replace(report.analytical, client=party, canary=party)
+    facts = verdict_facts(dataclasses.replace(report, analytical=analytical), verdict)
+    assert facts["Accounting"].startswith("ε ≤ 15.3 for a client")
+    assert facts["Largest bound"].startswith("ε ≥ 11.6 by")
 
 
 def test_an_inconclusive_claim(run_folder, change_record):

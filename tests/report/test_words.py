@@ -19,10 +19,12 @@ from fl_audit.errors import InputError
 from fl_audit.formats.run_record import read_record
 from fl_audit.report import summary_lines, write_report
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.report import report_to_json
-from fl_audit.report.words import mechanism_words, run_facts
+from fl_audit.report.report import ScoreSource, report_to_json
+from fl_audit.report.words import canary_cost, canary_words, mechanism_words, run_facts
 from tests.mechanisms.doubled_noise import doubled_noise
+from tests.report import made_reports
 from tests.report.conftest import CONFIG, noise_of
+from tests.report.made_reports import analytical, guarantee
 
 
 def test_description_tells_effective_from_added_noise(run_folder):
@@ -131,6 +133,47 @@ def test_a_mechanism_from_outside_is_in_the_report(run_folder):
 
 
 # What a report says of canaries that hold examples.
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "whose update is a random direction, as long as the clip norm allows. It represents"),
+        (
+            {"mechanism": {"kind": "none", "canary_norm": 2.5}},
+            "whose update is a random direction, of norm 2.5. It represents",
+        ),
+        (
+            {"canaries": {"kind": "examples", "source": "mislabelled", "count": 200}},
+            "that trains on the examples that “The run” describes. It represents clients with such",
+        ),
+    ],
+)
+def test_what_a_canary_is_depends_on_its_kind(changes, said):
+    config = parse_config({**CONFIG, **changes}, "config")
+    made = made_reports.report({}, analytical(guarantee(1.0), guarantee(1.0)))
+    assert f"an artificial client {said}" in canary_words(dataclasses.replace(made, config=config))
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ("rademacher", "an artificial client whose update is a random direction. It represents"),
+        (None, "a client or an example that was included in or excluded from training at random."),
+    ],
+)
+def test_what_a_canary_of_scores_is(family, said):
+    made = made_reports.report({}, analytical(guarantee(1.0), guarantee(1.0)))
+    source = ScoreSource("scores", family)
+    assert said in canary_words(dataclasses.replace(made, config=None, source=source))
+
+
+def test_the_cost_of_canaries_names_their_norm(run_folder):
+    run = read_finished_run(run_folder)
+    assert "each adds a random vector of the clip norm" in canary_cost(run)["Cost of the canaries"]
+    mechanism = {"kind": "none", "canary_norm": 2.5}
+    run = dataclasses.replace(run, config=parse_config({**CONFIG, "mechanism": mechanism}, "c"))
+    assert "each adds a random vector of norm 2.5" in canary_cost(run)["Cost of the canaries"]
 
 
 def test_a_fixed_half_and_no_canaries(run_folder):

@@ -116,9 +116,18 @@ def test_the_held_out_file_is_no_client(tmp_path):
     assert (task.population.num_examples(0), len(task.held_out)) == (20, 20)
 
 
+NOTHING = {"inputs": np.ones((0, 2)), "labels": np.zeros(0, np.int64)}
+
+
+def test_a_held_out_file_without_examples_is_refused(tmp_path):
+    npz(tmp_path, a=GOOD, b=GOOD, test=NOTHING)
+    config = NpzTask(path=str(tmp_path), held_out=str(tmp_path / "test.npz"))
+    with pytest.raises(InputError, match=r"test\.npz: has no example; must hold at least one"):
+        load_task(config, 1)
+
+
 def test_clients_without_data_are_left_out_and_counted(tmp_path, capsys):
-    nothing = {"inputs": np.ones((0, 2)), "labels": np.zeros(0, np.int64)}
-    task = load_task(npz(tmp_path, a=nothing, b=GOOD, c=nothing, d=GOOD), 1)
+    task = load_task(npz(tmp_path, a=NOTHING, b=GOOD, c=NOTHING, d=GOOD), 1)
     assert task.population.client_ids == ["b", "d"]
     expected = (
         f"task.path: {tmp_path}: 2 of 4 clients, the first 'a', have no data and are left out"

@@ -7,7 +7,6 @@ bit for bit the same on any number of devices of one kind.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -42,19 +41,10 @@ NO_KEY = np.zeros(4, np.uint32)
 """A key for rounds that draw no noise."""
 
 
-@dataclass(frozen=True)
-class Cohort:
-    """The clients of a round, fewest examples first; a padded batch has `rows` examples."""
-
-    clients: Sequence[Examples]
-    rows: int
-
-    @classmethod
-    def from_clients(cls, clients: Sequence[Examples], batch_size: int) -> "Cohort":
-        """The cohort; rows are `batch_size` or a lower power of two, so that few shapes compile."""
-        longest = max(map(len, clients), default=1)
-        rows = min(batch_size, 1 << (longest - 1).bit_length())
-        return cls(sorted(clients, key=len), rows)
+def _rows_of(clients: Sequence[Examples], batch_size: int) -> int:
+    """Examples of a padded batch: `batch_size` or a lower power of two, so few shapes compile."""
+    longest = max(map(len, clients), default=1)
+    return min(batch_size, 1 << (longest - 1).bit_length())
 
 
 class Blocks:
@@ -130,10 +120,10 @@ class Blocks:
         model = jax.device_put(list(weights), self._copied)
         limits = jax.device_put((model, norms, key), self._copied)
         total = jax.device_put(self._aggregation.nothing(list(weights)), first)
-        cohort = Cohort.from_clients(clients, self._batch_size)
+        rows = _rows_of(clients, self._batch_size)
         before = 0
-        for group in _in_groups(cohort.clients, self._size * len(self._devices)):
-            trained = self._trained(model, group, cohort.rows)
+        for group in _in_groups(sorted(clients, key=len), self._size * len(self._devices)):
+            trained = self._trained(model, group, rows)
             sums = self._end(limits, trained, self._numbers(before, len(group), self._size))
             total = self._add(total, jax.device_put(sums, first))
             before += len(group)
@@ -150,7 +140,7 @@ class Blocks:
         """Yields clients' positions and updates, as `engines.engine.ClientUpdates` does."""
         model = jax.device_put(list(weights), self._copied)
         order = np.argsort([len(client) for client in clients], kind="stable")
-        rows = Cohort.from_clients(clients, self._batch_size).rows
+        rows = _rows_of(clients, self._batch_size)
         for members in _in_groups(order, self._size * len(self._devices)):
             trained = self._trained(model, [clients[at] for at in members], rows)
             leaves = [np.asarray(leaf) for leaf in self._updates(model, trained)]
