@@ -242,7 +242,11 @@ def test_matrices_under_shuffled_epochs(name, tmp_path):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("noise", "rate", "rounds", "delta"), POISSON)
 def test_poisson_samples(noise, rate, rounds, delta):
-    """On one grid they differ by dp-accounting's rounding, up to 8e-7 at a delta of 1e-9."""
+    """On one grid they differ by dp-accounting's rounding.
+
+    At a delta of 1e-9 two versions of it differ by 2e-6 on this grid, and each by as much on a
+    grid twice as fine.
+    """
     given = options(noise_multiplier=noise, sampling="poisson", rate=rate, rounds=rounds)
     bounds = accounted(source_of_options(given, delta)).bounds
     hidden, known = bounds["does_not_know_rounds"][0], bounds["knows_rounds"][0]
@@ -250,7 +254,9 @@ def test_poisson_samples(noise, rate, rounds, delta):
     accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=interval)
     sampled = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
     accountant.compose(dp_accounting.SelfComposedDpEvent(sampled, rounds))
-    assert hidden.guarantee.epsilon == pytest.approx(accountant.get_epsilon(delta), rel=1e-6)
+    rounding = 1e-6 if delta > 1e-8 else 3e-6
+    expected = pytest.approx(accountant.get_epsilon(delta), rel=rounding)
+    assert hidden.guarantee.epsilon == expected
     assert hidden.lower <= hidden.guarantee.epsilon <= hidden.lower * (1 + 2e-3)
     check_seen(known, noise, rate, rounds, delta)
 

@@ -19,7 +19,7 @@ from fl_audit.canaries.pool import write_pool
 from fl_audit.formats.folders import LogFolder
 from fl_audit.mechanisms import MECHANISMS
 from fl_audit.participation import PATTERNS
-from tests.verification.walk import caller, walk_log, walk_run
+from tests.verification.walk import SURE, caller, walk_log, walk_run
 
 TOY = """
 runtime = "toy"
@@ -85,7 +85,7 @@ EXAMPLES = {
 MODELS = ["final", "final_and_initial", "all_iterates", "known_rounds"]
 
 
-def write_config(folder, text, pattern, canaries, models=MODELS):
+def write_config(folder, text, pattern, canaries, models=MODELS, *, confidence=0.95):
     """Writes a config, and the log that the pattern `replay` reads."""
     rows = [f"{number},client-{7 * number % 40}" for number in (1, 2, 3, 4)]
     (folder / "log.csv").write_text("\n".join(["round,client_id", *rows]) + "\n")
@@ -93,7 +93,7 @@ def write_config(folder, text, pattern, canaries, models=MODELS):
     config = folder / "config.toml"
     config.write_text(
         f"{text}\n{participation}[canaries]\ncount = 24\n{canaries}\n{AUDIT}"
-        f"threat_models = {json.dumps(models)}\n"
+        f"threat_models = {json.dumps(models)}\nconfidence = {confidence}\n"
     )
     return config
 
@@ -154,7 +154,8 @@ def test_a_trained_run(other, tmp_path, capsys, cell):
     models = ["final", "all_iterates", "known_rounds"] if source else list(MODELS)
     if mechanism == "client_gaussian" and engine in ("jax", "local"):
         models.append("one_upload")
-    config = write_config(tmp_path, text, pattern, EXAMPLES.get(source, ""), models)
+    canaries = EXAMPLES.get(source, "")
+    config = write_config(tmp_path, text, pattern, canaries, models, confidence=SURE)
     left = ("scores_final_loss.csv",) if source else ()
     walk_run(caller(capsys), config, tmp_path / "run", other, left=left)
 
