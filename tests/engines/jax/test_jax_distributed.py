@@ -155,4 +155,4 @@ def test_half_the_noise_is_contradicted(tmp_path, monkeypatch):
     monkeypatch.setattr(engine_module, "aggregation_of", half)
     report = report_of(tmp_path)
     assert report["arrival"]["state"] == "arrived"
-    assert report["verdict"]["outcome"] == "contradicted"
+    assert report["verdict"]["outcome"] == "contradicted", report["verdict"]
