@@ -1,5 +1,6 @@
 """Compares a folder's files with its chain (round_chain.py): links, rounds, rows and digests."""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from fl_audit.formats.round_chain import (
     digest_of,
     read_chain,
 )
+from fl_audit.formats.text_files import open_foreign, reading
 from fl_audit.number_words import count
 from fl_audit.verification.findings import Verified
 
@@ -96,7 +98,14 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
     if not chain.is_scored and isinstance(folder, RunFolder):
         verified.add(folder.chain, "has rounds, or a resume, after its last scores")
     if scored is not None:
-        _compare(folder.path, scored.files, "since scores were written", verified)
+        written = dict(scored.files)
+        if isinstance(folder, LogFolder):
+            if not chain.is_scored:
+                written.pop(folder.direction_sum.name, None)  # rounds after the scores add to it
+            with verified.reading(folder.faults):
+                if _has_only_grown(folder.faults, written.get(folder.faults.name)):
+                    del written[folder.faults.name]
+        _compare(folder.path, written, "since scores were written", verified)
     if reported is None and isinstance(folder, RunFolder):
         verified.note(
             "the report is not in the chain, as after a run that was killed while writing it"
@@ -148,6 +157,19 @@ def _compare(folder: Path, files: dict[str, str], since: str, verified: Verified
                 verified.add(name, "is missing")
             elif digest_of(folder / name) != expected:
                 verified.add(name, f"has changed {since}")
+
+
+def _has_only_grown(path: Path, expected: str | None) -> bool:
+    """Whether a file's first lines have the expected digest; False if none is expected."""
+    if expected is None or not path.exists():
+        return False
+    so_far = hashlib.sha256()
+    with reading(path), open_foreign(path) as file:
+        for line in file:
+            so_far.update(line)
+            if so_far.hexdigest() == expected:
+                return True
+    return False
 
 
 def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:

@@ -293,6 +293,28 @@ def test_a_log_that_was_never_finished_has_no_scores_yet(tmp_path):
     check_log(tmp_path / "log")
 
 
+def test_a_log_whose_rounds_go_on_after_its_scores(tmp_path):
+    scorer = scored(tmp_path / "log", canary_rounds=OWN)
+    scorer.finish()
+    scorer.score_round(6, AGGREGATES[5])
+    outcome = verify_folder(tmp_path / "log", link=last_link(tmp_path / "log"))
+    assert outcome.outcome == "partly", list(map(str, outcome.findings))
+    assert "rounds were logged after the last scores" in outcome.notes[-1]
+
+
+def test_a_log_that_notes_faults_after_its_scores_but_drops_none(tmp_path):
+    scorer = scored(tmp_path / "log", canary_rounds=OWN)
+    faults = scorer.folder.faults
+    faults.write_text("round 2: one\nround 3: two\n")
+    scorer.finish()
+    with faults.open("a") as file:
+        file.write("evaluation: three\n")
+    check_log(tmp_path / "log")
+    faults.write_text("round 2: one\nevaluation: three\n")
+    (found,) = verify_folder(tmp_path / "log").findings
+    assert str(found) == "faults.txt: has changed since scores were written"
+
+
 def test_a_log_whose_rounds_came_again_after_a_restart(tmp_path):
     scored(tmp_path / "log", canary_rounds=OWN)
     scorer = RoundScorer.open(tmp_path / "log")
