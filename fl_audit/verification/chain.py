@@ -16,6 +16,7 @@ from fl_audit.formats.round_chain import (
     Resumed,
     Saved,
     Scored,
+    Scoring,
     digest_of,
     read_chain,
 )
@@ -177,19 +178,38 @@ def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified
     for name in sorted(logged - {folder.round_directions.name}):
         if not (folder.path / name).exists():
             verified.add(name, "is missing")
+    last = chain.lines[-1]
+    cut = last.round if isinstance(last, Scoring) else None
     changed: dict[str, list[int]] = defaultdict(list)
     for row in chain.changed_rows(folder.path):
-        changed[row.name].append(row.round)
-    if logged and all(len(changed.get(name, ())) == len(chain.rounds) for name in logged):
+        if row.round != cut:
+            changed[row.name].append(row.round)
+    if cut is not None:
+        verified.note(
+            f"round {cut} is not in the chain, as it is being written or its program was ended; "
+            "RoundScorer.open enters it before the next round or scores"
+        )
+        if isinstance(folder, LogFolder):
+            _leave_out_next(changed, folder.round_measures.name, cut)
+    whole = chain.rounds.keys() - {cut}
+    if logged and whole and all(len(changed.get(name, ())) == len(whole) for name in logged):
         verified.add(folder.chain, "is of another run: no row of any log matches it")
     for name, rounds in changed.items():
         what = "has changed since it was" if len(rounds) == 1 else "have changed since they were"
         verified.add(name, f"{_rounds(rounds)} {what} logged")
     for path in folder.round_logs():
         if path.exists() and path.suffix == ".npy" and path != folder.round_directions:
-            extra = _written(path) - chain.rounds.keys()
+            extra = _written(path) - chain.rounds.keys() - {cut}
             if extra:
                 verified.add(path, f"holds {_rounds(sorted(extra))}, which the chain lacks")
+
+
+def _leave_out_next(changed: dict[str, list[int]], measures: str, cut: int) -> None:
+    """Leaves out the next measured round, which loses the comparison with a half-written one."""
+    rounds = changed.pop(measures, [])
+    after = min((number for number in rounds if number > cut), default=None)
+    if others := [number for number in rounds if number != after]:
+        changed[measures] = others
 
 
 def _written(path: Path) -> set[int]:

@@ -15,7 +15,7 @@ from fl_audit.config.commitment import write_commitment
 from fl_audit.errors import Interrupted
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.participation_files import Participation
-from fl_audit.formats.round_chain import Scored, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Scored, read_chain
 from fl_audit.formats.round_logs import ConcentrationLog, LoggedTotal
 from fl_audit.participation import PATTERNS, ParticipationPattern
 from fl_audit.run.observers import RoundObserver
@@ -343,9 +343,16 @@ def test_a_log_whose_mechanism_is_measured_and_whose_first_round_comes_again(tmp
     check_log(tmp_path / "log")
 
 
-@pytest.mark.parametrize(("log", "name"), [(LoggedTotal, "add"), (ConcentrationLog, "write_round")])
-def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, name):
-    scorer = scored(tmp_path / "log", canary_rounds=OWN)
+@pytest.mark.parametrize("number", [1, 3, 6])
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [(LoggedTotal, "add"), (ConcentrationLog, "write_round"), (ChainWriter, "log_round")],
+)
+def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, name, number):
+    scorer = RoundScorer.create(tmp_path / "log", POOL, 6, canary_rounds=OWN)
+    for earlier in (1, 2, 3, 4, 5):
+        scorer.score_round(earlier, AGGREGATES[earlier - 1], noise_stddev=1.0)
+    scorer.finish()
 
     def killed(*args, **kwargs):
         raise _Killed
@@ -353,11 +360,14 @@ def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, na
     with monkeypatch.context() as patch:
         patch.setattr(log, name, killed)
         with pytest.raises(_Killed):
-            scorer.score_round(6, AGGREGATES[5])
+            scorer.score_round(number, AGGREGATES[number - 1] + 1, noise_stddev=1.0)
+    cut = verify_folder(tmp_path / "log", link=last_link(tmp_path / "log"))
+    assert cut.outcome == "partly", list(map(str, cut.findings))
+    assert f"round {number} is not in the chain" in " ".join(cut.notes)
     RoundScorer.open(tmp_path / "log").finish()
     check_log(tmp_path / "log")
     scorer = RoundScorer.open(tmp_path / "log")
-    scorer.score_round(6, AGGREGATES[5])
+    scorer.score_round(number, AGGREGATES[number - 1], noise_stddev=1.0)
     scorer.finish()
     check_log(tmp_path / "log")
 
