@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, LogFolder, RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_chain import (
@@ -215,8 +216,10 @@ def _leave_out_next(changed: dict[str, list[int]], measures: str, cut: int) -> N
 def _written(path: Path) -> set[int]:
     """The rounds, from 1, with values in a log."""
     rows = read_array(path, "a log")
-    flat = rows.reshape(len(rows), -1)
-    return set((np.flatnonzero(np.isfinite(flat).any(axis=1)) + 1).tolist())
+    if rows.dtype.kind not in "biuf":
+        raise InputError(f"{path}: is not a log: it holds no numbers")
+    is_written = np.isfinite(rows).any(axis=tuple(range(1, rows.ndim)))
+    return set((np.flatnonzero(is_written) + 1).tolist())
 
 
 def _rounds(rounds: Sequence[int]) -> str:
