@@ -286,6 +286,9 @@ def test_a_log_of_a_round_scorer(tmp_path):
     assert (alone.outcome, alone.not_made_again) == ("partly", [
         "canaries.csv", "round_concentrations.npy", "round_cosines.npy", "round_lengths.npy"
     ])  # fmt: skip
+    (tmp_path / "log" / "aggregates").mkdir()
+    (tmp_path / "log" / "aggregates" / ".round_1.npy").touch()
+    assert {*alone.not_made_again} < {*verify_folder(tmp_path / "log").not_made_again}
 
 
 def test_a_log_that_was_never_finished_has_no_scores_yet(tmp_path):
