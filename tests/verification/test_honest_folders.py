@@ -1,5 +1,6 @@
 """Honest folders, all of which hold: however they were made, interrupted, moved or copied."""
 
+import dataclasses
 import json
 import shutil
 
@@ -13,10 +14,11 @@ from fl_audit.canaries.pool import write_pool
 from fl_audit.cli import main
 from fl_audit.config.commitment import write_commitment
 from fl_audit.errors import Interrupted
-from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.round_chain import ChainWriter, Scored, read_chain
 from fl_audit.formats.round_logs import ConcentrationLog, LoggedTotal
+from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.participation import PATTERNS, ParticipationPattern
 from fl_audit.run.observers import RoundObserver
 from fl_audit.verification import verify_folder
@@ -35,6 +37,7 @@ from tests.verification.toy_runs import (
     edit,
     edit_cell,
     edit_json,
+    nudged,
     relink,
     reseal,
 )
@@ -114,6 +117,24 @@ KINDS = {
         "canaries.count=200",
     ),
 }
+
+
+@pytest.mark.parametrize("most_kept", [0, 8])
+def test_a_likelihood_of_one_round_each_is_made_again_from_kept_directions(
+    toy_runtime, tmp_path, monkeypatch, most_kept
+):
+    """They are kept up to a number of rounds; beyond, the chain alone covers the scores."""
+    monkeypatch.setattr("fl_audit.attacks.own_sums.MOST_KEPT", most_kept)
+    run = committed_run(
+        tmp_path, 'canaries.family="gaussian"', 'audit.threat_models=["secret_rounds"]',
+        'audit.verdict_statistic="likelihood_ratio"',
+    )  # fmt: skip
+    path = RunFolder(run).scores("likelihood_ratio")
+    edit_cell(path, 1, 2, lambda text: repr(nudged(float(text))))
+    reseal(run)
+    outcome = verify_folder(run, tmp_path / "commitment.json")
+    assert path.name not in {one.file for one in outcome.findings}
+    assert (path.name in outcome.not_made_again) == (most_kept == 0)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +310,18 @@ def test_a_log_of_a_round_scorer(tmp_path):
     (tmp_path / "log" / "aggregates").mkdir()
     (tmp_path / "log" / "aggregates" / ".round_1.npy").touch()
     assert {*alone.not_made_again} < {*verify_folder(tmp_path / "log").not_made_again}
+
+
+def test_a_log_whose_sums_have_other_last_digits_as_on_another_processor(tmp_path):
+    several = [[1, 2 + canary % 5] for canary in range(POOL.count)]
+    folder = scored(tmp_path / "log", canary_rounds=several).folder
+    RoundScorer.open(folder.path).finish()
+    path = folder.scores("own_rounds")
+    scores = read_score_file(path)
+    for factor, found in ((1 + 1e-12, 0), (1 + 1e-6, 1)):
+        write_score_file(path, dataclasses.replace(scores, score=scores.score * factor))
+        reseal(folder.path)
+        assert len(verify_folder(folder.path).findings) == found
 
 
 def test_a_log_that_was_never_finished_has_no_scores_yet(tmp_path):
