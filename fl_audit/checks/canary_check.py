@@ -448,16 +448,15 @@ def _without_lengths(
 ) -> CanaryCheck:
     """The check without expected norms: whether canaries score evenly above chance."""
     unknown = "the expected norm is unknown"
-    scored = coefficient(included.as_cosines, 0)
+    scored = coefficient(included.standardized, 0)
     if scored is None:
         return CanaryCheck("cannot_tell", None, "no round of an included canary was seen")
-    words = f"in their rounds included canaries score {_deviations(scored, included.dim)}"
-    of_excluded = coefficient(excluded.as_cosines, 0)
+    words = f"in their rounds included canaries score {_deviations(scored)}"
+    of_excluded = coefficient(excluded.standardized, 0)
     if of_excluded is not None and of_excluded.differs_by(0, 0, alarm):
         reason = (
             f"{words}, and excluded ones, which send nothing, "
-            f"{_deviations(of_excluded, excluded.dim)}: the coins or the rounds are not those of "
-            "the training"
+            f"{_deviations(of_excluded)}: the coins or the rounds are not those of the training"
         )
         return CanaryCheck("not_arrived", None, reason, fault=reason)
     if scored.ratio < -scored.deviation(alarm):
@@ -469,14 +468,13 @@ def _without_lengths(
     if included.knows_tails and _is_uneven(included.first):
         fault = f"{words}, but unevenly within rounds: some canaries may be lost ({LOST})"
         return CanaryCheck("cannot_tell", None, f"{fault}, and {unknown}", fault=fault)
-    above = f"{_deviations(scored, included.dim)} above chance"
+    above = f"{_deviations(scored)} above chance"
     reason = f"scores show that canaries reached the aggregates, not at what norm ({above})"
     return CanaryCheck("arrived", None, reason, _PROMISE)
 
 
-def _deviations(scored: Coefficient, dim: int) -> str:
-    root = math.sqrt(dim)
-    return f"{root * scored.ratio:.3g} ± {root * scored.standard_error:.2g} standard deviations"
+def _deviations(scored: Coefficient) -> str:
+    return f"{_share(scored)} standard deviations"
 
 
 def _is_uneven(participations: CanaryParticipations) -> bool:

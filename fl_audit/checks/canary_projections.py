@@ -79,10 +79,16 @@ class CanaryParticipations:
         return self.where(np.isfinite(lengths[0]) & np.isfinite(lengths[1]))
 
     @property
-    def as_cosines(self) -> "CanaryParticipations":
-        """The participations in units of the aggregate's norm, so that `along` is the cosine."""
-        ones = np.ones(len(self))
-        return dataclasses.replace(self, aggregate_lengths=ones, client_lengths=ones)
+    def standardized(self) -> "CanaryParticipations":
+        """The participations beside aggregates of norm √dim, so that `along` is √dim cosines.
+
+        It is then in standard deviations under the null, and the smallest `rest` is below dim.
+        """
+        return dataclasses.replace(
+            self,
+            aggregate_lengths=np.full(len(self), math.sqrt(self.dim)),
+            client_lengths=np.ones(len(self)),
+        )
 
     @property
     def along(self) -> FloatArray:

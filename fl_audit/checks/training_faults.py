@@ -30,8 +30,8 @@ norm, shrink because there is little left to learn.
 _LOSS_GROWTH = 1.2
 """The largest ratio, without a fault, of the mean losses of the last and first fifth of rounds."""
 
-_ABOVE_CHANCE = 1.5
-"""The factor by which the final accuracy should exceed a guess's accuracy."""
+_ABOVE_CHANCE, _MORE_THAN_CHANCE = 1.5, 0.05
+"""The final accuracy should exceed a guess's accuracy by this factor, or by this difference."""
 
 _CANARY_SHARE = 0.5
 """The largest share, without a fault, of canaries in all participants over the rounds."""
@@ -134,11 +134,14 @@ def _ends(train_loss: FloatArray) -> tuple[float, float]:
 
 def _accuracy(accuracy: FloatArray, num_classes: int | None) -> Iterator[TrainingFault]:
     known = accuracy[~np.isnan(accuracy)]
-    if num_classes is not None and len(known) and known[-1] <= _ABOVE_CHANCE / num_classes:
+    if num_classes is None or not len(known):
+        return
+    chance = 1 / num_classes
+    if known[-1] <= min(_ABOVE_CHANCE * chance, chance + _MORE_THAN_CHANCE):
         yield TrainingFault(
             "accuracy at chance",
             f"The accuracy is {significant(100 * known[-1])} %, and a guess among {num_classes} "
-            f"has {significant(100 / num_classes)} %: the model has learned nothing.",
+            f"has {significant(100 * chance)} %: the model has learned nothing.",
         )
 
 

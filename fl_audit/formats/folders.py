@@ -249,7 +249,7 @@ class LogFolder(ScoredFolder):
     def stated(self) -> list[Path]:
         """The files whose content nothing else in the folder confirms; each may be missing."""
         stated = {*self.round_logs(), *(self.path / name for name in self.optional)}
-        if self.aggregates.exists():
+        if any(self.aggregates.glob("[!.]*")):
             stated -= {self.round_cosines, self.round_concentrations, self.round_directions}
         return sorted(stated)
 

@@ -336,8 +336,8 @@ class Chain:
 
     @property
     def is_scored(self) -> bool:
-        """Whether there are scores, and no round or resumption follows them."""
-        kinds = (Logged, Scored, Resumed)
+        """Whether there are scores, and no round, not even half of one, or resumption follows."""
+        kinds = (Logged, Scoring, Scored, Resumed)
         last = next((line for line in reversed(self.lines) if isinstance(line, kinds)), None)
         return isinstance(last, Scored)
 

@@ -1,11 +1,13 @@
 """Compares a folder's files with its chain (round_chain.py): links, rounds, rows and digests."""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, LogFolder, RunFolder
 from fl_audit.formats.npy_file import read_array
 from fl_audit.formats.round_chain import (
@@ -15,9 +17,11 @@ from fl_audit.formats.round_chain import (
     Resumed,
     Saved,
     Scored,
+    Scoring,
     digest_of,
     read_chain,
 )
+from fl_audit.formats.text_files import open_foreign, reading
 from fl_audit.number_words import count
 from fl_audit.verification.findings import Verified
 
@@ -96,7 +100,14 @@ def _verify_files(folder: RunFolder | LogFolder, chain: Chain, verified: Verifie
     if not chain.is_scored and isinstance(folder, RunFolder):
         verified.add(folder.chain, "has rounds, or a resume, after its last scores")
     if scored is not None:
-        _compare(folder.path, scored.files, "since scores were written", verified)
+        written = dict(scored.files)
+        if isinstance(folder, LogFolder):
+            if not chain.is_scored:
+                written.pop(folder.direction_sum.name, None)  # rounds after the scores add to it
+            with verified.reading(folder.faults):
+                if _has_only_grown(folder.faults, written.get(folder.faults.name)):
+                    del written[folder.faults.name]
+        _compare(folder.path, written, "since scores were written", verified)
     if reported is None and isinstance(folder, RunFolder):
         verified.note(
             "the report is not in the chain, as after a run that was killed while writing it"
@@ -150,31 +161,65 @@ def _compare(folder: Path, files: dict[str, str], since: str, verified: Verified
                 verified.add(name, f"has changed {since}")
 
 
+def _has_only_grown(path: Path, expected: str | None) -> bool:
+    """Whether a file's first lines have the expected digest; False if none is expected."""
+    if expected is None or not path.exists():
+        return False
+    so_far = hashlib.sha256()
+    with reading(path), open_foreign(path) as file:
+        for line in file:
+            so_far.update(line)
+            if so_far.hexdigest() == expected:
+                return True
+    return False
+
+
 def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
     logged = {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
     for name in sorted(logged - {folder.round_directions.name}):
         if not (folder.path / name).exists():
             verified.add(name, "is missing")
+    last = chain.lines[-1]
+    cut = last.round if isinstance(last, Scoring) else None
     changed: dict[str, list[int]] = defaultdict(list)
     for row in chain.changed_rows(folder.path):
-        changed[row.name].append(row.round)
-    if logged and all(len(changed.get(name, ())) == len(chain.rounds) for name in logged):
+        if row.round != cut:
+            changed[row.name].append(row.round)
+    if cut is not None:
+        verified.note(
+            f"round {cut} is not in the chain, as it is being written or its program was ended; "
+            "RoundScorer.open enters it before the next round or scores"
+        )
+        if isinstance(folder, LogFolder):
+            _leave_out_next(changed, folder.round_measures.name, cut)
+    whole = chain.rounds.keys() - {cut}
+    if logged and whole and all(len(changed.get(name, ())) == len(whole) for name in logged):
         verified.add(folder.chain, "is of another run: no row of any log matches it")
     for name, rounds in changed.items():
         what = "has changed since it was" if len(rounds) == 1 else "have changed since they were"
         verified.add(name, f"{_rounds(rounds)} {what} logged")
     for path in folder.round_logs():
         if path.exists() and path.suffix == ".npy" and path != folder.round_directions:
-            extra = _written(path) - chain.rounds.keys()
+            extra = _written(path) - chain.rounds.keys() - {cut}
             if extra:
                 verified.add(path, f"holds {_rounds(sorted(extra))}, which the chain lacks")
+
+
+def _leave_out_next(changed: dict[str, list[int]], measures: str, cut: int) -> None:
+    """Leaves out the next measured round, which loses the comparison with a half-written one."""
+    rounds = changed.pop(measures, [])
+    after = min((number for number in rounds if number > cut), default=None)
+    if others := [number for number in rounds if number != after]:
+        changed[measures] = others
 
 
 def _written(path: Path) -> set[int]:
     """The rounds, from 1, with values in a log."""
     rows = read_array(path, "a log")
-    flat = rows.reshape(len(rows), -1)
-    return set((np.flatnonzero(np.isfinite(flat).any(axis=1)) + 1).tolist())
+    if rows.dtype.kind not in "biuf":
+        raise InputError(f"{path}: is not a log: it holds no numbers")
+    is_written = np.isfinite(rows).any(axis=tuple(range(1, rows.ndim)))
+    return set((np.flatnonzero(is_written) + 1).tolist())
 
 
 def _rounds(rounds: Sequence[int]) -> str:

@@ -23,6 +23,7 @@ from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums
 from fl_audit.attacks.round_cosines import LoggedRounds, logged_concentrations
+from fl_audit.attacks.secret_rounds import SECRET_ROUNDS
 from fl_audit.attacks.statistics import Sight, Statistic
 from fl_audit.attacks.threat_models import compared_by, make_attackers, scores_of, statistics_of
 from fl_audit.attacks.update_ratio import UpdateLogs
@@ -121,6 +122,9 @@ def _derived(
     scores, compared = scores_of(attackers, final), compared_by(attackers, final)
     return {name: Derived(values, compared.get(name), error) for name, values in scores.items()}
 
+
+SCORE_ROUNDING = 1e-9
+"""Allowed rounding of a score that linear algebra computes from logs; generous."""
 
 _ROUNDING = 1e-3
 """Allowed rounding of a cosine in float32, in standard deviations under the null; generous."""
@@ -283,17 +287,19 @@ class RunScores:
         return [statistic for statistic in self.statistics if statistic.needs <= {*sights}]
 
     def _from_rounds(self) -> dict[str, Derived]:
-        """The scores from aggregates; sums over several own rounds only if directions are kept."""
+        """The scores from aggregates; those that need directions only if these are kept."""
         if self.vectors is None:
             return {}
         correlation = self.record.release.correlation
-        needs_directions = correlation is not None or self.own.most > 1
-        has_directions = self.kept is not None
-        statistics = [
-            statistic
-            for statistic in self._needing("round_cosines", "canary_rounds")
-            if has_directions or not needs_directions or "canary_rounds" not in statistic.needs
-        ]
+        of_sums = correlation is not None or self.own.most > 1
+        statistics = self._needing("round_cosines", "canary_rounds")
+        directed = {
+            one.name
+            for one in statistics
+            if "canary_rounds" in one.needs and (of_sums or one.threat_model == SECRET_ROUNDS.name)
+        }
+        if self.kept is None:
+            statistics = [one for one in statistics if one.name not in directed]
         context = self._context(
             self.vectors,
             initial=None,
@@ -301,10 +307,8 @@ class RunScores:
             correlation=correlation,
             aggregate_lengths=functools.partial(lengths_in_metrics, self.folder.metrics),
         )
-        error = _ROUNDING * 1e-6 if needs_directions else 0.0
-        of_sums = {one.name for one in statistics if "canary_rounds" in one.needs}
         return {
-            name: dataclasses.replace(made, error=error if name in of_sums else 0.0)
+            name: dataclasses.replace(made, error=SCORE_ROUNDING if name in directed else 0.0)
             for name, made in _derived(make_attackers(context, statistics)).items()
         }
 

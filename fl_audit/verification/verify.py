@@ -16,7 +16,7 @@ from fl_audit.verification.chain import verify_chain
 from fl_audit.verification.committed_run import verify_commitment
 from fl_audit.verification.findings import Verified
 from fl_audit.verification.run import verify_run
-from fl_audit.verification.score_files import compare_scores, compare_vectors
+from fl_audit.verification.score_files import SCORE_ROUNDING, compare_scores, compare_vectors
 
 NOT_SHOWN = (
     "not shown: that rounds, losses, accuracies and a replay come from a training on these data; "
@@ -133,7 +133,7 @@ def _verify_log(
             path = folder.scores(name)
             with verified.reading(path):
                 if path.exists():
-                    compare_scores(path, derived, verified)
+                    compare_scores(path, derived, verified, SCORE_ROUNDING)
                 elif chain is not None:
                     verified.add(path, "is missing, although its scores follow from the log")
         made = {folder.scores(name) for name in scored.scores}

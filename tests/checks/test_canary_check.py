@@ -1,5 +1,6 @@
 """The mixture of lost and whole canaries that fits best, and what a check says that is too wide."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -58,6 +59,37 @@ def test_a_check_that_is_merely_wide_says_how_many_participations_would_do():
     enough = int(found.reason.rsplit("about ", 1)[1].split()[0])
     found = check_canaries(part(1.0, 80.0, enough), part(0.0, 80.0, enough), {})
     assert found.state == "arrived"
+
+
+def scored(deviations: float, dim: int) -> CanaryParticipations:
+    """Canaries each in a round of its own, some deviations above chance, without known norms."""
+    noise = np.random.default_rng(1).standard_normal(COUNT)
+    unknown = np.full(COUNT, np.nan)
+    return dataclasses.replace(
+        participations(np.ones(COUNT), 1.0),
+        cosines=(deviations + noise) / math.sqrt(dim),
+        aggregate_lengths=unknown,
+        client_lengths=unknown,
+        dim=dim,
+    )
+
+
+@pytest.mark.parametrize("dim", [2_000, 10_000_000])
+@pytest.mark.parametrize(
+    ("included", "excluded", "state", "words"),
+    [
+        (1.0, 0.0, "arrived", "above chance"),
+        (-1.0, 0.0, "not_arrived", "wrong sign"),
+        (30.0, 10.0, "not_arrived", "excluded ones, which send nothing"),
+        (0.0, 0.0, "cannot_tell", "no more than by chance"),
+    ],
+)
+def test_without_norms_the_error_is_that_of_a_mean_of_cosines(
+    included, excluded, state, words, dim
+):
+    found = check_canaries(scored(included, dim), scored(excluded, dim), {})
+    assert found.state == state and words in found.reason
+    assert f" ± {1 / math.sqrt(COUNT):.2g} standard deviations" in found.reason
 
 
 @pytest.mark.parametrize(

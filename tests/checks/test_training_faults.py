@@ -21,9 +21,9 @@ GOOD = TrainingCurves(
 BY_EXPECTED, BY_ACTUAL = Denominator("expected_cohort", 16.0), Denominator("actual_cohort", 16.0)
 
 
-def names(denominator=BY_EXPECTED, **changes):
+def names(denominator=BY_EXPECTED, num_classes=10, **changes):
     curves = dataclasses.replace(GOOD, **changes)
-    found = training_faults(curves, 10, denominator)
+    found = training_faults(curves, num_classes, denominator)
     return [fault.name for fault in found]
 
 
@@ -48,6 +48,18 @@ def test_a_good_training_has_none():
 )
 def test_each_fault_is_named(changes, name):
     assert names(**changes) == [name]
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "accuracy", "is_at_chance"),
+    [
+        *((2, 0.74, False), (2, 0.56, False), (2, 0.54, True)),
+        *((10, 0.16, False), (10, 0.14, True), (62, 0.025, False), (62, 0.024, True)),
+    ],
+)
+def test_an_accuracy_is_at_chance_for_its_number_of_classes(num_classes, accuracy, is_at_chance):
+    found = names(num_classes=num_classes, accuracy=np.full(ROUNDS, accuracy))
+    assert found == ["accuracy at chance"] * is_at_chance
 
 
 def test_a_clip_norm_may_shrink_with_updates_as_the_model_converges_but_not_grow():

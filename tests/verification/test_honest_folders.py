@@ -1,5 +1,6 @@
 """Honest folders, all of which hold: however they were made, interrupted, moved or copied."""
 
+import dataclasses
 import json
 import shutil
 
@@ -13,10 +14,11 @@ from fl_audit.canaries.pool import write_pool
 from fl_audit.cli import main
 from fl_audit.config.commitment import write_commitment
 from fl_audit.errors import Interrupted
-from fl_audit.formats.folders import LogFolder
+from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import Participation
-from fl_audit.formats.round_chain import Scored, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Scored, read_chain
 from fl_audit.formats.round_logs import ConcentrationLog, LoggedTotal
+from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.participation import PATTERNS, ParticipationPattern
 from fl_audit.run.observers import RoundObserver
 from fl_audit.verification import verify_folder
@@ -35,6 +37,7 @@ from tests.verification.toy_runs import (
     edit,
     edit_cell,
     edit_json,
+    nudged,
     relink,
     reseal,
 )
@@ -114,6 +117,24 @@ KINDS = {
         "canaries.count=200",
     ),
 }
+
+
+@pytest.mark.parametrize("most_kept", [0, 8])
+def test_a_likelihood_of_one_round_each_is_made_again_from_kept_directions(
+    toy_runtime, tmp_path, monkeypatch, most_kept
+):
+    """They are kept up to a number of rounds; beyond, the chain alone covers the scores."""
+    monkeypatch.setattr("fl_audit.attacks.own_sums.MOST_KEPT", most_kept)
+    run = committed_run(
+        tmp_path, 'canaries.family="gaussian"', 'audit.threat_models=["secret_rounds"]',
+        'audit.verdict_statistic="likelihood_ratio"',
+    )  # fmt: skip
+    path = RunFolder(run).scores("likelihood_ratio")
+    edit_cell(path, 1, 2, lambda text: repr(nudged(float(text))))
+    reseal(run)
+    outcome = verify_folder(run, tmp_path / "commitment.json")
+    assert path.name not in {one.file for one in outcome.findings}
+    assert (path.name in outcome.not_made_again) == (most_kept == 0)
 
 
 @pytest.mark.parametrize(
@@ -286,11 +307,48 @@ def test_a_log_of_a_round_scorer(tmp_path):
     assert (alone.outcome, alone.not_made_again) == ("partly", [
         "canaries.csv", "round_concentrations.npy", "round_cosines.npy", "round_lengths.npy"
     ])  # fmt: skip
+    (tmp_path / "log" / "aggregates").mkdir()
+    (tmp_path / "log" / "aggregates" / ".round_1.npy").touch()
+    assert {*alone.not_made_again} < {*verify_folder(tmp_path / "log").not_made_again}
+
+
+def test_a_log_whose_sums_have_other_last_digits_as_on_another_processor(tmp_path):
+    several = [[1, 2 + canary % 5] for canary in range(POOL.count)]
+    folder = scored(tmp_path / "log", canary_rounds=several).folder
+    RoundScorer.open(folder.path).finish()
+    path = folder.scores("own_rounds")
+    scores = read_score_file(path)
+    for factor, found in ((1 + 1e-12, 0), (1 + 1e-6, 1)):
+        write_score_file(path, dataclasses.replace(scores, score=scores.score * factor))
+        reseal(folder.path)
+        assert len(verify_folder(folder.path).findings) == found
 
 
 def test_a_log_that_was_never_finished_has_no_scores_yet(tmp_path):
     scored(tmp_path / "log")
     check_log(tmp_path / "log")
+
+
+def test_a_log_whose_rounds_go_on_after_its_scores(tmp_path):
+    scorer = scored(tmp_path / "log", canary_rounds=OWN)
+    scorer.finish()
+    scorer.score_round(6, AGGREGATES[5])
+    outcome = verify_folder(tmp_path / "log", link=last_link(tmp_path / "log"))
+    assert outcome.outcome == "partly", list(map(str, outcome.findings))
+    assert "rounds were logged after the last scores" in outcome.notes[-1]
+
+
+def test_a_log_that_notes_faults_after_its_scores_but_drops_none(tmp_path):
+    scorer = scored(tmp_path / "log", canary_rounds=OWN)
+    faults = scorer.folder.faults
+    faults.write_text("round 2: one\nround 3: two\n")
+    scorer.finish()
+    with faults.open("a") as file:
+        file.write("evaluation: three\n")
+    check_log(tmp_path / "log")
+    faults.write_text("round 2: one\nevaluation: three\n")
+    (found,) = verify_folder(tmp_path / "log").findings
+    assert str(found) == "faults.txt: has changed since scores were written"
 
 
 def test_a_log_whose_rounds_came_again_after_a_restart(tmp_path):
@@ -321,9 +379,16 @@ def test_a_log_whose_mechanism_is_measured_and_whose_first_round_comes_again(tmp
     check_log(tmp_path / "log")
 
 
-@pytest.mark.parametrize(("log", "name"), [(LoggedTotal, "add"), (ConcentrationLog, "write_round")])
-def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, name):
-    scorer = scored(tmp_path / "log", canary_rounds=OWN)
+@pytest.mark.parametrize("number", [1, 3, 6])
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [(LoggedTotal, "add"), (ConcentrationLog, "write_round"), (ChainWriter, "log_round")],
+)
+def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, name, number):
+    scorer = RoundScorer.create(tmp_path / "log", POOL, 6, canary_rounds=OWN)
+    for earlier in (1, 2, 3, 4, 5):
+        scorer.score_round(earlier, AGGREGATES[earlier - 1], noise_stddev=1.0)
+    scorer.finish()
 
     def killed(*args, **kwargs):
         raise _Killed
@@ -331,11 +396,14 @@ def test_a_log_whose_server_was_killed_in_a_round(tmp_path, monkeypatch, log, na
     with monkeypatch.context() as patch:
         patch.setattr(log, name, killed)
         with pytest.raises(_Killed):
-            scorer.score_round(6, AGGREGATES[5])
+            scorer.score_round(number, AGGREGATES[number - 1] + 1, noise_stddev=1.0)
+    cut = verify_folder(tmp_path / "log", link=last_link(tmp_path / "log"))
+    assert cut.outcome == "partly", list(map(str, cut.findings))
+    assert f"round {number} is not in the chain" in " ".join(cut.notes)
     RoundScorer.open(tmp_path / "log").finish()
     check_log(tmp_path / "log")
     scorer = RoundScorer.open(tmp_path / "log")
-    scorer.score_round(6, AGGREGATES[5])
+    scorer.score_round(number, AGGREGATES[number - 1], noise_stddev=1.0)
     scorer.finish()
     check_log(tmp_path / "log")
 

@@ -246,6 +246,14 @@ def _last_round_again(lines):
 
 
 OF_LOG = {
+    "lengths_of_no_round": (
+        lambda path: np.save(path / "round_lengths.npy", np.zeros((0, 2))),
+        "round_lengths.npy: rounds 1, 2, 3 have changed since they were logged",
+    ),
+    "lengths_that_are_words": (
+        lambda path: np.save(path / "round_lengths.npy", np.full((3, 2), "long")),
+        "round_lengths.npy: is not a log",
+    ),
     "chain_gone": (lambda path: (path / "chain.jsonl").unlink(), "chain.jsonl: is missing"),
     "null_wider": (
         lambda path: edit_json(
