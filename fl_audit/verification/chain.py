@@ -175,6 +175,7 @@ def _has_only_grown(path: Path, expected: str | None) -> bool:
 
 
 def _verify_rows(folder: RunFolder | LogFolder, chain: Chain, verified: Verified) -> None:
+    """Compares the rows of each round's logs with the chain; a round being written is noted."""
     logged = {name for line in chain.rounds.values() for name in (*line.rows, *line.step_rows)}
     for name in sorted(logged - {folder.round_directions.name}):
         if not (folder.path / name).exists():
