@@ -125,7 +125,8 @@ class ScoredStrategy:
                 new, old = self._audited(after), self._audited(self._before)
                 moved = [new_part - old_part for new_part, old_part in zip(new, old, strict=True)]
                 sent = sum(not reply.has_error() for reply in answers)
-                length, stated = self._expected_norm(sent), self._stated_noise(sent)
+                length = None if self._canary_length is None else self._canary_length(sent)
+                stated = self._stated_noise(sent)
                 self.scorer.score_round(number, moved, canary_length=length, **stated)
         return after, metrics
 
@@ -158,10 +159,6 @@ class ScoredStrategy:
             framework_adapter.write_profile(accountant.get_epsilon, self.scorer.folder.claim)
         else:
             framework_adapter.write_points([(spent.epsilon, spent.delta)], self.scorer.folder.claim)
-
-    def _expected_norm(self, number: int) -> float | None:
-        """A canary's norm in the mean of this number of answers, if known."""
-        return None if self._canary_length is None else self._canary_length(number)
 
     def _stated_noise(self, number: int) -> dict[str, float | None]:
         """The noise on this number of answers, as far as known, for `RoundScorer.score_round`."""

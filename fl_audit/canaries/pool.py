@@ -10,7 +10,6 @@
 import functools
 import itertools
 import json
-import math
 import typing
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,8 +170,7 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
     # 1 / (1 - chance of equal coins) times as often. Few fair coins may be equal too, but p-values
     # of so few guesses are coarse, and at 95 % tests still err less often than their level.
     if probability != 0.5 and _chance_of_equal(num_canaries, probability) > _RARELY_EQUAL:
-        first = math.ceil(math.log(_RARELY_EQUAL) / math.log(max(probability, 1 - probability)))
-        counts = itertools.count(first)
+        counts = itertools.count(num_canaries)
         least = next(k for k in counts if _chance_of_equal(k, probability) <= _RARELY_EQUAL)
         raise InputError(
             f"canaries.count: with coins of probability {probability:g} must be at least {least}, "

@@ -86,17 +86,12 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _write_files(comparison: "Comparison", arguments: argparse.Namespace) -> None:
     """Writes the requested page and tables, and prints their paths."""
-    from fl_audit.comparison import csv_text, latex_table
-
-    def page() -> str:
-        from fl_audit.comparison import render_comparison
-
-        return render_comparison(comparison)
+    from fl_audit import comparison as written  # without the packages of pages until one is asked
 
     files: tuple[tuple[str, str, Path | None, Callable[[], str]], ...] = (
-        ("page", "--out", arguments.out, page),
-        ("table", "--csv", arguments.csv, lambda: csv_text(comparison.records())),
-        ("table", "--latex", arguments.latex, lambda: latex_table(comparison)),
+        ("page", "--out", arguments.out, lambda: written.render_comparison(comparison)),
+        ("table", "--csv", arguments.csv, lambda: written.csv_text(comparison.records())),
+        ("table", "--latex", arguments.latex, lambda: written.latex_table(comparison)),
     )
     for name, option, path, text in files:
         if path is not None:

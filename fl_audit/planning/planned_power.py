@@ -212,7 +212,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
     seen = seen_of_plan(run, MIDDLE)
     scope = _tested_scope(seen.scope, chosen.statistics)
     is_tested = scope is seen.scope
-    parts = _parts(run.config, claim, seen, SHARE if is_tested else 1.0)
+    parts = _parts(run.config, chosen, claim, seen, SHARE if is_tested else 1.0)
     simulation = None
     if is_tested:
         share = 1.0 if parts is None else 1 - SHARE
@@ -270,9 +270,11 @@ def _like(simulation: Simulation, background: Background) -> SimulatedAudit:
     return dataclasses.replace(simulation.audit, exposure=exposure or simulation.audit.exposure)
 
 
-def _parts(config: Config, claim: Claim, seen: Seen, share: float) -> PartsPower | None:
+def _parts(
+    config: Config, chosen: ChosenTests, claim: Claim, seen: Seen, share: float
+) -> PartsPower | None:
     """The power of tests of the claim's parts, with a share of the level; None without tests."""
-    is_scored = OWN_ROUNDS in _asked(config) and config.canaries.inclusion != "pairs"
+    is_scored = OWN_ROUNDS in chosen.asked and config.canaries.inclusion != "pairs"
     if seen.background is None or not is_scored:
         return None
     level = share * (1 - shared_confidence(config.audit))
@@ -301,12 +303,6 @@ def _scored(run: PlannedRun, statistics: Sequence[Statistic], seen: Seen) -> lis
     if background is None:
         return []
     return [next(simulated_audits(run, background, statistic, 1)) for statistic in statistics]
-
-
-def _asked(config: Config) -> list[Statistic]:
-    """The predicted statistics that the user asks for, also those that a claim does not cover."""
-    asked = config.audit.verdict_statistic
-    return [s for s in predicted_statistics(config) if asked in ("all", s.name)]
 
 
 @dataclass(frozen=True)
@@ -380,12 +376,13 @@ def curve_power(run: PlannedRun) -> CurvePower | None:
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
     chosen, seen = chosen_tests(config, release.client.participations), seen_of_plan(run, MIDDLE)
-    statistics = _asked(config)
+    tested = chosen.asked
     if not isinstance(claim, ConfiguredClaim):  # which is for a canary, against every attacker
         unfit = _tested_scope(seen.scope, chosen.statistics).unfit
         if unfit is not None:
             return CurvePower(claim, None, (), unfit)
-        statistics = [s for s in predicted if s in chosen.statistics]
+        tested = chosen.statistics
+    statistics = [statistic for statistic in predicted if statistic in tested]
     confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
     tests = curve_tests(claim, _scored(run, statistics, seen), confidence)
     if not tests.tests:

@@ -201,11 +201,10 @@ def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> 
     scope = _scope_of(run)
     chosen = chosen_tests(run.config, run.record.release.client.participations)
     scored = {statistic: run.scored(statistic) for statistic in run.statistics}
-    asked = audit.verdict_statistic
     verdict = _verdict_on(
         claim,
         [scored[statistic] for statistic in chosen.statistics],
-        [one for statistic, one in scored.items() if asked in ("all", statistic.name)],
+        [scored[statistic] for statistic in chosen.asked],
         [one for statistic, one in scored.items() if statistic not in chosen.statistics],
         methods=chosen.methods,
         confidence=chosen.confidence,

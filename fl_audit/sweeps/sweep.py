@@ -70,6 +70,11 @@ class GridFile(Table, frozen=True):
     grid: dict[str, list[Any]] = {}  # noqa: RUF012 - msgspec copies it
     variant: tuple[Variant, ...] = ()
 
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The variants; without any, one that changes nothing."""
+        return self.variant or (Variant(name=""),)
+
 
 @dataclass(frozen=True)
 class SweepRun:
@@ -132,7 +137,7 @@ def _check(grid: GridFile, path: Path) -> None:
             )
         if both := sorted(variant.set.keys() & grid.grid.keys()):
             raise InputError(f"{path}: key `{both[0]}` is in [grid] and in {variant.name!r}")
-    for variant in grid.variant or (Variant(name=""),):
+    for variant in grid.variants:
         for table, key in itertools.permutations((*grid.grid, *variant.set), 2):
             if key.startswith(f"{table}."):
                 raise InputError(
@@ -150,7 +155,7 @@ def _combinations(grid: GridFile) -> Iterator[tuple[str, dict[str, Any]]]:
     short = _short_names(list(grid.grid))
     axes = [[(key, value) for value in values] for key, values in grid.grid.items()]
     seeds = [[("seed", seed) for seed in grid.seeds]] if grid.seeds else []
-    for variant in grid.variant or (Variant(name=""),):
+    for variant in grid.variants:
         for chosen in itertools.product(*axes, *seeds):
             parts = (f"{short.get(key, key)}_{_value_name(value)}" for key, value in chosen)
             name = "-".join([*([variant.name] if variant.name else []), *parts])

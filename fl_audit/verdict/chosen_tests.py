@@ -18,11 +18,13 @@ class ChosenTests:
     """The statistics and methods that a config's audit table selects.
 
     Attributes:
-      statistics: The tested statistics.
+      asked: The statistics that the table selects, also those that a claim does not cover.
+      statistics: The tested statistics among them.
       methods: Names of the methods that are applied to each statistic.
       confidence: The confidence of all bounds together.
     """
 
+    asked: tuple[Statistic, ...]
     statistics: tuple[Statistic, ...]
     methods: tuple[str, ...]
     confidence: float
@@ -55,13 +57,13 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     """
     audit = config.audit
     logged = statistics_of(config.canaries, audit)
-    matching = [s for s in logged if audit.verdict_statistic in ("all", s.name)]
-    of_sums = [s for s in matching if not sees_uploads(s)]
-    in_scope = [s for s in of_sums if participations is not None or is_about_sampling(s)]
-    statistics = in_scope or of_sums or matching
+    asked = tuple(s for s in logged if audit.verdict_statistic in ("all", s.name))
+    of_sums = tuple(s for s in asked if not sees_uploads(s))
+    in_scope = tuple(s for s in of_sums if participations is not None or is_about_sampling(s))
+    statistics = in_scope or of_sums or asked
     asked_methods = None if audit.verdict_method == "all" else (audit.verdict_method,)
     methods = chosen_methods(asked_methods, config.canaries.inclusion)
-    return ChosenTests(tuple(statistics), methods, shared_confidence(audit))
+    return ChosenTests(asked, statistics, methods, shared_confidence(audit))
 
 
 def chosen_methods(

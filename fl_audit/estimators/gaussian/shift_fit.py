@@ -210,13 +210,15 @@ class KnownNull:
         return self.at(self._mean)
 
     def profile(self, shift: float) -> float:
-        square = self._variance + (shift - self._mean) ** 2
+        square = self._mean_square(shift)
         spread = max(square, 1.0)
         return -0.5 * self._num * (math.log(spread) + square / spread)
 
     def at(self, shift: float) -> ShiftedDistribution:
-        square = self._variance + (shift - self._mean) ** 2
-        return ShiftedDistribution(shift, math.sqrt(max(square, 1.0)), 1)
+        return ShiftedDistribution(shift, math.sqrt(max(self._mean_square(shift), 1.0)), 1)
+
+    def _mean_square(self, shift: float) -> float:
+        return self._variance + (shift - self._mean) ** 2
 
 
 class LargestOfRounds:
@@ -242,8 +244,7 @@ class LargestOfRounds:
         """The best fit from three starts: shifts of 0.1, 2 and the mean score."""
         bounds = ((0.0, self._mean + 10), *self._bounds)
         starts = [(start, *self._starts[0]) for start in (0.1, 2.0, self._mean)]
-        point = _minimum(self._loss, starts, bounds)[0]
-        shift, log_rounds, log_spread = map(float, _polished(self._loss, point, bounds))
+        shift, log_rounds, log_spread = map(float, _exact_minimum(self._loss, starts, bounds))
         self._starts = ((log_rounds, log_spread), self._starts[0])
         return ShiftedDistribution(shift, math.exp(log_spread), math.exp(log_rounds))
 
@@ -251,8 +252,7 @@ class LargestOfRounds:
         return -_minimum(self._with_shift(shift), self._starts, self._bounds)[1]
 
     def at(self, shift: float) -> ShiftedDistribution:
-        loss = self._with_shift(shift)
-        point = _polished(loss, _minimum(loss, self._starts, self._bounds)[0], self._bounds)
+        point = _exact_minimum(self._with_shift(shift), self._starts, self._bounds)
         return ShiftedDistribution(shift, math.exp(point[1]), math.exp(point[0]))
 
     def _with_shift(self, shift: float) -> "_Loss":
@@ -326,8 +326,7 @@ class UnknownNull:
         return -_minimum(self._with_shift(shift), (self._start,), self._bounds)[1]
 
     def at(self, shift: float) -> ShiftedDistribution:
-        loss = self._with_shift(shift)
-        point = _polished(loss, _minimum(loss, (self._start,), self._bounds)[0], self._bounds)
+        point = _exact_minimum(self._with_shift(shift), (self._start,), self._bounds)
         return ShiftedDistribution(shift, math.exp(-point[1]), 1)
 
     def _with_shift(self, shift: float) -> "_Loss":
@@ -392,15 +391,16 @@ def _minimum(
     return np.asarray(least.x), float(least.fun)
 
 
-def _polished(
+def _exact_minimum(
     loss: _Loss,
-    point: FloatArray,
+    starts: Iterable[tuple[float, ...]],
     bounds: tuple[tuple[float, float], ...],
 ) -> FloatArray:
-    """A minimum refined until its slopes are 0 to rounding; values alone fix half of its digits.
+    """The minimum, refined until its slopes are 0 to rounding; values alone fix half of its digits.
 
-    Coordinates on a bound stay. The point is returned as it is if the slopes' root is elsewhere.
+    Coordinates on a bound stay. It is not refined if the slopes' root is elsewhere.
     """
+    point = _minimum(loss, starts, bounds)[0]
     lows, highs = np.array(bounds).T
     is_free = (lows < point) & (point < highs)
 
