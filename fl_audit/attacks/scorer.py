@@ -233,7 +233,6 @@ class RoundScorer:
         pool = read_pool(at.pool)
         check_pool(at)
         chain = read_chain(at.chain)
-        chain.check(at.chain)
         log = CosineLog.opened("r+", at.round_cosines, "rounds", pool.count)
         return cls(at, pool, log, last=chain.lines[-1], lost_canaries=lost_canaries)
 

@@ -44,7 +44,7 @@ def log_p_longer(squared_length: FloatArray, dof: FloatArray, norm_bound: FloatA
     noncentrality = square(norm_bound)
     above = _excess(squared_length, dof + noncentrality)
     linear = np.asarray(2 * np.sqrt(dof + 2 * noncentrality))
-    return -(_root(2.0, linear, above) ** 2)
+    return -(_root(linear, above) ** 2)
 
 
 def log_p_autocorrelation(
@@ -61,7 +61,7 @@ def log_p_autocorrelation(
     """
     above = _excess(np.abs(product), square(np.asarray(norm_bound)))
     linear = np.asarray(np.sqrt(8.0) * norm_bound + np.sqrt(2 * num_pairs))
-    root = _root(2.0, linear, above)
+    root = _root(linear, above)
     # The factor 4 is for two terms and two signs.
     return np.asarray(np.minimum(np.log(4) - root**2, 0))
 
@@ -78,12 +78,10 @@ def _excess(value: FloatArray, bound: FloatArray) -> FloatArray:
         return np.where(np.isinf(bound), 0.0, np.maximum(value - bound, 0.0))
 
 
-def _root(quadratic: float, linear: FloatArray, value: FloatArray) -> FloatArray:
-    """The solution r >= 0 of quadratic r^2 + linear r = value."""
+def _root(linear: FloatArray, value: FloatArray) -> FloatArray:
+    """The solution r >= 0 of 2 r^2 + linear r = value."""
     # This form avoids the difference of two nearly equal numbers.
-    root = (
-        2 * value / (linear + np.hypot(linear, np.sqrt(4 * quadratic * np.minimum(value, 1e300))))
-    )
+    root = 2 * value / (linear + np.hypot(linear, np.sqrt(8 * np.minimum(value, 1e300))))
     return np.asarray(np.where(np.isinf(value), np.inf, root))
 
 

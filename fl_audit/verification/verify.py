@@ -118,13 +118,13 @@ def _verify_log(
                 f"{folder.canaries.name}: {words}: another system decided who participates"
             )
     written = sorted(folder.path.glob("scores_*.csv"))
+    left_out = None
     if log.is_empty:
-        verified.note("the folder shows no round")
+        left_out = "the folder shows no round"
     elif chain is not None and not chain.is_scored:
-        verified.note(
-            "rounds were logged after the last scores, so that the scores are not compared"
-        )
-    if log.is_empty or (chain is not None and not chain.is_scored):
+        left_out = "rounds were logged after the last scores, so that the scores are not compared"
+    if left_out is not None:
+        verified.note(left_out)
         verified.not_made_again.extend(path.name for path in written)
         return
     with verified.reading(folder.round_cosines):
