@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from fl_audit.accounting import FullGuarantee, Guarantee, Party, Release, upper_bounds
-from fl_audit.accounting.lower_bound import epsilon_at_least
+from fl_audit.accounting import FullGuarantee, Guarantee, Release, epsilon_at_least, upper_bounds
+from fl_audit.accounting.lower_bound import uploads_as_sums
 from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.errors import InputError
 from fl_audit.json_records import to_json
@@ -139,20 +139,25 @@ class AccountRecord:
 
 def accounted(source: Source) -> AccountRecord:
     """The bounds of a source."""
-    release, delta = source.release, source.delta
-    found = upper_bounds(release, delta, source.uploads)
+    delta = source.delta
+    found = upper_bounds(source.release, delta, source.uploads)
     bounds: dict[Attacker, tuple[Bounds, Bounds]] = {}
     for attacker in Attacker:
         against = found.attackers.get(attacker)
         if against is None or against.in_full is None:
             continue
-        guarantees, full = (against.client, against.canary), against.in_full
+        release = source.release
+        if attacker is Attacker.SEES_UPLOADS:
+            release = uploads_as_sums(source.uploads or release)
+        knows_rounds = attacker is not Attacker.DOES_NOT_KNOW_ROUNDS
         client, canary = (
-            Bounds(guarantee, _lower(release, party, delta, attacker), curve)
+            Bounds(
+                guarantee, epsilon_at_least(release, party, delta, knows_rounds=knows_rounds), curve
+            )
             for guarantee, party, curve in zip(
-                guarantees,
+                (against.client, against.canary),
                 (release.client, release.canary),
-                (full.client, full.canary),
+                (against.in_full.client, against.in_full.canary),
                 strict=True,
             )
         )
@@ -160,9 +165,3 @@ def accounted(source: Source) -> AccountRecord:
     accounting = found.accounting
     assumes = (*accounting.assumes, *source.assumes)
     return AccountRecord(source, accounting.neighbours, assumes, bounds)
-
-
-def _lower(release: Release, party: Party, delta: float, attacker: Attacker) -> float | None:
-    if attacker is Attacker.SEES_UPLOADS:
-        return None
-    return epsilon_at_least(release, party, delta, knows_rounds=attacker is Attacker.KNOWS_ROUNDS)

@@ -90,6 +90,15 @@ def _is_exact(release: Release, party: Party) -> bool:
     )
 
 
+def uploads_as_sums(release: Release) -> Release:
+    """The release of single uploads with noise of their own, with lower bounds of known rounds.
+
+    A party's noised uploads are a Gaussian mechanism, as noised sums of known rounds are.
+    """
+    z = release.noise.sum_noise_multiplier
+    return release.with_noise(GAUSSIAN.noise(z, z))
+
+
 def epsilon_at_least(
     release: Release, party: Party, delta: float, *, knows_rounds: bool
 ) -> float | None:

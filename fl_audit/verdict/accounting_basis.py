@@ -17,6 +17,7 @@ from fl_audit.accounting import (
     exact_shift,
     noise_distribution_named,
 )
+from fl_audit.accounting.lower_bound import uploads_as_sums
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
 from fl_audit.accounting.sampling import FixedRounds, Sampling, UnknownRounds
@@ -77,13 +78,9 @@ class Accounted:
 
     @property
     def least(self) -> Release:
-        """The release for lower bounds, as if every round had the largest noise of any round.
-
-        A client's uploads are a Gaussian mechanism, as noised sums of known rounds are.
-        """
+        """The release for lower bounds, as if every round had the largest noise of any round."""
         if self.attacker is Attacker.SEES_UPLOADS:
-            z = self.release.noise.sum_noise_multiplier
-            return self.release.with_noise(GAUSSIAN.noise(z, z))
+            return uploads_as_sums(self.release)
         if self.most_noise is None:
             return self.release
         return with_noise_on_sum(self.release, self.most_noise)
