@@ -41,6 +41,9 @@ from fl_audit.accounting.sampling import Sampling
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.estimators.null import too_large_p_value
 
+FAMILY_WITH_NULL = "gaussian"
+"""The family of canaries for which the score's null distribution is known."""
+
 FAILURE = 1e-6
 """The largest probability that the bound on the tail fails anywhere."""
 

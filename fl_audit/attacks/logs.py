@@ -18,6 +18,7 @@ from scipy import special
 from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.arrays import flatten
 from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
+from fl_audit.attacks.likelihood_null import FAMILY_WITH_NULL
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import (
     AggregateFiles,
@@ -243,7 +244,7 @@ def _rounds(
     check = None if log is None else _same_rounds(folder, pool, log, paths)
     numbers = max(paths, default=0)
     correlation = read_correlation(folder, numbers) if numbers else None
-    keep = own is not None and (own.most > 1 or correlation is not None)
+    keep = own is not None and needs_directions(folder, pool.family, own, correlation is not None)
     stated_noise = read_mechanism(folder)
     variables = read_variables(folder, pool.dim)
     measure = None
@@ -255,6 +256,20 @@ def _rounds(
         pool, paths, read, progress, keep_directions=keep, check=check, measure=measure
     )
     return files, len(paths)
+
+
+def needs_directions(folder: LogFolder, family: str, own: OwnRounds, is_correlated: bool) -> bool:
+    """Whether some statistic's null distribution follows from the directions of all rounds.
+
+    That of `own_rounds` does where weighted sums are compared; that of `likelihood_ratio` for
+    canaries of a log that states how rounds are drawn.
+    """
+    is_pattern_stated = bool(own.arms) or folder.participation.exists()
+    return (
+        own.most > 1
+        or is_correlated
+        or (family == FAMILY_WITH_NULL and own.most > 0 and is_pattern_stated)
+    )
 
 
 def check_pool(folder: LogFolder) -> None:

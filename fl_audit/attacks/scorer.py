@@ -20,6 +20,7 @@ from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
     ListedCanaries,
     check_pool,
+    needs_directions,
     pool_of_uploads,
     read_listed,
     read_log,
@@ -146,7 +147,8 @@ class RoundScorer:
 
         Args:
           folder: The folder to create; it needs 4 bytes per round and canary and 8 per parameter,
-            and more if canaries have several rounds or noise is correlated.
+            and more if canaries have several rounds, noise is correlated, or `gaussian` canaries'
+            rounds follow a stated pattern.
           pool: The canaries.
           num_rounds: The largest number of rounds; fewer may be scored.
           canary_rounds: The rounds of each canary, included or not, from 1, such as
@@ -208,8 +210,9 @@ class RoundScorer:
                 write_adaptive_clip(new, adaptive_clip)
             if canary_rounds is not None:
                 write_listed(new, pool, canary_rounds, num_rounds, canary_arms)
-                several = any(len(set(rounds)) > 1 for rounds in canary_rounds)
-                if several or noise_correlation is not None:
+                own = read_listed(new, pool).own_rounds
+                is_correlated = noise_correlation is not None
+                if own is not None and needs_directions(new, pool.family, own, is_correlated):
                     RoundDirections.opened(
                         "w+", new.round_directions, num_rounds, pool.seed, pool.dim
                     ).flush()

@@ -30,7 +30,7 @@ from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors
-from fl_audit.attacks.likelihood_null import KnownPattern, likelihood_null
+from fl_audit.attacks.likelihood_null import FAMILY_WITH_NULL, KnownPattern, likelihood_null
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
@@ -48,9 +48,6 @@ LIKELIHOOD_RATIO = Statistic(
     canaries="vectors",
     needs=frozenset({"round_cosines", "canary_rounds"}),
 )
-
-_WITH_NULL = "gaussian"
-"""The family of canaries for which the score's null distribution is known."""
 
 _LARGEST_SHIFT = 25.0
 """The largest shift that is used for a canary's own round, also if there is no noise."""
@@ -113,7 +110,7 @@ def _drawn(sampling: Sampling, rounds: int) -> Sampling:
 def states_pattern(release: Release, family: str, arms: Collection[str]) -> bool:
     """Whether this attacker can score a log with this release, with a known null distribution."""
     try:
-        return family == _WITH_NULL and bool(known_patterns(release, arms))
+        return family == FAMILY_WITH_NULL and bool(known_patterns(release, arms))
     except InputError:
         return False
 
@@ -135,7 +132,7 @@ class SecretRoundsAttacker(AggregateAttacker):
         self._own = context.own_rounds
         self._patterns = patterns
         self._dim = len(context.canaries.vector(0))
-        self._is_gaussian = context.family == _WITH_NULL
+        self._is_gaussian = context.family == FAMILY_WITH_NULL
         self._whitened: IntArray | None = None
 
     @classmethod

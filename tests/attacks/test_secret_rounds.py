@@ -247,7 +247,7 @@ def test_rounds_without_a_distribution_are_refused(tmp_path):
         attacker(tmp_path, sampling=FixedRounds(3))
 
 
-def scored(path, pool, present, random, **options):
+def scored(path, pool, present, random, *, keeps_aggregates=False, **options):
     """A log whose aggregates are noise and the canaries that are present, of shape (rounds, n)."""
     listed = [(np.flatnonzero(mine) + 1).tolist() for mine in present.T]
     scorer = RoundScorer.create(path, pool, ROUNDS, listed, **options)
@@ -258,6 +258,9 @@ def scored(path, pool, present, random, **options):
         scorer.score_round(
             index + 1, total, canary_length=1.0, noise_stddev=0.6, norm_bound=float(pool.count)
         )
+        if keeps_aggregates:
+            LogFolder(path).aggregates.mkdir(exist_ok=True)
+            np.save(LogFolder(path).aggregates / f"round_{index + 1}.npy", total)
     scorer.finish()
     return path
 
@@ -294,6 +297,20 @@ def test_a_log_that_states_the_pattern_is_attacked_by_it(tmp_path, fewer_samples
 def test_a_log_without_a_null_or_a_pattern_is_not(tmp_path, family, said):
     log = read_log(LogFolder(log_of(tmp_path / "log", family, said)), list)
     assert "likelihood_ratio" not in score_log(log).scores
+
+
+@pytest.mark.parametrize("from_files", [False, True])
+def test_canaries_in_one_secret_round_each_have_a_known_null(tmp_path, fewer_samples, from_files):
+    random = np.random.default_rng(7)
+    pool = CanaryPool(seed=5, count=COUNT, dim=DIM, family="gaussian")
+    present = random.integers(ROUNDS, size=COUNT) == np.arange(ROUNDS)[:, None]
+    said = Participation("random_allocation", client_rounds=1)
+    path = scored(
+        tmp_path / "log", pool, present, random, keeps_aggregates=from_files, participation=said
+    )
+    if from_files:
+        LogFolder(path).round_directions.unlink(missing_ok=True)
+    assert "likelihood_ratio" in score_log(read_log(LogFolder(path), list)).compared
 
 
 ARMS = ("repeats:3", "poisson:0.25", "random_allocation:3")
