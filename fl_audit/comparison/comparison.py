@@ -149,7 +149,7 @@ def _facts(run: ReportedRun) -> Record:
     record = run.record
     return {
         "noise_multiplier": None if record is None else record.release.noise.noise_multiplier,
-        "rounds": run.report.num_rounds,
+        "rounds": run.report.num_rounds if record is None else record.rounds_done,
         "presentations": run.participations,
         "num_canaries": run.report.num_canaries,
         "accuracy": None if record is None else record.accuracy,
@@ -331,6 +331,7 @@ def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
         *_lost_canaries(runs),
         *_unscored_rounds(runs),
         *_copies(audited),
+        *_unsealed(runs),
     ]
 
 
@@ -349,6 +350,15 @@ def _other_systems(runs: Sequence[ReportedRun]) -> Iterable[str]:
             "accounting is for the noise and rounds that its log states: "
             f"{', '.join(accounted)}."
         )
+
+
+def _unsealed(runs: Sequence[ReportedRun]) -> Iterable[str]:
+    for run in runs:
+        if run.unsealed:
+            yield (
+                f"{run.folder} lacks {' and '.join(run.unsealed)}: whether its other files were "
+                "changed is not known."
+            )
 
 
 def _without_canaries(runs: Sequence[ReportedRun]) -> Iterable[str]:

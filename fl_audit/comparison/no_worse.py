@@ -99,8 +99,13 @@ def difference_to_last(comparison: Comparison) -> Difference:
 
 
 def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
-    """Raises InputError if canaries were lost, or if delta, confidence or participations differ."""
+    """Raises InputError if files are missing, canaries were lost, or the runs' terms differ."""
     for run in (new, old):
+        if run.unsealed:
+            raise InputError(
+                f"--require no-worse: {run.folder} lacks {' and '.join(run.unsealed)}, without "
+                "which nobody can tell whether its report was changed; restore what is missing"
+            )
         if run.why_canaries_failed is not None:
             raise InputError(
                 f"--require no-worse: the canary check of {run.folder} failed, so its scores do "

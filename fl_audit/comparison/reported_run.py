@@ -24,6 +24,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
+from fl_audit.formats.round_chain import Reported, digest_of
 from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
 from fl_audit.formats.text_files import check_format_version, read_json
 from fl_audit.library_words import json_words
@@ -98,6 +99,14 @@ class ReportedRun:
             (len(own) if done is None else int(np.isin(own, done).sum()), len(own))
             for own in listed
         ]
+
+    @property
+    def unsealed(self) -> tuple[str, ...]:
+        """The names of a run's files that are missing, without which changes cannot be noticed."""
+        if self.record is None:
+            return ()
+        run = RunFolder(self.folder)
+        return tuple(path.name for path in (run.chain, run.record) if not path.exists())
 
     @property
     def why_canaries_failed(self) -> str | None:
@@ -235,6 +244,13 @@ def _report_fields(folder: RunFolder) -> dict[str, Any]:
     run = fields.get("run")
     version = run.get("format_version") if isinstance(run, Mapping) else None
     check_format_version(folder.report_json, version, FORMAT_VERSION)
+    chain, name = folder.checked_chain(), folder.report_json.name
+    sealed = None if chain is None else chain.last(Reported)
+    if sealed is not None and sealed.files.get(name) != digest_of(folder.report_json):
+        raise InputError(
+            f"{folder.report_json}: has changed since the run wrote it; restore the original, or "
+            "delete it, and `fl-audit run --resume` writes it anew"
+        )
     return fields
 
 

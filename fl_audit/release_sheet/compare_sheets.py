@@ -4,17 +4,24 @@ The operator's statements are read from the page, which must equal the sheet com
 statements.
 """
 
+import dataclasses
 import difflib
 from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
 
+from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.config import ReleaseStatement
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.text_files import read_foreign, reading
-from fl_audit.release_sheet.from_run import STATED, read_provenance, sheet_of_run
+from fl_audit.release_sheet.from_run import (
+    STATED,
+    read_not_made_again,
+    read_provenance,
+    sheet_of_run,
+)
 from fl_audit.release_sheet.sheet import KEY_OF_STATED, LABELS, ReleaseSheet, render_sheet
 from fl_audit.release_sheet.sweep_price import sweep_around
 from fl_audit.verification import Verified
@@ -88,9 +95,29 @@ def verify_sheet(path: Path, folder: RunFolder, verified: Verified) -> None:
     if not page.rows[1:]:
         raise InputError(f"{path}: is no release sheet: it has no rows of three cells")
     sweep = sweep_around(folder.path, report.delta)
-    sheet = sheet_of_run(report, page.statement(), read_provenance(folder, verified), sweep)
+    provenance = read_provenance(folder, verified)
+    if (left := _not_made_again(page, folder, verified)) is not None:
+        provenance = dataclasses.replace(provenance, not_made_again=left)
+        if more := [name for name in verified.not_made_again if name not in left]:
+            verified.note(
+                f"{path.name}: its writer also computed again what was not possible here: "
+                f"{', '.join(more)}"
+            )
+    sheet = sheet_of_run(report, page.statement(), provenance, sweep)
     for words in _differences(page, text, sheet):
         verified.add(path, words)
+
+
+def _not_made_again(page: _Page, folder: RunFolder, verified: Verified) -> tuple[str, ...] | None:
+    """What the sheet's writer could not recompute, by the page; None if the page does not say it.
+
+    Another processor, or a withheld secret, can make it differ from what could be recomputed here.
+    """
+    known = {path.name for path in folder.path.iterdir() if " " not in path.name}
+    known |= {f"{folder.compared_vectors.name}: {name}" for name in STATISTICS}
+    known |= {folder.commitment.name, *verified.not_made_again}
+    said = [text for label, text, _ in page.rows if label == LABELS["verified"]]
+    return read_not_made_again(said[0], known) if said else None
 
 
 def _differences(page: _Page, text: str, sheet: ReleaseSheet) -> list[str]:

@@ -5,7 +5,7 @@ stated by the operator. A field without a line is "not stated" or "not audited".
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,13 +70,14 @@ class Provenance:
 
     Attributes:
       folder: The name of the run's folder.
-      verified: The verification of the folder for this sheet, without findings.
+      not_made_again: The files that the verification for this sheet, which has no findings, could
+        not recompute.
       link: The last link of the run's chain.
       commitment: The SHA-256 of the run's commitment; None without one.
     """
 
     folder: str
-    verified: Verified
+    not_made_again: tuple[str, ...]
     link: str
     commitment: str | None = None
 
@@ -87,7 +88,8 @@ def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
     if folder.commitment.exists():
         commitment = read_try(folder).digest
     link = read_chain(folder.chain).lines[-1].link
-    return Provenance(folder.path.resolve().name, verified, link, commitment)
+    not_made_again = tuple(verified.not_made_again)
+    return Provenance(folder.path.resolve().name, not_made_again, link, commitment)
 
 
 class _StatementFile(Table, frozen=True):
@@ -127,7 +129,7 @@ def sheet_of_run(
         _RISKS,
         _provenance(report, run, config),
     ):
-        is_less = evidence == COMPUTED and "run.json" in provenance.verified.not_made_again
+        is_less = evidence == COMPUTED and "run.json" in provenance.not_made_again
         how = f"{evidence}, whose noise and rounds were not computed again" if is_less else evidence
         lines.setdefault(key, []).append(Line(text, how))
     day = run.finished.partition("T")[0]
@@ -455,14 +457,29 @@ _RISKS: tuple[Stated, ...] = (
 )
 
 
+_ALL_AGAIN = "All that the verdict rests on was computed again from logs and models: equal."
+_NOT_AGAIN = (
+    "Nothing is wrong, but not everything could be computed again; covered only by the chain of "
+    "digests: "
+)
+
+
+def read_not_made_again(words: str, known: Collection[str]) -> tuple[str, ...] | None:
+    """The files that a sheet's writer could not recompute, from the sheet's words.
+
+    None unless these are the words of `_evidence` with some of the `known` names.
+    """
+    if words == _ALL_AGAIN:
+        return ()
+    names = tuple(words.removeprefix(_NOT_AGAIN).removesuffix(".").split(", "))
+    is_as_written = words == f"{_NOT_AGAIN}{', '.join(names)}."
+    return names if is_as_written and set(names) <= set(known) else None
+
+
 def _evidence(run: RunRecord, provenance: Provenance) -> Iterator[Stated]:
     """The verification, and the digests that bind the sheet to one model and one run."""
-    words = "All that the verdict rests on was computed again from logs and models: equal."
-    if not provenance.verified.held:
-        words = (
-            "Nothing is wrong, but not everything could be computed again; covered only by the "
-            f"chain of digests: {', '.join(provenance.verified.not_made_again)}."
-        )
+    names = provenance.not_made_again
+    words = f"{_NOT_AGAIN}{', '.join(names)}." if names else _ALL_AGAIN
     yield "verified", words, "fl-audit verify, run for this sheet"
     yield "model", f"SHA-256 of its parameters: {run.model_sha256}.", "computed from model.npz"
     yield "chain", f"Last link {provenance.link}.", "chain.jsonl; printed as the run ended"

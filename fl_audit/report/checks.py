@@ -23,7 +23,7 @@ from fl_audit.checks import check_clip_norms, check_logged_clip_norms, check_rou
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.canary_check import CanaryCheck
 from fl_audit.checks.check import Check, why_not_checked
-from fl_audit.checks.measured_rounds import read_variables
+from fl_audit.checks.measured_rounds import logged_aggregates, read_variables
 from fl_audit.checks.replay.trial_rounds import read_replay
 from fl_audit.config_tables.kinds import RecordedTable
 from fl_audit.errors import one_line
@@ -178,7 +178,10 @@ def folder_checks(folder: AuditedFolder) -> Checks | None:
 def _log_checks(log: SeenLog) -> Checks:
     for _ in log.cosines.rows():  # reads and measures the aggregates, once
         pass
-    stated, aggregates = read_mechanism(log.folder), log.cosines.measured_aggregates()
+    stated = read_mechanism(log.folder)
+    # What a scorer measured is in its chain; files of aggregates may have been added since.
+    logged = logged_aggregates(log.folder, log.pool.dim)
+    aggregates = log.cosines.measured_aggregates() if logged is None else logged
     by_lengths = None if aggregates is not None or stated is None else _by_lengths(log, stated)
     measured = aggregates or by_lengths
     results = [] if measured is None else check_aggregates(measured)
@@ -186,7 +189,7 @@ def _log_checks(log: SeenLog) -> Checks:
         of_count = check_logged_clip_norms(log.folder, stated[:, 1])
         results += [] if of_count is None else [of_count]
     return Checks(
-        not_checked="; ".join(_left_out(log, measured, by_lengths)) or None,
+        not_checked="; ".join(_left_out(log, stated, measured, by_lengths)) or None,
         results=tuple(map(_with_meaning, results)),
     )
 
@@ -205,14 +208,16 @@ def _by_lengths(log: SeenLog, stated: FloatArray) -> RunAggregates | None:
 
 
 def _left_out(
-    log: SeenLog, aggregates: RunAggregates | None, by_lengths: RunAggregates | None
+    log: SeenLog,
+    stated: FloatArray | None,
+    aggregates: RunAggregates | None,
+    by_lengths: RunAggregates | None,
 ) -> Iterator[str]:
     """The reasons why some or all aggregates of a log are not checked."""
     num_rounds = log.num_rounds
     if num_missing := len(log.missing_rounds):
         yield f"{num_missing} of {count(num_rounds + num_missing, 'round')} are not in the log"
     if aggregates is None:
-        stated = read_mechanism(log.folder)
         is_stated = stated is not None and np.isfinite(stated[:, 0]).any()
         unknown = "the noise’s standard deviation is unknown; hand over noise_stddev"
         yield "the log has no aggregates" if is_stated else unknown
@@ -224,14 +229,17 @@ def _left_out(
         yield f"the noise’s standard deviation is unknown in {missing} of {num_rounds} rounds"
     if np.isnan(aggregates.norm_bound).any():
         yield "the largest norm of an aggregate is unknown; hand over norm_bound"
-    if _clip_norm_moves(log) and not log.folder.adaptive_clip.exists():
+    if (
+        stated is not None
+        and _clip_norm_moves(log, stated)
+        and not log.folder.adaptive_clip.exists()
+    ):
         yield "the clip norm changes by an unknown rule; hand over adaptive_clip"
 
 
-def _clip_norm_moves(log: SeenLog) -> bool:
+def _clip_norm_moves(log: SeenLog, stated: FloatArray) -> bool:
     """Whether a log's clip norm changes, as far as its stated norms show."""
-    stated = read_mechanism(log.folder)
-    if stated is None or not log.folder.round_lengths.exists():
+    if not log.folder.round_lengths.exists():
         return False
     of_client = logged_lengths(log.folder, np.zeros(0)).of_client[: len(stated)]
     bounds = stated[: len(of_client), 1]

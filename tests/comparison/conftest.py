@@ -11,7 +11,8 @@ import pytest
 
 from fl_audit.config.file import parse_config
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.run_record import RunRecord
+from fl_audit.formats.round_chain import ChainWriter, Scored
+from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile
 from fl_audit.report import report_to_json
 from fl_audit.report.build import build_report
@@ -127,6 +128,10 @@ def make_run(tmp_path: Path, built_report: dict[str, Any]) -> MakeRun:
         folder.mkdir()
         (folder / "config.toml").write_text("")
         (folder / "report.json").write_text(json.dumps(report))
+        record = report["run"] | {"accuracy": report["accuracy"]}
+        (folder / "run.json").write_text(json.dumps(record))
+        chain = ChainWriter.begin(folder / "chain.jsonl", [])
+        chain.add(Scored(rounds=read_record(RunFolder(folder)).rounds_done, files={}))
         return folder
 
     return make

@@ -32,6 +32,12 @@ def test_rows_are_those_of_the_reports_with_what_differs(folders):
     assert set(found) == {1 / 3}
 
 
+def test_a_stopped_run_has_the_rounds_that_it_trained(make_run):
+    stopped, whole = make_run("stopped", {"run.stopped_after": 3}), make_run("whole")
+    rounds = {(row["run"], row["rounds"]) for row in compare([stopped, whole]).records()}
+    assert rounds == {(str(stopped), 3), (str(whole), 8)}
+
+
 def test_the_lines_of_sweeps_md_make_a_table_of_seeds(folders, capsys):
     pytest.importorskip("pandas")
     (block,) = blocks((ROOT / "docs/sweeps.md").read_text(), "python")

@@ -8,6 +8,7 @@ import pytest
 
 from fl_audit.cli import main
 from fl_audit.comparison.no_worse import Leakage, interval_of_difference
+from fl_audit.formats.round_chain import ChainWriter, Reported, digest_of
 from tests.comparison.conftest import LOST, list_rounds
 
 NOISE, CANARY = "config.mechanism.noise_multiplier", "analytical.canary.epsilon"
@@ -66,6 +67,30 @@ def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
     third = run_of(make_run, "third", 0.3, 5.0)
     assert main(["compare", *map(str, (once, often, third)), "--require", "no-worse"]) == 2
     assert "two folders, got 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["chain.jsonl", "run.json"])
+def test_a_run_whose_files_cannot_be_tied_together_is_no_pass(make_run, capsys, name):
+    old, new = run_of(make_run, "old", 0.3, 5.0), run_of(make_run, "new", 0.3, 5.0)
+    (new / name).unlink()
+    assert main(["compare", str(new), str(old), "--require", "no-worse"]) == 2
+    assert f"{new} lacks {name}" in capsys.readouterr().err
+    assert main(["compare", str(new), str(old)]) == 0
+    assert f"lacks {name}: whether its other files were changed" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_a_report_that_was_changed_is_refused(make_run, capsys):
+    old, new = run_of(make_run, "old", 0.3, 5.0), run_of(make_run, "new", 0.3, 5.6)
+    report = new / "report.json"
+    written = Reported(files={"report.json": digest_of(report)}, code="")
+    ChainWriter.go_on(new / "chain.jsonl").add(written)
+    assert main(["compare", str(new), str(old)]) == 0
+    report.write_text(report.read_text().replace("5.6", "0.6"))
+    for command in (["compare", str(new), str(old)], ["show", str(new)]):
+        assert main(command) == 2
+        assert f"{report}: has changed since the run wrote it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,6 @@ from fl_audit.release_sheet.sheet import (
 from fl_audit.release_sheet.sweep_price import sweep_around
 from fl_audit.report import write_report
 from fl_audit.verdict.record import Outcome
-from fl_audit.verification import Verified
 from tests.release_sheet.registry_schema import errors, read_schema, schema_path
 from tests.report.conftest import CONFIG, fill, noise_of
 from tests.verification.toy_runs import committed_run
@@ -74,7 +73,7 @@ def claimed(tmp_path_factory) -> RunFolder:
     return folder
 
 
-HELD = Provenance("a run", Verified(), "0f" * 32)
+HELD = Provenance("a run", (), "0f" * 32)
 
 
 def sheet_of(folder, statement=None, sweep=None):
@@ -276,9 +275,9 @@ def test_a_sheet_says_first_what_it_rests_on(claimed):
     assert "computed again from logs and models: equal" in texts(sheet, "verified")
     assert HELD.link in texts(sheet, "chain")
     assert texts(sheet, "commitment") == "None was made before training."
-    partly = Verified(not_made_again=["run.json", "scores_final_loss.csv"])
+    left = ("run.json", "scores_final_loss.csv")
     report, commitment = read_report(claimed), "ab" * 32
-    by = Provenance("a run", partly, "0f" * 32, commitment)
+    by = Provenance("a run", left, "0f" * 32, commitment)
     sheet = sheet_of_run(report, ReleaseStatement(), by)
     assert "the chain of digests: run.json, scores_final_loss.csv." in texts(sheet, "verified")
     assert "were not computed again" in sheet.lines["guarantee"][0].evidence

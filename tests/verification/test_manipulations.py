@@ -24,6 +24,8 @@ from fl_audit.formats.participation_files import Participation, write_participat
 from fl_audit.formats.round_chain import Logged, read_chain
 from fl_audit.formats.score_file import write_score_file
 from fl_audit.release_sheet.compare_sheets import verify_sheet
+from fl_audit.report.checks import folder_checks
+from fl_audit.report.folder import AuditedFolder
 from fl_audit.verification import Verified, verify_folder
 from fl_audit.verification.chain import verify_chain
 from fl_audit.verification.run import _draws
@@ -193,6 +195,37 @@ def test_an_edited_sheet_is_found(committed, compared, tmp_path, name):
         assert main(words) == 1
 
 
+ALL_AGAIN = "All that the verdict rests on was computed again from logs and models: equal."
+NOT_AGAIN = (
+    "Nothing is wrong, but not everything could be computed again; covered only by the chain of "
+    "digests:"
+)
+
+
+@pytest.mark.parametrize(
+    ("left_here", "said", "is_found"),
+    [
+        ([], ALL_AGAIN, False),
+        (["report.html"], ALL_AGAIN, False),  # the sheet's writer had the processor of the run
+        ([], f"{NOT_AGAIN} report.html.", False),
+        ([], f"{NOT_AGAIN} report.html, run.json.", True),  # other lines name other evidence then
+        ([], f"{NOT_AGAIN} no file of the run.", True),
+        (["report.html"], "Everything was computed again.", True),
+    ],
+)
+def test_a_sheet_may_be_written_where_more_or_less_could_be_recomputed(
+    committed, held, left_here, said, is_found
+):
+    text, sheet = (committed / "sheet.html").read_text(), committed / "said.html"
+    assert ALL_AGAIN in text
+    sheet.write_text(text.replace(ALL_AGAIN, said))
+    outcome = dataclasses.replace(held, findings=[], notes=[], not_made_again=left_here)
+    verify_sheet(sheet, RunFolder(committed / "run"), outcome)
+    assert bool(outcome.findings) == is_found
+    says_more = any("its writer also computed again" in note for note in outcome.notes)
+    assert says_more == (left_here != [] and said == ALL_AGAIN)
+
+
 # Logs.
 
 
@@ -207,6 +240,28 @@ def log(tmp_path):
     link = read_chain(scorer.folder.chain).lines[-1].link
     assert verify_folder(scorer.folder.path, link=link).held
     return scorer.folder
+
+
+def test_files_of_aggregates_do_not_replace_what_a_scorer_measured(tmp_path):
+    """Aggregates with new noise, and the same norms and cosines, beside rounds with old noise."""
+    pool, random = CanaryPool(seed=3, count=20, dim=2000), np.random.default_rng(2)
+    scorer, noise = RoundScorer.create(tmp_path / "log", pool, 6), random.normal(size=2000)
+    folder = scorer.folder
+    for number in range(1, 7):
+        scorer.score_round(number, noise, noise_stddev=1.0, norm_bound=1.0)
+    checks = folder_checks(AuditedFolder(folder.path))
+    assert checks.passed is False
+    span, _ = np.linalg.qr(np.stack([pool.vector(j) for j in range(20)], axis=1))
+    seen = span @ (span.T @ noise)
+    folder.aggregates.mkdir()
+    for number in range(1, 7):
+        other = random.normal(size=2000)
+        other -= span @ (span.T @ other)
+        other *= np.linalg.norm(noise - seen) / np.linalg.norm(other)
+        np.save(folder.aggregates / f"round_{number}.npy", seen + other)
+    assert folder_checks(AuditedFolder(folder.path)) == checks
+    link = read_chain(folder.chain).lines[-1].link
+    assert verify_folder(folder.path, link=link).not_made_again == ["aggregates"]
 
 
 LATER = ["participation.json", "noise_correlation.json", "claim.csv", "round_mechanism.npy"]
