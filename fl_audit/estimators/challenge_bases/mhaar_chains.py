@@ -146,7 +146,7 @@ def _start_free(
 ) -> Start:
     """Epsilon is the least that allows the first pair of each base, plus a random amount.
 
-    Then s is halved until R(s epsilon, s delta) contains none of these pairs.
+    Then a random strength s is halved until R(s epsilon, s delta) contains none of these pairs.
     """
     alpha, beta = rates.alpha[:, :, :1], rates.beta[:, :, :1]
     folded = below_diagonal(alpha, beta)
