@@ -106,8 +106,9 @@ class SumTest:
 
     def under(self, curve: TradeOff) -> "SumTest":
         """The test of another curve with the same g."""
-        below = np.concatenate([[0.0], -np.expm1(claimed_tail(curve, self.edges)), [1.0]])
-        return dataclasses.replace(self, masses=self._masses(below))
+        return dataclasses.replace(
+            self, masses=self._masses(-np.expm1(claimed_tail(curve, self.edges)))
+        )
 
     def power(self, critical_value: int, groups: Sequence[tuple[int, FloatArray]]) -> float:
         """The probability that the sum reaches a value; a normal approximation for many canaries.
@@ -116,7 +117,7 @@ class SumTest:
         of `edges`; the numbers add up to num_included.
         """
         numbers = [number for number, _ in groups]
-        masses = [self._masses(np.concatenate([[0.0], below, [1.0]])) for _, below in groups]
+        masses = [self._masses(below) for _, below in groups]
         if self.num_included * len(self.masses) <= _EXACT_UP_TO:
             return float(_tail_of_sum(masses, numbers)[critical_value:][:1].sum())
         sums = np.arange(len(self.masses))
@@ -126,7 +127,9 @@ class SumTest:
         return float(special.ndtr((mean + 0.5 - critical_value) / math.sqrt(max(variance, 1e-12))))
 
     def _masses(self, below: FloatArray) -> FloatArray:
-        masses = np.bincount(self.values, np.diff(below), minlength=len(self.masses))
+        """The probability of each value, from the probabilities below each of `edges`."""
+        cells = np.diff(below, prepend=0.0, append=1.0)
+        masses = np.bincount(self.values, cells, minlength=len(self.masses))
         return np.asarray(np.maximum(masses, 0.0), np.float64)
 
     @functools.cached_property
@@ -253,7 +256,7 @@ def _detecting_number(edges: FloatArray, log_tail: FloatArray, shift: float, lev
     if g[-1] - g[0] < _ALIKE:
         return math.inf
     needed = -float(special.ndtri(level)), float(special.ndtri(_POWER))
-    alternative = np.diff(np.concatenate([[0.0], special.ndtr(edges - shift), [1.0]]))
+    alternative = np.diff(special.ndtr(edges - shift), prepend=0.0, append=1.0)
     means = [float(g @ weights) for weights in (masses, alternative)]
     pairs = zip((masses, alternative), means, strict=True)
     roots = [math.sqrt(max(float((g - mean) ** 2 @ weights), 0)) for weights, mean in pairs]

@@ -7,7 +7,7 @@ show estimates in a notebook.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from fl_audit.errors import InputError
 from fl_audit.json_records import (
@@ -155,7 +155,7 @@ METHOD_GROUPS = (
         "They hold at their confidence although thresholds and numbers of guesses are chosen on "
         "the same scores: one_run_valid for any mechanism, threshold_valid if the scores of "
         "different canaries are independent.",
-        frozenset({("lower_bound", "any mechanism"), ("lower_bound", "independent scores")}),
+        frozenset(("lower_bound", valid_for) for valid_for in WHATEVER_DISTRIBUTION),
     ),
     MethodGroup(
         "Valid lower bounds if the mechanism is Gaussian",
@@ -172,7 +172,7 @@ METHOD_GROUPS = (
     MethodGroup(
         "Valid intervals",
         "Both ends hold at their confidence, for any mechanism.",
-        frozenset({("interval", "any mechanism"), ("interval", "independent scores")}),
+        frozenset(("interval", valid_for) for valid_for in WHATEVER_DISTRIBUTION),
     ),
     MethodGroup(
         "Valid intervals if the mechanism is Gaussian",
@@ -187,10 +187,7 @@ METHOD_GROUPS = (
         frozenset(
             {
                 ("interval", None),
-                ("estimate", None),
-                ("estimate", "any mechanism"),
-                ("estimate", "independent scores"),
-                *(("estimate", valid_for) for valid_for in IF_GAUSSIAN),
+                *(("estimate", valid_for) for valid_for in (None, *get_args(ValidFor))),
             }
         ),
     ),
@@ -213,24 +210,22 @@ def data_frame(records: Sequence[Mapping[str, object]]) -> Any:
     return pd.DataFrame(records)
 
 
-def html_table(estimates: Sequence["Estimate"]) -> str:
+def html_table(estimates: Sequence[Estimate]) -> str:
     """The estimates as a table in HTML, the most reliable first."""
     rows = "".join(_group_rows(estimates))
     return f"<table><tr><th>method</th><th>ε</th><th>interval</th></tr>{rows}</table>"
 
 
-def _group_rows(estimates: Sequence["Estimate"]) -> Iterator[str]:
+def _group_rows(estimates: Sequence[Estimate]) -> Iterator[str]:
     for group in METHOD_GROUPS:
-        members = [
-            estimate for estimate in estimates if group.has(estimate.kind, estimate.valid_for)
-        ]
+        members = [made for made in estimates if group.has(made.kind, made.valid_for)]
         if members:
             heading = f"<b>{escape(group.title)}.</b> {escape(group.meaning)}"
             yield f'<tr><td colspan="3" style="text-align: left">{heading}</td></tr>'
         yield from map(_row, members)
 
 
-def estimate_text(estimate: "Estimate") -> str:
+def estimate_text(estimate: Estimate) -> str:
     """The value of an estimate as text: a bound after "≥", an interval by its ends."""
     if estimate.kind == "lower_bound":
         return f"≥ {lower_bound_text(estimate.epsilon)}"
@@ -239,7 +234,7 @@ def estimate_text(estimate: "Estimate") -> str:
     return epsilon_text(estimate.epsilon)
 
 
-def _row(estimate: "Estimate") -> str:
+def _row(estimate: Estimate) -> str:
     is_interval = estimate.kind == "interval"
     middle = epsilon_text(estimate.epsilon) if is_interval else estimate_text(estimate)
     cells = (estimate.method, middle, estimate_text(estimate) if is_interval else "")

@@ -45,7 +45,13 @@ class AuditSetting:
         if self.null.kind not in ("closed_form", "empirical"):
             raise InputError(f"null must be 'closed_form' or 'empirical', got {self.null.kind!r}")
         if self.null.kind == "closed_form":
-            self._check_cosines()
+            self.null.closed_form()  # needs dim
+            largest = np.max(np.abs(np.concatenate([self.scores.included, self.scores.excluded])))
+            if largest > 1 + _ROUNDING:
+                raise InputError(
+                    "the closed_form null needs cosines, in [-1, 1], "
+                    f"got a score of magnitude {largest:g} (use the empirical null)"
+                )
 
     def require(self, included: int = 0, excluded: int = 0) -> None:
         """Raise NotApplicableError if there are fewer included or excluded scores than needed."""
@@ -64,15 +70,6 @@ class AuditSetting:
             raise NotApplicableError(
                 "the empirical null needs at least 2 excluded scores, "
                 f"got {self.scores.num_excluded} (or give dim for the closed_form null)"
-            )
-
-    def _check_cosines(self) -> None:
-        self.null.closed_form()
-        largest = np.max(np.abs(np.concatenate([self.scores.included, self.scores.excluded])))
-        if largest > 1 + _ROUNDING:
-            raise InputError(
-                "the closed_form null needs cosines, in [-1, 1], "
-                f"got a score of magnitude {largest:g} (use the empirical null)"
             )
 
 

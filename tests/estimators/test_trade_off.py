@@ -19,6 +19,7 @@ from fl_audit.estimators.trade_off import (
     trade_off_of_tests,
     zcdp_trade_off,
 )
+from tests.gaussian_profile import delta_of_mu
 
 RATES = np.array([1e-30, 1e-9, 1e-5, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.8, 0.99, 0.9999])
 
@@ -31,16 +32,11 @@ def least(curve, rates=RATES):
     return np.array([curve.least(rate) for rate in rates])
 
 
-def gaussian_profile(mu, epsilons):
-    near, far = special.ndtr(mu / 2 - epsilons / mu), special.ndtr(-mu / 2 - epsilons / mu)
-    return near - np.exp(epsilons) * far
-
-
 EPSILONS = np.linspace(0, 40, 2000)
 
 GAUSSIANS = [
     lambda mu: trade_off_of_tests(gaussian_tests(mu)),
-    lambda mu: trade_off_of_profile(EPSILONS, gaussian_profile(mu, EPSILONS)),
+    lambda mu: trade_off_of_profile(EPSILONS, [delta_of_mu(mu, epsilon) for epsilon in EPSILONS]),
 ]
 
 

@@ -9,6 +9,7 @@ Every integral is a trapezoidal sum, in which the prior of s is integrated exact
 marginal bends are split until no cell's error matters.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -129,13 +130,11 @@ class StrengthRows:
     prior: BetaStrength  # of s
     strength: FloatArray  # in [0, 1], each row ascending, (i, k)
     likelihood: FloatArray  # each row on its own scale, (i, k)
-    moments: FloatArray  # the prior's integrals of 1, s and s^2 over each cell, (3, i, k - 1)
 
-    @classmethod
-    def from_likelihood(
-        cls, prior: BetaStrength, strength: FloatArray, likelihood: FloatArray
-    ) -> "StrengthRows":
-        return cls(prior, strength, likelihood, np.diff(prior.moments_below(strength), axis=-1))
+    @functools.cached_property
+    def moments(self) -> FloatArray:
+        """The prior's integrals of 1, s and s^2 over each cell, (3, i, k - 1)."""
+        return np.diff(self.prior.moments_below(self.strength), axis=-1)
 
     @property
     def totals(self) -> FloatArray:
@@ -154,10 +153,6 @@ class StrengthRows:
         """The posterior mean of s, for weights of the rows."""
         return float(np.sum(weights @ self._per_total(self._integrals(*self.moments[1:]))))
 
-    def below(self, strength: float, weights: FloatArray) -> float:
-        """The posterior probability that s is at most `strength`, for weights of the rows."""
-        return float(weights @ self.cdf(strength))
-
     def cdf(self, strength: float) -> FloatArray:
         """The posterior probability in each row that s is at most `strength`."""
         ends = np.minimum(self.strength, strength)
@@ -167,7 +162,7 @@ class StrengthRows:
     def quantile(self, p: float, weights: FloatArray) -> float:
         """The strength below which there is a share p of the posterior."""
         low, high = narrowed(
-            lambda s: np.asarray(self.below(float(s), weights) < p), np.zeros(()), np.ones(()), 30
+            lambda s: np.asarray(weights @ self.cdf(float(s)) < p), np.zeros(()), np.ones(()), 30
         )
         return float(low + high) / 2
 
@@ -278,7 +273,7 @@ def _evaluate(
     log_values = np.concatenate([np.where(shrunk < column, log_values, log_full), log_full], axis=1)
     strength = np.concatenate([np.minimum(shrunk / column, 1.0), np.ones_like(column)], axis=1)
     height = np.max(log_values, axis=1, keepdims=True)
-    rows = StrengthRows.from_likelihood(prior.strength, strength, np.exp(log_values - height))
+    rows = StrengthRows(prior.strength, strength, np.exp(log_values - height))
     with np.errstate(divide="ignore"):
         log_total = np.log(rows.totals) + height[:, 0]
     return GridPosterior(_normalised(epsilon, prior.epsilon_logpdf(epsilon) + log_total), rows)

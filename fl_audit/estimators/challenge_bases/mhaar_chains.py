@@ -47,19 +47,15 @@ class Coordinates:
         self, prior: counts_and_priors.Prior, correlated: counts_and_priors.CorrelatedCounts | None
     ) -> None:
         self._prior, self._correlated = prior, correlated
-        self._free_strength = isinstance(prior.strength, counts_and_priors.BetaStrength)
-        free = 1 + self._free_strength
+        free = 1 + isinstance(prior.strength, counts_and_priors.BetaStrength)
         # The columns of log epsilon and, if it is free, s; and the columns of tau and rho's share.
         self.privacy: IntArray = np.arange(free)
         self.correlation: IntArray = free + np.arange(2 if correlated else 0)
 
-    def at(self, parameters: Parameters) -> FloatArray:
-        """The coordinates of parameters with rho = 0."""
-        columns = [np.log(parameters.epsilon)]
-        if self._free_strength:
-            columns.append(parameters.strength)
-        if self._correlated:
-            columns += [parameters.correlations.tau, np.zeros_like(parameters.epsilon)]
+    def at(self, epsilon: FloatArray, strength: FloatArray) -> FloatArray:
+        """The coordinates of an epsilon and a strength, with tau = rho = 0."""
+        columns = [np.log(epsilon), strength][: len(self.privacy)]
+        columns += len(self.correlation) * [np.zeros_like(epsilon)]
         return np.stack(columns, axis=1)
 
     def parameters(self, coordinates: FloatArray) -> Parameters:
@@ -138,35 +134,20 @@ _EPSILONS = np.geomspace(1e-3, 700.0, 200)
 _HALVINGS = 100
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """The start of each chain: parameters with tau = rho = 0, and rates in R_s for each base."""
+Start = tuple[FloatArray, FloatArray, counts_and_priors.ErrorRates]
+"""The epsilons and strengths at which chains start, each (c,), and a pair in R_s for each base.
 
-    parameters: Parameters
-    rates: counts_and_priors.ErrorRates
-
-
-def find_start(
-    rates: counts_and_priors.ErrorRates,
-    delta: float,
-    strength: counts_and_priors.BetaStrength | counts_and_priors.FixedStrength,
-    rng: np.random.Generator,
-) -> Start:
-    """A start for each chain, spread over the epsilons that the error rates allow.
-
-    With a free strength s, epsilon is the least that allows the first pair of each base, plus a
-    random amount; then s is halved until R(s epsilon, s delta) contains none of these pairs. With a
-    fixed strength, epsilon is chosen at random among those for which each base has a pair in
-    R_s(epsilon, delta); InputError if there is none.
-    """
-    if isinstance(strength, counts_and_priors.FixedStrength):
-        return _start_fixed(rates, delta, strength.value, rng)
-    return _start_free(rates, delta, rng)
+Epsilons are spread over those that the error rates allow.
+"""
 
 
 def _start_free(
     rates: counts_and_priors.ErrorRates, delta: float, rng: np.random.Generator
 ) -> Start:
+    """Epsilon is the least that allows the first pair of each base, plus a random amount.
+
+    Then a random strength s is halved until R(s epsilon, s delta) contains none of these pairs.
+    """
     alpha, beta = rates.alpha[:, :, :1], rates.beta[:, :, :1]
     folded = below_diagonal(alpha, beta)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -178,12 +159,13 @@ def _start_free(
         shrunk = (strength * epsilon)[:, None, None], (strength * delta)[:, None, None]
         inside = np.any(folded.inside(*shrunk), axis=(1, 2))
         strength = np.where(inside, strength / 2, strength)
-    return _start(epsilon, strength, counts_and_priors.ErrorRates(alpha, beta))
+    return epsilon, strength, counts_and_priors.ErrorRates(alpha, beta)
 
 
 def _start_fixed(
     rates: counts_and_priors.ErrorRates, delta: float, strength: float, rng: np.random.Generator
 ) -> Start:
+    """Epsilon is drawn from those for which each base has a pair in R_s; InputError if none is."""
     folded = below_diagonal(rates.alpha, rates.beta)
     chains = len(rates.alpha)
     epsilon, chosen = np.zeros(chains), np.zeros(rates.alpha.shape[:2], dtype=np.int64)
@@ -201,12 +183,7 @@ def _start_fixed(
     picked = counts_and_priors.ErrorRates(
         rates.alpha[rows][:, :, None], rates.beta[rows][:, :, None]
     )
-    return _start(epsilon, np.full(chains, strength), picked)
-
-
-def _start(epsilon: FloatArray, strength: FloatArray, rates: counts_and_priors.ErrorRates) -> Start:
-    zeros = np.zeros_like(epsilon)
-    return Start(Parameters(epsilon, strength, counts_and_priors.Correlations(zeros, zeros)), rates)
+    return epsilon, np.full(chains, strength), picked
 
 
 _START_POINTS = 256
@@ -296,10 +273,8 @@ def mhaar_posterior(
         counts_and_priors.CorrelatedCounts(counts, prior.correlation) if correlated else None
     )
     coordinates = Coordinates(prior, bivariate)
-    chain = _Chain(
-        bivariate or counts_and_priors.IndependentCounts(counts), coordinates, delta, settings, rng
-    )
-    chain.start(prior)
+    model = bivariate or counts_and_priors.IndependentCounts(counts)
+    chain = _Chain(model, coordinates, delta, prior.strength, settings=settings, rng=rng)
     for _ in range(settings.burn_in):
         chain.iterate()
         chain.learn()
@@ -328,21 +303,23 @@ class _Chain:
         model: counts_and_priors.CountModel,
         coordinates: Coordinates,
         delta: float,
+        strength: counts_and_priors.BetaStrength | counts_and_priors.FixedStrength,
+        *,
         settings: ChainSettings,
         rng: np.random.Generator,
     ) -> None:
+        """Start at parameters under which each base has error rates of positive weight."""
         self._model, self._coordinates, self._delta = model, coordinates, delta
         self._settings, self._rng = settings, rng
-
-    def start(self, prior: counts_and_priors.Prior) -> None:
-        """Find parameters under which each base has error rates of positive weight."""
-        rates = self._model.draw(self._rng, self._settings.chains, _START_POINTS)
-        start = find_start(rates, self._delta, prior.strength, self._rng)
-        self.position = self._coordinates.at(start.parameters)
-        self._rates = start.rates
-        self._log_prior = self._coordinates.log_prior(self.position)
-        self._privacy = LearnedStep(self._coordinates.privacy)
-        self._correlation = LearnedStep(self._coordinates.correlation)
+        rates = model.draw(rng, settings.chains, _START_POINTS)
+        if isinstance(strength, counts_and_priors.FixedStrength):
+            epsilons, strengths, self._rates = _start_fixed(rates, delta, strength.value, rng)
+        else:
+            epsilons, strengths, self._rates = _start_free(rates, delta, rng)
+        self.position = coordinates.at(epsilons, strengths)
+        self._log_prior = coordinates.log_prior(self.position)
+        self._privacy = LearnedStep(coordinates.privacy)
+        self._correlation = LearnedStep(coordinates.correlation)
 
     def learn(self) -> None:
         for step in (self._privacy, self._correlation):

@@ -146,8 +146,8 @@ def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float)
     True
     """
     fp, n0, fn, n1 = (v.astype(np.float64) for v in (counts.fp, counts.n0, counts.fn, counts.n1))
-    right = _Rates(fp, n0), _Rates(fn, n1)
-    wrong = _Rates(n0 - fp, n0), _Rates(n1 - fn, n1)
+    right = (fp, n0 - fp), (fn, n1 - fn)
+    wrong = (n0 - fp, fp), (n1 - fn, fn)
     by_epsilon = np.full(epsilon.shape, -np.inf)
     by_delta = np.full(epsilon.shape, -np.inf)
     for first, second in (right, right[::-1], wrong, wrong[::-1]):
@@ -157,15 +157,8 @@ def boundary_density(counts: ChallengeCounts, epsilon: FloatArray, delta: float)
     return BoundaryDensity(by_epsilon, by_delta)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rates:
-    """The distribution of an error rate, Beta(errors + 1, trials - errors + 1), for each base."""
-
-    errors: FloatArray
-    trials: FloatArray
-
-    def log_normaliser(self) -> FloatArray:
-        return np.asarray(special.betaln(self.errors + 1, self.trials - self.errors + 1))
+_Counts = tuple[FloatArray, FloatArray]
+"""Errors and the other trials of each base, (n,): the rate is Beta(errors + 1, others + 1)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +178,11 @@ class _Piece:
     slope: FloatArray
 
     @classmethod
-    def between(cls, x: _Rates, y: _Rates, epsilon: FloatArray, delta: float) -> "_Piece":
+    def between(cls, x: _Counts, y: _Counts, epsilon: FloatArray, delta: float) -> "_Piece":
         c = 1 - delta
-        a0, b0 = (rates.errors[:, None] for rates in (x, y))
-        a1, b1 = ((rates.trials - rates.errors)[:, None] for rates in (x, y))
+        a0, a1, b0, b1 = (counts[:, None] for counts in (*x, *y))
         log_steep = np.log(c) + special.log_expit(-epsilon)
-        normaliser = (x.log_normaliser() + y.log_normaliser())[:, None]
+        normaliser = special.betaln(a0 + 1, a1 + 1) + special.betaln(b0 + 1, b1 + 1)
         return cls(
             a0, a1, b0, b1,
             # x^a0 and dx are powers of steep, factored out so that they do not underflow.

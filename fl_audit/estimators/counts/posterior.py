@@ -22,7 +22,7 @@ up to 200,000, and 2e-10, the rounding, for counts up to two million.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -206,16 +206,9 @@ class EpsilonPosterior:
 
     counts: ConfusionCounts
     delta: float
-    _fnr: RateDistributions = field(init=False, repr=False, compare=False)
-    _fpr: RateDistributions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
-        counts = self.counts
-        fnr = RateDistributions.jeffreys(counts.false_negatives, counts.true_positives)
-        fpr = RateDistributions.jeffreys(counts.false_positives, counts.true_negatives)
-        object.__setattr__(self, "_fnr", fnr)
-        object.__setattr__(self, "_fpr", fpr)
 
     @property
     def atom(self) -> float:
@@ -251,6 +244,14 @@ class EpsilonPosterior:
         check_confidence(confidence)
         tail = (1 - confidence) / 2
         return Interval(self._where_sf_is(1 - tail), self._where_sf_is(tail))
+
+    @functools.cached_property
+    def _fnr(self) -> RateDistributions:
+        return RateDistributions.jeffreys(self.counts.false_negatives, self.counts.true_positives)
+
+    @functools.cached_property
+    def _fpr(self) -> RateDistributions:
+        return RateDistributions.jeffreys(self.counts.false_positives, self.counts.true_negatives)
 
     def _over_corners(
         self,

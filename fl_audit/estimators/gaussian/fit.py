@@ -116,10 +116,8 @@ class _LikelihoodRatio:
             # L never reaches epsilon (square < 0), or always exceeds it. In the second case both
             # masses are 1, and `exceeds` is false, as it is with masses of 0.
             return -math.inf, -math.inf
-        p_roots = roots
-        q_roots = (roots[0] - self.mean) / self.std, (roots[1] - self.mean) / self.std
         measure = _log_outside if self.square > 0 else _log_between
-        return measure(*p_roots), measure(*q_roots)
+        return measure(*roots), measure(*((root - self.mean) / self.std for root in roots))
 
     def _crossings(self, epsilon: float) -> tuple[float, float] | None:
         """The two points where L = epsilon, ascending, or None; one is infinite if L is a line."""

@@ -41,7 +41,7 @@ def sigma_of_epsilon(epsilon: float, delta: float) -> float:
     """The smallest sigma with which one release is (epsilon, delta)-private at sensitivity 1.
 
     The inverse of epsilon_of_sigma (Balle & Wang 2018, algorithm 1), for epsilon in [0, 1e299] and
-    delta in (0, 1).
+    delta in (0, 1). These are the numbers of Andrew et al. (2023), Table 1:
 
     >>> [float(f"{sigma_of_epsilon(epsilon, 1e-6):.3g}") for epsilon in (1, 3, 10)]
     [4.22, 1.54, 0.541]

@@ -71,7 +71,7 @@ def p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     Raises:
       InputError: An argument is out of range.
 
-    >>> round(p_value(100, 100, 75, np.log(3), 0), 3)
+    >>> round(p_value(100, 100, 75, np.log(3), 0), 3)  # as the paper prints
     0.553
     """
     check_counts(m, r, v)

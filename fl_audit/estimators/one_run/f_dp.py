@@ -46,7 +46,6 @@ loses.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -151,15 +150,14 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=1, excluded=1)
     m = setting.scores.num_included + setting.scores.num_excluded
-    alpha = 1 - setting.confidence
-    candidates = _candidates(setting.scores, m, alpha)
-    mu, best = 0.0, candidates[0]
-    for test in candidates:
-        total, correct = test.guesses.total, test.guesses.correct
+    candidates = _candidates(setting.scores, m, 1 - setting.confidence)
+    mu, (guesses, best_level) = 0.0, candidates[0]
+    for test, level in candidates:
         # A test gives a larger mu only if it rejects the largest so far.
-        if rejects(GaussianTradeOff(mu), m, total, correct, test.level):
-            mu, best = mu_lower_bound(m, total, correct, test.level), test
-    guesses = best.guesses if mu > 0 else Guesses(0, 0, 0)
+        if rejects(GaussianTradeOff(mu), m, test.total, test.correct, level):
+            mu = mu_lower_bound(m, test.total, test.correct, level)
+            guesses, best_level = test, level
+    guesses = guesses if mu > 0 else Guesses(0, 0, 0)
     epsilon = epsilon_of_mu(mu, setting.delta)
     return Estimate(
         method="one_run_fdp",
@@ -186,7 +184,7 @@ def one_run_fdp(setting: AuditSetting) -> Estimate:
             "mu": mu,
             **guesses.details(m),
             "num_choices": len(candidates),
-            "corrected_confidence": 1 - best.level,
+            "corrected_confidence": 1 - best_level,
         },
     )
 
@@ -208,12 +206,6 @@ def few_numbers_of_guesses(m: int, alpha: float) -> tuple[int, ...]:
     return (most, *(r for k in steps if (r := most // _RATIO**k) >= fewest))
 
 
-@dataclass(frozen=True)
-class _Test:
-    guesses: Guesses
-    level: float
-
-
 _PLANNED_LEVEL = 0.01
 """The level for which the numbers of guesses in a test of a curve are planned."""
 
@@ -227,16 +219,15 @@ def guesses_p_value(scores: CanaryScores, trade_off: TradeOff) -> float:
     """
     m = scores.num_included + scores.num_excluded
     least = 1.0
-    for test in _candidates(scores, m, _PLANNED_LEVEL):
-        share = test.level / _PLANNED_LEVEL
-        if rejects(trade_off, m, test.guesses.total, test.guesses.correct, share * least):
-            whole_p_value = f_dp_p_value(trade_off, m, test.guesses.total, test.guesses.correct)
-            least = min(least, whole_p_value / share)
+    for guesses, level in _candidates(scores, m, _PLANNED_LEVEL):
+        counts, share = (m, guesses.total, guesses.correct), level / _PLANNED_LEVEL
+        if rejects(trade_off, *counts, share * least):
+            least = min(least, f_dp_p_value(trade_off, *counts) / share)
     return least
 
 
-def _candidates(scores: CanaryScores, m: int, alpha: float) -> list[_Test]:
-    """All tests, first the tests of guesses from both ends."""
+def _candidates(scores: CanaryScores, m: int, alpha: float) -> list[tuple[Guesses, float]]:
+    """The guesses and level of each test, first the tests of guesses from both ends."""
     tests = []
     for order in GUESS_ORDERS:
         from_top = tuple(max(m // divisor, 1) for divisor in _FROM_TOP)
@@ -244,7 +235,7 @@ def _candidates(scores: CanaryScores, m: int, alpha: float) -> list[_Test]:
         correct = order.correct(scores, np.array(totals))
         level = order.share * alpha / len(totals)
         tests += [
-            _Test(order.guesses(total, int(right)), level)
+            (order.guesses(total, int(right)), level)
             for total, right in zip(totals, correct, strict=True)
         ]
     return tests

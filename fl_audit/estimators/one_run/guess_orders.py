@@ -81,8 +81,8 @@ class GuessOrder:
         right = correct_among_top(scores)[top] + correct_among_bottom(scores)[totals - top]
         if self.where != "top" or scores.inclusion != "coins":
             return np.asarray(right)
-        m = scores.num_included + scores.num_excluded
-        excess = max(scores.num_included - scores.num_excluded - 2 * math.sqrt(m), 0.0) / m
+        m, surplus = scores.num_coins, scores.num_included - scores.num_excluded
+        excess = max(surplus - 2 * math.sqrt(m), 0.0) / m
         return np.asarray(np.maximum(right - np.ceil(excess * totals).astype(np.int64), 0))
 
     def most_guesses(self, m: int) -> int:

@@ -273,15 +273,13 @@ _FOR_DELTA = 0.9
 """The delta factor of all numbers of guesses from r on at log odds near 0, times the root of r."""
 
 
-def plans_of(scores: CanaryScores, delta: float, level: float) -> tuple[GuessPlan, ...]:
-    """The plans to test at shares of `level`: one plan with fair coins, else one per order."""
-    return plans_of_samples([scores], delta, level)[0]
-
-
 def plans_of_samples(
     samples: Sequence[CanaryScores], delta: float, level: float
 ) -> list[tuple[GuessPlan, ...]]:
-    """`plans_of` for several samples of equal size and inclusion, ten times faster."""
+    """The plans to test at shares of `level`: one plan with fair coins, else one per order.
+
+    Samples are of equal size and inclusion; many at once are ten times faster.
+    """
     first = samples[0]
     m, m_delta = first.num_coins, first.num_coins * delta
     if first.inclusion == "coins":

@@ -16,11 +16,7 @@ from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.estimators.one_run.bound import crossing_point
 from fl_audit.estimators.one_run.guess_orders import GuessOrder
 from fl_audit.estimators.one_run.guesses import Guesses
-from fl_audit.estimators.one_run.guessing_plan import (
-    GuessPlan,
-    plans_of,
-    plans_of_samples,
-)
+from fl_audit.estimators.one_run.guessing_plan import GuessPlan, plans_of_samples
 from fl_audit.estimators.one_run.walk import Boundary, boundary_at, single_bounds
 from fl_audit.estimators.result import Estimate
 from fl_audit.estimators.scores import CanaryScores, Inclusion
@@ -192,7 +188,7 @@ def one_run_valid(setting: AuditSetting) -> Estimate:
     """
     setting.require(included=_fewest(setting.scores.inclusion), excluded=1)
     scores = setting.scores
-    plans = plans_of(scores, setting.delta, 1 - setting.confidence)
+    (plans,) = plans_of_samples([scores], setting.delta, 1 - setting.confidence)
     bounds = [_tested_plan(scores, plan, setting.delta) for plan in plans]
     best = max(bounds, key=lambda bound: bound.epsilon)
     guesses = best.guesses if best.epsilon > 0 else Guesses(0, 0, 0)

@@ -125,27 +125,14 @@ def log_rates(success: FloatArray) -> LogRates:
 # are added, so even probabilities of 1e-11 are accurate.
 
 
-def chance_too_small(n: int, ranks: IntArray, points: FloatArray) -> float:
-    """P(U_(k) < b_k for some rank k) of n uniforms; ranks and points b_k ascend.
-
-    >>> round(chance_too_small(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
-    0.75
-    """
-    return _chance_of_crossing(n, ranks, points, is_too_small=True)
-
-
-def chance_too_large(n: int, ranks: IntArray, points: FloatArray) -> float:
-    """P(U_(k) > a_k for some rank k) of n uniforms; ranks and points a_k ascend.
-
-    >>> round(chance_too_large(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
-    0.75
-    """
-    return _chance_of_crossing(n, ranks, points, is_too_small=False)
-
-
-def _chance_of_crossing(
-    n: int, ranks: IntArray, points: FloatArray, *, is_too_small: bool
+def chance_of_crossing(
+    n: int, ranks: IntArray, points: FloatArray, *, is_too_small: bool = True
 ) -> float:
+    """P(U_(k) < b_k for some rank k) of n uniforms, else P(U_(k) > b_k); ranks and b_k ascend.
+
+    >>> round(chance_of_crossing(2, np.array([1, 2]), np.array([0.5, 0.5])), 12)
+    0.75
+    """
     below = range(1)  # counts below the last point, for paths that have not crossed
     chances = np.array([1.0])
     crossed, last = 0.0, 0.0
@@ -277,14 +264,14 @@ def _failure(n: int, ranks: IntArray, levels: FloatArray) -> float:
     """An upper bound on P(U_(k) < b_k for some rank k), exact for small samples."""
     points = _points(n, ranks, levels)
     if n <= _EXACT_UP_TO:
-        return chance_too_small(n, ranks, points)
+        return chance_of_crossing(n, ranks, points)
     from_last = n + 1 - ranks
     first = ranks <= np.minimum(from_last, _EXACT_UP_TO)
     last = from_last <= np.minimum(ranks - 1, _EXACT_UP_TO)
     # Mirrored: U_(k) is too small if the (n + 1 - k)-th smallest of 1 - U is too large.
     return (
-        chance_too_small(n, ranks[first], points[first])
-        + chance_too_large(n, from_last[last][::-1], 1 - points[last][::-1])
+        chance_of_crossing(n, ranks[first], points[first])
+        + chance_of_crossing(n, from_last[last][::-1], 1 - points[last][::-1], is_too_small=False)
         + float(levels[~first & ~last].sum())
     )
 

@@ -32,7 +32,13 @@ def threshold_as_published(
     Each bound has failure probability alpha = 1 - confidence (roughly, for Jeffreys'). Under the
     empirical null there are two bounds, so at least one fails with probability up to 2 alpha.
     """
-    bounded = _bounded_thresholds(setting, upper)
+    setting.require(included=1)
+    setting.require_null_scores()
+    thresholds = _candidate_thresholds(setting)
+    false_negatives = np.searchsorted(np.sort(setting.scores.included), thresholds)
+    negatives = upper(false_negatives, setting.scores.num_included, setting.confidence)
+    positives = _false_positive_rates(setting, thresholds, upper)
+    bounded = BoundedThresholds(thresholds, false_negatives, negatives, positives)
     epsilon, best, guess = bounded.strongest(setting.delta)
     return Estimate(
         method=method,
@@ -64,17 +70,6 @@ threshold_clopper_pearson = functools.partial(
     intervals="Clopper-Pearson intervals (Clopper & Pearson 1934)",
 )
 """The same bound with the exact intervals of Jagielski et al. (2020)."""
-
-
-def _bounded_thresholds(setting: AuditSetting, upper: RateUpperBounds) -> BoundedThresholds:
-    """The candidate thresholds, with bounds that hold for one threshold each."""
-    setting.require(included=1)
-    setting.require_null_scores()
-    thresholds = _candidate_thresholds(setting)
-    false_negatives = np.searchsorted(np.sort(setting.scores.included), thresholds)
-    negatives = upper(false_negatives, setting.scores.num_included, setting.confidence)
-    positives = _false_positive_rates(setting, thresholds, upper)
-    return BoundedThresholds(thresholds, false_negatives, negatives, positives)
 
 
 def _guarantee(setting: AuditSetting) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_audit.estimators.null import NullKind, NullTail
+from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.result import Detail
 from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
@@ -49,15 +49,11 @@ class ChosenNull:
     allows_no_bound: bool = False  # the tail is from an argument, and the groups do not differ
     refutation: str | None = None  # why a known null is not used
 
-    @property
-    def name(self) -> NullKind:
-        return "empirical" if self.tail is None else "closed_form"
-
     def details(self) -> dict[str, Detail]:
         """An estimate's details about this null."""
-        details: dict[str, Detail] = {"null": self.name}
+        details: dict[str, Detail] = {"null": "empirical"}
         if self.tail is not None:
-            details["null_law"] = self.tail.description
+            details = {"null": "closed_form", "null_law": self.tail.description}
         if self.refutation is not None:
             details["refuted_null"] = self.refutation
         return details

@@ -70,14 +70,6 @@ class RankTests:
     masses: FloatArray  # of the cells, (c,)
 
 
-@dataclass(frozen=True)
-class RejectedClaim:
-    """The largest claim (0 for none) that one of several tests rejects, and that test's index."""
-
-    claim: float
-    index: int
-
-
 @functools.lru_cache(maxsize=64)
 def rank_tests(n0: int, confidence: float) -> RankTests:
     """Tests at ranks of n0 >= 2 excluded scores, dense near the top and the bottom.
@@ -114,8 +106,11 @@ def _weights(n0: int) -> FloatArray:
 
 def largest_rejected_claim(
     tests: RankTests, above: IntArray, n1: int, largest_rate: LargestRate
-) -> RejectedClaim:
-    """The largest claim that a test rejects, given the included scores `above` each threshold."""
+) -> tuple[float, int]:
+    """The largest claim that a test rejects, or 0, given the included scores `above` thresholds.
+
+    Also the index of that test.
+    """
     middle = int(np.searchsorted(np.cumsum(tests.masses), 0.5))
     log_upper_half = math.log(tests.masses[middle:].sum())
     log_levels = np.log(tests.levels)
@@ -145,7 +140,7 @@ def largest_rejected_claim(
         if excess(rival, claim) < 0:
             best, claim = rival, _root(functools.partial(excess, rival), claim)
         rivals = rivals[rivals != rival]
-    return RejectedClaim(claim, best)
+    return claim, best
 
 
 def largest_rate(delta: float) -> LargestRate:
@@ -218,10 +213,9 @@ def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> Rej
     scores = setting.scores
     tests = rank_tests(scores.num_excluded, setting.confidence)
     thresholds, above = thresholds_at(tests.ranks, scores)
-    rejected = largest_rejected_claim(tests, above, scores.num_included, largest_rate)
-    best = rejected.index
+    claim, best = largest_rejected_claim(tests, above, scores.num_included, largest_rate)
     return RejectedThreshold(
-        claim=rejected.claim,
+        claim=claim,
         threshold=float(thresholds[best]),
         rank=int(tests.ranks[best]),
         num_excluded=scores.num_excluded,

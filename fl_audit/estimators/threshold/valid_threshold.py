@@ -225,9 +225,7 @@ def threshold_rejection(
         positives = bounded_false_positives(tail, included[:, included.shape[1] - band.ranks])
         return np.asarray((beyond_chance(band.negatives, positives, delta) > epsilon).any(axis=1))
 
-    @functools.cache
-    def enough_above(n1: int, n0: int, epsilon: float, delta: float) -> IntArray:
-        return _enough_above(n1, n0, epsilon, delta, level)
+    enough_above = functools.cache(functools.partial(_enough_above, level))
 
     def by_ranks(
         samples: Sequence[CanaryScores], epsilon: float = epsilon, delta: float = delta
@@ -260,7 +258,7 @@ def threshold_rejection(
     return rejects
 
 
-def _enough_above(n1: int, n0: int, epsilon: float, delta: float, level: float) -> IntArray:
+def _enough_above(level: float, n1: int, n0: int, epsilon: float, delta: float) -> IntArray:
     """The fewest included scores above each excluded one that reject epsilon; n1 + 1 if none do."""
     tests = rank_tests(n0, 1 - level)
     rates = largest_rate(delta)(tests.cells, epsilon)

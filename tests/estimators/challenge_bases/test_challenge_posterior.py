@@ -215,7 +215,7 @@ def test_ranks_of_the_truth_are_uniform():
         points, masses = found.epsilon.points, found.epsilon.masses
         below = np.concatenate([[0.0], np.cumsum(masses)])
         ranks.append(
-            [np.interp(epsilon, points, below), found.strength.below(s, found.epsilon.weights)]
+            [np.interp(epsilon, points, below), found.epsilon.weights @ found.strength.cdf(s)]
         )
     limit = np.sqrt(np.log(2 / 1e-7) / (2 * runs))
     for column in np.transpose(ranks):

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, special, stats
+from scipy import integrate, stats
 
 from fl_audit.estimators import CanaryScores, estimate
 from fl_audit.estimators.distributions import ExactCosine, Gaussian
@@ -15,6 +15,7 @@ from fl_audit.estimators.gaussian.fit import (
     epsilon_of_distributions,
     epsilon_over_all_regions,
 )
+from tests.gaussian_profile import epsilon_of_mu
 
 
 def fit(included, excluded=(), **arguments):
@@ -128,25 +129,11 @@ def test_point_masses(delta):
 # Epsilon over all regions against Balle & Wang and numerical integration.
 
 
-def balle_wang_log_delta(epsilon: float, shift: float) -> float:
-    """Log delta of the analytic Gaussian mechanism with sensitivity / sigma = shift."""
-    log_p = special.log_ndtr(shift / 2 - epsilon / shift)
-    log_q = special.log_ndtr(-shift / 2 - epsilon / shift)
-    return float(log_p + np.log1p(-np.exp(epsilon + log_q - log_p)))
-
-
-def balle_wang_epsilon(shift: float, delta: float) -> float:
-    def excess(epsilon: float) -> float:
-        return balle_wang_log_delta(epsilon, shift) - math.log(delta)
-
-    return float(optimize.brentq(excess, 0, shift**2 + 50 * shift, xtol=1e-13, rtol=1e-14))
-
-
 @pytest.mark.parametrize("delta", [1e-15, 0.3])
 @pytest.mark.parametrize(("shift", "scale"), [(1.0, 20.0), (4.0, 1.0), (316.0, 1e-3)])
 def test_equal_deviations_are_the_analytic_gaussian_mechanism(delta, shift, scale):
     first, second = Gaussian(5 * scale, scale), Gaussian(5 * scale + shift * scale, scale)
-    expected = balle_wang_epsilon(shift, delta)
+    expected = epsilon_of_mu(shift, delta)
     assert epsilon_over_all_regions(first, second, delta) == pytest.approx(expected, rel=1e-9)
     assert epsilon_of_distributions(first, second, delta).epsilon == pytest.approx(
         expected, rel=1e-9
@@ -157,7 +144,7 @@ def test_equal_deviations_are_the_analytic_gaussian_mechanism(delta, shift, scal
 @pytest.mark.parametrize("delta", [1e-5, 1e-2])
 def test_nearly_equal_deviations_do_not_cancel(difference, delta):
     found = epsilon_over_all_regions(Gaussian(0, 1), Gaussian(1, 1 + difference), delta)
-    assert found == pytest.approx(balle_wang_epsilon(1.0, delta), rel=1e-8)
+    assert found == pytest.approx(epsilon_of_mu(1.0, delta), rel=1e-8)
 
 
 def hockey_stick(p: Gaussian, q: Gaussian, epsilon: float) -> float:

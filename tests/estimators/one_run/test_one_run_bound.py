@@ -35,10 +35,6 @@ def test_numbers_printed_in_the_paper(m, r, v, delta, expected):
     assert expected - 1e-4 < found < expected + 1e-3
 
 
-def test_p_value_printed_in_the_paper():
-    assert p_value(100, 100, 75, math.log(3), 0.0) == pytest.approx(0.553, abs=5e-4)
-
-
 def exact_p_value(m: int, r: int, v: int, odds: int, delta: Fraction) -> Fraction:
     """Corollary 5.4 at e^epsilon = odds, with the maximum over all i in 1..m."""
     chances = [

@@ -133,25 +133,6 @@ def test_the_fast_rejection_rejects_what_the_bound_exceeds(inclusion, pi, delta)
                 assert test([setting])[0] == (found > epsilon), (shift, epsilon, found)
 
 
-@pytest.mark.parametrize(
-    ("inclusion", "pi", "words"),
-    [
-        (
-            "coin",
-            0.5,
-            "inclusion must be one of coins, unequal_coins, fixed_half, pairs, got 'coin'",
-        ),
-        ("coins", 0.2, "needs inclusion_probability 0.5"),
-        ("unequal_coins", 0.5, "needs inclusion_probability another than 0.5"),
-        ("unequal_coins", 1.0, r"must be in \(0, 1\)"),
-        ("pairs", 0.5, "as many included as excluded"),
-    ],
-)
-def test_scores_that_do_not_fit_are_refused(inclusion, pi, words):
-    with pytest.raises(ValueError, match=words):
-        CanaryScores([1.0, 2.0], [0.0], inclusion, pi)
-
-
 # The region of scores that make the valid one-run bound exceed an epsilon.
 
 

@@ -9,8 +9,7 @@ from scipy import stats
 
 from fl_audit.estimators.threshold.error_rates import (
     _failure,
-    chance_too_large,
-    chance_too_small,
+    chance_of_crossing,
     clopper_pearson_upper,
     favoured_rank,
     jeffreys_upper,
@@ -67,9 +66,10 @@ def test_crossing_matches_rational_numbers(n):
     rng = np.random.default_rng(n)
     ranks, points = boundaries(n, rng)
     expected = float(exact_chance_too_small(n, ranks, points))
-    assert chance_too_small(n, ranks, points) == pytest.approx(expected, rel=1e-12)
+    assert chance_of_crossing(n, ranks, points) == pytest.approx(expected, rel=1e-12)
     # Mirrored: the k-th smallest is too large where the (n + 1 - k)-th smallest of 1 - U is small.
-    mirrored = chance_too_large(n, n + 1 - ranks[::-1], 1 - points[::-1])
+    mirror = n, n + 1 - ranks[::-1], 1 - points[::-1]
+    mirrored = chance_of_crossing(*mirror, is_too_small=False)
     assert mirrored == pytest.approx(expected, rel=1e-12)
 
 

@@ -28,14 +28,13 @@ from fl_audit.estimators.threshold.valid_threshold import (
 SEED = 20230216
 
 
-def bound(included, excluded=(), method="threshold_valid", dim=None, planned=None, **arguments):
+def bound(included, excluded=(), dim=None, planned=None, **arguments):
     """The estimate; with dim, of cosines of gaussian canaries."""
     scores = CanaryScores(included, list(excluded))
     null = Null()
     if dim is not None:
         null = Null("closed_form", GaussianCanaryNull(dim), dim, planned_shift=planned)
-    made = estimate(scores, methods=[method], null=null, **arguments)
-    return made.estimates[0]
+    return estimate(scores, methods=["threshold_valid"], null=null, **arguments).estimates[0]
 
 
 def test_separated_cosines_by_hand():
