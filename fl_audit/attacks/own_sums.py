@@ -40,10 +40,15 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
+from fl_audit.attacks.compared_vectors import (
+    ComparedVectors,
+    Vectors,
+    concentration_row,
+    largest_sums,
+)
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.errors import InputError
-from fl_audit.estimators.random_signs import Concentration, concentration_of
+from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.text_files import OWNER_ALONE, atomic_writer
 
@@ -168,12 +173,8 @@ class KeptSums:
 
     def _concentration(self) -> Concentration | None:
         """The largest sums of cubes and fourth powers of the worst vectors; None if all are 0."""
-        known = [one for one in map(concentration_of, self.worst) if one is not None]
-        if not known:
-            return None
-        return Concentration(
-            max(one.cubes for one in known), max(one.fourth_powers for one in known)
-        )
+        rows = [row for row in map(concentration_row, self.worst) if row.any()]
+        return largest_sums(np.array(rows)) if rows else None
 
     def write(self, path: Path) -> None:
         """Writes the file atomically; nothing if there are more than `MOST_KEPT` directions."""
