@@ -31,15 +31,12 @@ from fl_audit.attacks.own_sums import CANCELLED, KeptSums, OwnSums, rotated_size
 from fl_audit.canaries.families import walsh_hadamard
 from fl_audit.estimators.random_signs import concentration_of
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import DirectionLog, Mode, unnamed_log
+from fl_audit.formats.round_logs import LOGGED_SUM, DirectionLog, Mode, unnamed_log
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.seeds import Stream, generator
 
 # The sum over all rounds.
 
-
-LOGGED_SUM = "a sum of directions"
-"""The name of a sum's file in error messages."""
 
 _PIECE = 1 << 15
 """The number of coordinates added at once: 256 kB, which fits into a cache."""

@@ -17,7 +17,7 @@ from scipy import special
 
 from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
+from fl_audit.attacks.directions import RoundDirections, sum_of_cosines
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import (
     AggregateFiles,
@@ -297,7 +297,7 @@ def _same_rounds(
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
     """The rounds of a log of cosines, with the folder's measurements of the aggregates."""
     scored = set(np.flatnonzero(log.written()).tolist())
-    logged = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
+    logged = LoggedTotal(folder.direction_sum, pool.dim)
     total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None
     directions = None
     if folder.round_directions.exists():

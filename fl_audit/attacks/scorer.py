@@ -14,7 +14,7 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
 from fl_audit.attacks.compared_vectors import depends_on_vectors
-from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
+from fl_audit.attacks.directions import RoundDirections, add_direction
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
@@ -115,7 +115,7 @@ class RoundScorer:
                 RoundDirections.opened("r+", path, log.num_rounds, pool.seed, pool.dim)
             )
         self._lengths = LengthLog.opened("r+", folder.round_lengths, log.num_rounds)
-        self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
+        self._sum = LoggedTotal(folder.direction_sum, pool.dim)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._num_scored = int(log.written().sum())
         self._watch = CanaryWatch(
