@@ -4,7 +4,6 @@ import functools
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -61,23 +60,16 @@ from fl_audit.inner_products import euclidean_norm
 _LOG = logging.getLogger("fl_audit")
 
 
-@dataclass(frozen=True)
-class StatedRound:
-    """The mechanism of a round, as stated by the server; refuses numbers out of range."""
-
-    canary_length: float | None
-    noise_stddev: float | None
-    norm_bound: float | None
-
-    def __post_init__(self) -> None:
-        if self.canary_length is not None and not 0 < self.canary_length < math.inf:
-            raise InputError(
-                f"canary_length: must be positive and finite, got {self.canary_length}"
-            )
-        if self.noise_stddev is not None:
-            check_noise(self.noise_stddev, self.norm_bound)
-        elif self.norm_bound is not None:
-            raise InputError("noise_stddev: is required with norm_bound")
+def check_stated(
+    canary_length: float | None, noise_stddev: float | None, norm_bound: float | None
+) -> None:
+    """Refuses numbers out of range in a server's statement of a round's mechanism."""
+    if canary_length is not None and not 0 < canary_length < math.inf:
+        raise InputError(f"canary_length: must be positive and finite, got {canary_length}")
+    if noise_stddev is not None:
+        check_noise(noise_stddev, norm_bound)
+    elif norm_bound is not None:
+        raise InputError("noise_stddev: is required with norm_bound")
 
 
 class RoundScorer:
@@ -303,13 +295,13 @@ class RoundScorer:
             "error"; the round is written.
         """
         self._check_number(round_number)
-        mechanism = StatedRound(canary_length, noise_stddev, norm_bound)
+        check_stated(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
         self._chain.add(Scoring(round=round_number))
         self._num_scored += self._log.row(round_number - 1) is None
-        changed = self._write(round_number - 1, vector, cosines, mechanism)
+        changed = self._write(round_number - 1, vector, cosines, canary_length)
         if noise_stddev is not None:
             arrays = [aggregate] if isinstance(aggregate, np.ndarray) else aggregate
             sizes = [size for part in arrays if (size := np.size(part))]
@@ -346,7 +338,7 @@ class RoundScorer:
         )
 
     def _write(
-        self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: StatedRound
+        self, index: int, vector: Float32Array, cosines: FloatArray, canary_length: float | None
     ) -> list[int]:
         """Writes a round in such an order that no crash leaves it with facts of two aggregates.
 
@@ -363,8 +355,8 @@ class RoundScorer:
         self._rounds.forget_vector(index)
         self._rounds.write_round(index, vector, cosines)
         self._rounds.flush()
-        canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
-        self._lengths.write_round(index, (length, canary_length))
+        of_canary = np.nan if canary_length is None else canary_length
+        self._lengths.write_round(index, (length, of_canary))
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
         return changed
