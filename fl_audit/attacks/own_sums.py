@@ -47,6 +47,7 @@ from fl_audit.attacks.compared_vectors import (
     largest_sums,
 )
 from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.canaries.families import padded_size
 from fl_audit.errors import InputError
 from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.npy_file import read_arrays
@@ -60,15 +61,6 @@ FAILURE = 1e-9
 
 MOST_KEPT = 1 << 12
 """The largest number of rounds whose inner products are kept: 128 MB."""
-
-
-def rotated_size(dim: int) -> int:
-    """The number of entries of a rotated direction: the least power of two, at least `dim`.
-
-    >>> rotated_size(4_050_748), rotated_size(4)
-    (4194304, 4)
-    """
-    return 1 << (dim - 1).bit_length()
 
 
 def largest_lengths(
@@ -160,7 +152,7 @@ class KeptSums:
                 sizes @ self.fourth_norms,
                 sizes.sum(axis=1),
                 self.width,
-                rotated_size(self.dim),
+                padded_size(self.dim),
             )
         if lengths.min() < CANCELLED:
             return None
