@@ -191,8 +191,8 @@ class SeenLog:
         path = self.folder.round_cosines
         if not path.exists():
             return []
-        written = CosineLog.read(path, self.pool.count).written()
-        return [index + 1 for index, is_written in enumerate(written) if not is_written]
+        is_missing = ~CosineLog.read(path, self.pool.count).written()
+        return [int(number) for number in np.flatnonzero(is_missing) + 1]
 
     @property
     def is_empty(self) -> bool:

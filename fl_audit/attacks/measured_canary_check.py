@@ -169,9 +169,8 @@ def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
     stated = LengthLog.opened("r", folder.round_lengths, "rounds").values()
-    num_rounds = max(len(stated), len(measured))
-    of_aggregate, of_client = np.full((2, num_rounds), np.nan)
-    of_aggregate[: len(stated)], of_client[: len(stated)] = stated.T
+    rounds = np.arange(max(len(stated), len(measured)))
+    of_aggregate, of_client = RoundLengths(*stated.T).at(rounds)
     known = np.flatnonzero(np.isfinite(measured))
     of_aggregate[known] = measured[known]
     return RoundLengths(of_aggregate, of_client)
