@@ -27,12 +27,7 @@ from fl_audit.attacks.round_cosines import (
 )
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
-from fl_audit.checks import (
-    StatedRounds,
-    logged_aggregates,
-    read_mechanism,
-    read_variables,
-)
+from fl_audit.checks import StatedRounds, logged_aggregates, read_mechanism, read_variables
 from fl_audit.errors import InputError, refuse_misspelt
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation

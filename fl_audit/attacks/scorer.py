@@ -24,10 +24,7 @@ from fl_audit.attacks.logs import (
     read_log,
     write_listed,
 )
-from fl_audit.attacks.measured_canary_check import (
-    canary_check_in_rounds,
-    logged_lengths,
-)
+from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
 from fl_audit.attacks.round_cosines import RoundLog, logged_concentrations, numbered_rows
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
@@ -48,12 +45,7 @@ from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
 from fl_audit.formats.round_chain import ChainWriter, Line, Scoring, read_chain
-from fl_audit.formats.round_logs import (
-    ConcentrationLog,
-    CosineLog,
-    LengthLog,
-    LoggedTotal,
-)
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LengthLog, LoggedTotal
 from fl_audit.formats.text_files import new_folder, unfinished_files
 from fl_audit.inner_products import euclidean_norm
 
