@@ -58,7 +58,7 @@ class _Measurer:
         """`frozen` are the variables, from 0, that have no noise."""
         self._sizes = sizes
         self._expected = ExpectedRounds(correlation, stream, sum(sizes))
-        self._whitening = None
+        self._whitening: Whitening | None = None
         if correlation is not None:
             self._whitening = Whitening.from_correlation(correlation, stream, sum(sizes))
         self._noise = NoiseWatch(sizes, frozen)
@@ -261,12 +261,13 @@ class MechanismWatch:
         index = self._first + len(self._rows)
         number = index + 1 if round_number is None else round_number
         stated = (noise_stddev, norm_bound)
-        self._last, expected, products, noise = self._measurer.measure(
+        vector, expected, products, noise = self._measurer.measure(
             number - 1, aggregate, self._last, stated
         )
         if self._log is not None:
             self._log.write_round(index, products, noise)
         self._rows.append((number, expected.stddev, expected.norm_bound, products, noise))
+        self._last = vector
 
     def aggregates(self) -> RunAggregates:
         """The input of the checks, for the rounds so far."""
