@@ -21,7 +21,7 @@ import numpy as np
 
 from fl_audit.array_types import Float32Array
 from fl_audit.attacks.framework_adapter import AdapterAudit, CanaryRounds, moved_along, widened
-from fl_audit.attacks.scorer import RoundScorer, StatedRound
+from fl_audit.attacks.scorer import RoundScorer, check_stated
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks.canary_watch import check_choice
 from fl_audit.config_tables.audit import LostCanaries
@@ -108,7 +108,7 @@ class ScoredAggregator(ModelAggregator):
         if not 0 < self.canary_norm < math.inf:
             raise InputError(f"canary_norm: must be positive and finite, got {self.canary_norm!r}")
         check_choice(self.lost_canaries)
-        _ = StatedRound(self.canary_length, self.noise_stddev, self.norm_bound)
+        check_stated(self.canary_length, self.noise_stddev, self.norm_bound)
         _ = CanaryPool(self.seed, self.count, dim=2).included  # the real dim comes with an answer
 
     def reset_stats(self) -> None:

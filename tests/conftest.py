@@ -111,7 +111,7 @@ def as_in_a_new_process():
     from fl_audit.tasks.task_kinds import TASKS
 
     path, modules = list(sys.path), set(sys.modules)
-    attackers = list(threat_models.attackers())
+    attackers = list(threat_models.ATTACKERS)
     registries = (PATTERNS, MECHANISMS, TASKS, RUNTIMES, STATISTICS, THREAT_MODELS)
     before = [(kinds, set(kinds)) for kinds in registries]
 
@@ -119,7 +119,7 @@ def as_in_a_new_process():
         for kinds, names in before:
             for name in set(kinds) - names:
                 kinds.remove(name)
-        threat_models._attackers[:] = attackers
+        threat_models.ATTACKERS[:] = attackers
         sys.path[:] = path
         for name in set(sys.modules) - modules:
             if name.startswith("my_"):

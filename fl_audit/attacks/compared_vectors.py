@@ -111,7 +111,12 @@ def any_one_of(rows: FloatArray) -> ComparedVectors | None:
         return None
     if np.isnan(rows).any():
         return ANY_VECTOR
-    return ComparedVectors((Vectors(1, Concentration(*map(float, rows.max(axis=0)))),))
+    return ComparedVectors((Vectors(1, largest_sums(rows)),))
+
+
+def largest_sums(rows: FloatArray) -> Concentration:
+    """The largest sum of cubes, and of fourth powers, of some rows of a `ConcentrationLog`."""
+    return Concentration(*map(float, rows.max(axis=0)))
 
 
 def largest_cosine(rows: FloatArray) -> ComparedVectors | None:
@@ -136,7 +141,7 @@ def _grouped(rows: FloatArray) -> tuple[Vectors, ...]:
     """Groups vectors of similar concentration; a group has its vectors' largest sums."""
     numbers = np.ceil(_GROUPS_PER_OCTAVE * np.log2(rows[:, 0]))
     return tuple(
-        Vectors(len(members), Concentration(*(float(largest) for largest in members.max(axis=0))))
+        Vectors(len(members), largest_sums(members))
         for members in (rows[numbers == number] for number in np.unique(numbers))
     )
 

@@ -27,19 +27,16 @@ from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.checkpointed_array import CheckpointedArray
 from fl_audit.attacks.compared_vectors import ComparedVectors, one_vector
 from fl_audit.attacks.own_rounds import RoundWeights
-from fl_audit.attacks.own_sums import CANCELLED, KeptSums, OwnSums, rotated_size
-from fl_audit.canaries.families import walsh_hadamard
+from fl_audit.attacks.own_sums import CANCELLED, KeptSums, OwnSums
+from fl_audit.canaries.families import padded_size, walsh_hadamard
 from fl_audit.estimators.random_signs import concentration_of
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_logs import DirectionLog, Mode, unnamed_log
+from fl_audit.formats.round_logs import LOGGED_SUM, DirectionLog, Mode, unnamed_log
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.seeds import Stream, generator
 
 # The sum over all rounds.
 
-
-LOGGED_SUM = "a sum of directions"
-"""The name of a sum's file in error messages."""
 
 _PIECE = 1 << 15
 """The number of coordinates added at once: 256 kB, which fits into a cache."""
@@ -117,11 +114,11 @@ class Sketch:
             random = generator(seed, Stream.SKETCH)
             self._are_negative = random.integers(2, size=dim, dtype=np.bool_)
             # Values below `width` are buckets to add to, all others buckets to subtract from.
-            size = rotated_size(dim)
+            size = padded_size(dim)
             self._buckets = random.integers(2 * width, size=size, dtype=np.uint32)
 
     def rotated(self, vector: Float32Array) -> Float32Array:
-        """A vector's rotated direction, of shape (`rotated_size(dim)`,); zeros for a zero vector.
+        """A vector's rotated direction, of shape (`padded_size(dim)`,); zeros for a zero vector.
 
         If the map is the identity, the direction itself, of shape (dim,).
         """

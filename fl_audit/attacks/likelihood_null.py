@@ -54,8 +54,8 @@ _SAMPLES = 1_000_000
 _MOST_STEPS = 150_000_000
 """The largest product of samples and steps of `log_ratio`, unless 10,000 samples need more."""
 
-_CHUNK = 4_000_000
-"""The number of scores that are simulated at once: 32 MB."""
+SCORES_AT_ONCE = 4_000_000
+"""The number of scores that are simulated or standardized at once: 32 MB."""
 
 _THRESHOLDS = 400
 """The number of thresholds at quantiles, and of thresholds at equal distances."""
@@ -201,7 +201,7 @@ def _mixed_ratios(
     pattern: KnownPattern, seen: IntArray, count: int, random: np.random.Generator
 ) -> FloatArray:
     """Log ratios of samples from the even mixture, independent, of shape (count,)."""
-    size = max(_CHUNK // pattern.rounds, 1)
+    size = max(SCORES_AT_ONCE // pattern.rounds, 1)
     parts = [
         pattern.log_ratios(pattern.draw_scores(min(size, count - start), seen, random), seen)
         for start in range(0, count, size)

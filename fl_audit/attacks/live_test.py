@@ -16,8 +16,6 @@ from fl_audit.estimators.null import too_large_p_value
 from fl_audit.estimators.threshold.null_choice import REFUTED_BELOW
 from fl_audit.estimators.trade_off import TradeOff
 
-_NO_CANARIES = np.zeros(0, np.int64)
-
 
 @dataclass(frozen=True, eq=False)
 class ScoredRound:
@@ -102,7 +100,7 @@ class LiveTest:
         return 1.0 if self._is_refuted or self._wealth is None else self._wealth.p_value
 
     def _add(self, index: int, scored: ScoredRound) -> None:
-        members = self._members.get(index, _NO_CANARIES)
+        members = self._members[index]
         if len(members) == 0:
             return
         is_included = self._canaries.included[members]

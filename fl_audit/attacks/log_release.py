@@ -64,7 +64,7 @@ def correlated_rounds(folder: LogFolder, cosines: RoundCosines) -> CorrelatedRou
 
 
 def rounds_of_training(
-    participation: Participation | None, rounds: Sequence[IntArray], released: Sequence[int]
+    participation: Participation, rounds: Sequence[IntArray], released: Sequence[int]
 ) -> int:
     """The number of rounds among which clients are sampled.
 
@@ -73,8 +73,7 @@ def rounds_of_training(
     """
     planned = [int(own.max()) + 1 for own in rounds if len(own)]
     seen = max([1, *planned, *(index + 1 for index in released[-1:])])
-    stated = None if participation is None else participation.rounds
-    return max(stated or 1, seen)
+    return max(participation.rounds or 1, seen)
 
 
 def are_sampled_alike(
@@ -162,6 +161,9 @@ def _lengths_and_stddevs(log: SeenLog, indices: IntArray) -> tuple[FloatArray, F
 
 _UNKNOWN = Party(UnknownRounds())
 
+_NOT_STATED = Participation("none")
+"""The participation of clients if the log does not state it."""
+
 
 @dataclass(frozen=True)
 class StatedRounds:
@@ -194,7 +196,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
         return None
     least_noise, most_noise = _noise_range(log)
     noise = least_noise or 1 / float(shifts.max())
-    participation = read_participation(log.folder.participation)
+    participation = read_participation(log.folder.participation) or _NOT_STATED
     released = log.cosines.scored_rounds().tolist()
     correlated = correlated_rounds(log.folder, log.cosines)
     if correlated is not None:
@@ -202,9 +204,7 @@ def stated_rounds(log: SeenLog) -> StatedRounds | None:
         client = _client_under(correlated.correlation, release.rounds, participation)
         release = dataclasses.replace(release, client=client if least_noise else _UNKNOWN)
         return StatedRounds(release, most_noise, says_all_rounds=True)
-    sampled = None
-    if participation is not None:
-        sampled = release_of(participation, own, released, noise)
+    sampled = release_of(participation, own, released, noise)
     if sampled is not None:
         if not _weigh_as_canaries(participation) or not least_noise:
             sampled = dataclasses.replace(sampled, client=_UNKNOWN)
@@ -226,14 +226,11 @@ def why_nothing_stated(log: SeenLog) -> str:
 
 def stated_uploads(log: SeenLog) -> Release | None:
     """The release of a log's uploads; None without uploads, or if their noise is not stated."""
-    participation = read_participation(log.folder.participation)
-    if (
-        log.uploads is None
-        or participation is None
-        or participation.upload_noise_multiplier is None
-    ):
+    participation = read_participation(log.folder.participation) or _NOT_STATED
+    z = participation.upload_noise_multiplier
+    if log.uploads is None or z is None:
         return None
-    z, most = participation.upload_noise_multiplier, log.uploads.most
+    most = log.uploads.most
     rounds = max(participation.rounds or 1, participation.client_rounds or 1, most)
     canary = Party(FixedRounds(most))
     return _release(rounds, CLIENT_GAUSSIAN, z, _client_of(participation), canary)
@@ -253,25 +250,20 @@ def _release(
     )
 
 
-def _client_of(participation: Participation | None) -> Party:
+def _client_of(participation: Participation) -> Party:
     """A client in `client_rounds` rounds; unknown without that key or if heavier than a canary."""
-    if (
-        participation is None
-        or participation.client_rounds is None
-        or not _weigh_as_canaries(participation)
-    ):
+    number = participation.client_rounds
+    if number is None or not _weigh_as_canaries(participation):
         return _UNKNOWN
-    return Party(FixedRounds(participation.client_rounds))
+    return Party(FixedRounds(number))
 
 
-def _client_under(
-    correlation: Correlation, logged: int, participation: Participation | None
-) -> Party:
+def _client_under(correlation: Correlation, logged: int, participation: Participation) -> Party:
     """A client under correlated noise; `logged` is the number of rounds in the log.
 
     Without sampling, a client may be in any `client_rounds` rounds at least `separation` apart.
     """
-    if participation is None or not _weigh_as_canaries(participation):
+    if not _weigh_as_canaries(participation):
         return _UNKNOWN
     over_all = correlation.until(max(participation.rounds or 1, logged))
     number = participation.client_rounds
@@ -285,12 +277,8 @@ def _client_under(
     return _UNKNOWN if sampling is None or worst is None else Party(sampling, worst)
 
 
-def _weigh_as_canaries(participation: Participation | None) -> bool:
-    return (
-        participation is None
-        or participation.client_weight is None
-        or participation.client_weight <= 1
-    )
+def _weigh_as_canaries(participation: Participation) -> bool:
+    return participation.client_weight is None or participation.client_weight <= 1
 
 
 def release_of(

@@ -17,7 +17,7 @@ from scipy import special
 
 from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.arrays import flatten
-from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, sum_of_cosines
+from fl_audit.attacks.directions import RoundDirections, sum_of_cosines
 from fl_audit.attacks.likelihood_null import FAMILY_WITH_NULL
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.round_cosines import (
@@ -28,12 +28,7 @@ from fl_audit.attacks.round_cosines import (
 )
 from fl_audit.attacks.uploads import CanaryUploads, PoolOfUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool
-from fl_audit.checks import (
-    StatedRounds,
-    logged_aggregates,
-    read_mechanism,
-    read_variables,
-)
+from fl_audit.checks import StatedRounds, logged_aggregates, read_mechanism, read_variables
 from fl_audit.errors import InputError, refuse_misspelt
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
@@ -192,8 +187,8 @@ class SeenLog:
         path = self.folder.round_cosines
         if not path.exists():
             return []
-        written = CosineLog.read(path, self.pool.count).written()
-        return [index + 1 for index, is_written in enumerate(written) if not is_written]
+        is_missing = ~CosineLog.read(path, self.pool.count).written()
+        return [int(number) for number in np.flatnonzero(is_missing) + 1]
 
     @property
     def is_empty(self) -> bool:
@@ -312,7 +307,7 @@ def _same_rounds(
 def logged_rounds(folder: LogFolder, pool: CanaryPool, log: CosineLog) -> LoggedRounds:
     """The rounds of a log of cosines, with the folder's measurements of the aggregates."""
     scored = set(np.flatnonzero(log.written()).tolist())
-    logged = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
+    logged = LoggedTotal(folder.direction_sum, pool.dim)
     total = sum_of_cosines(pool.family, logged.total) if logged.rounds == scored else None
     directions = None
     if folder.round_directions.exists():

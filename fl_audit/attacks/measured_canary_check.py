@@ -135,14 +135,14 @@ def _collect(
     collected: dict[tuple[bool, int], _Participations] = {
         key: [] for key in ((False, 0), *((True, shift) for shift in (0, *_SHIFTS)))
     }
-    members_of, no_canaries = own.members(), np.zeros(0, np.int64)
+    members_of = own.members()
     scored: list[int] = []
     for index, row in rows:
         scored.append(index)
         for (is_in, shift), presences in collected.items():
-            members = members_of.get(index - shift, no_canaries)
+            members = members_of[index - shift]
             if shift:
-                members = np.setdiff1d(members, members_of.get(index, no_canaries))
+                members = np.setdiff1d(members, members_of[index])
             canaries = members[included[members] == is_in]
             presences.append((index, canaries, row[canaries].astype(np.float64)))
     return collected, np.array(scored, np.int64)
@@ -169,9 +169,8 @@ def logged_lengths(folder: LogFolder, measured: FloatArray) -> RoundLengths:
     if not folder.round_lengths.exists():
         return RoundLengths(measured, np.full(len(measured), np.nan))
     stated = LengthLog.opened("r", folder.round_lengths, "rounds").values()
-    num_rounds = max(len(stated), len(measured))
-    of_aggregate, of_client = np.full((2, num_rounds), np.nan)
-    of_aggregate[: len(stated)], of_client[: len(stated)] = stated.T
+    rounds = np.arange(max(len(stated), len(measured)))
+    of_aggregate, of_client = RoundLengths(*stated.T).at(rounds)
     known = np.flatnonzero(np.isfinite(measured))
     of_aggregate[known] = measured[known]
     return RoundLengths(of_aggregate, of_client)

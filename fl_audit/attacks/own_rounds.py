@@ -1,6 +1,7 @@
 """The rounds of canaries, and the sums of each canary's scores in its own rounds."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -46,12 +47,13 @@ class OwnRounds:
         is_among = np.isin(own, rounds)
         return canaries[is_among], at[is_among]
 
-    def members(self) -> dict[int, IntArray]:
-        """The canaries of each round, by round from 0; rounds without canaries are left out."""
+    def members(self) -> defaultdict[int, IntArray]:
+        """The canaries of each round, by round from 0; empty for rounds that are not a key."""
         canaries, rounds = self.participations
         order = np.argsort(rounds, kind="stable")
         present, starts = np.unique(rounds[order], return_index=True)
-        return dict(zip(present.tolist(), np.split(canaries[order], starts[1:]), strict=True))
+        of_rounds = zip(present.tolist(), np.split(canaries[order], starts[1:]), strict=True)
+        return defaultdict(lambda: np.zeros(0, np.int64), of_rounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,13 +128,13 @@ class SumsInOwnRounds:
 def sums_in_own_rounds(rows: Iterable[NumberedRow], own: OwnRounds) -> SumsInOwnRounds:
     num_canaries = len(own.of_canary)
     totals, counts = np.zeros(num_canaries), np.zeros(num_canaries)
-    members_of, no_canaries = own.members(), np.zeros(0, np.int64)
+    members_of = own.members()
     first: FloatArray | None = None
     scored: list[int] = []
     for index, row in rows:
         scored.append(index)
         first = row.astype(np.float64) if first is None else first
-        members = members_of.get(index, no_canaries)
+        members = members_of[index]
         totals[members] += row[members]
         counts[members] += 1
     stand_in = np.zeros(num_canaries) if first is None else first

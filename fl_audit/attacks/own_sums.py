@@ -40,10 +40,16 @@ from pathlib import Path
 import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
-from fl_audit.attacks.compared_vectors import ComparedVectors, Vectors
+from fl_audit.attacks.compared_vectors import (
+    ComparedVectors,
+    Vectors,
+    concentration_row,
+    largest_sums,
+)
 from fl_audit.attacks.own_rounds import RoundWeights
+from fl_audit.canaries.families import padded_size
 from fl_audit.errors import InputError
-from fl_audit.estimators.random_signs import Concentration, concentration_of
+from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.text_files import OWNER_ALONE, atomic_writer
 
@@ -55,15 +61,6 @@ FAILURE = 1e-9
 
 MOST_KEPT = 1 << 12
 """The largest number of rounds whose inner products are kept: 128 MB."""
-
-
-def rotated_size(dim: int) -> int:
-    """The number of entries of a rotated direction: the least power of two, at least `dim`.
-
-    >>> rotated_size(4_050_748), rotated_size(4)
-    (4194304, 4)
-    """
-    return 1 << (dim - 1).bit_length()
 
 
 def largest_lengths(
@@ -155,7 +152,7 @@ class KeptSums:
                 sizes @ self.fourth_norms,
                 sizes.sum(axis=1),
                 self.width,
-                rotated_size(self.dim),
+                padded_size(self.dim),
             )
         if lengths.min() < CANCELLED:
             return None
@@ -168,12 +165,8 @@ class KeptSums:
 
     def _concentration(self) -> Concentration | None:
         """The largest sums of cubes and fourth powers of the worst vectors; None if all are 0."""
-        known = [one for one in map(concentration_of, self.worst) if one is not None]
-        if not known:
-            return None
-        return Concentration(
-            max(one.cubes for one in known), max(one.fourth_powers for one in known)
-        )
+        rows = [row for row in map(concentration_row, self.worst) if row.any()]
+        return largest_sums(np.array(rows)) if rows else None
 
     def write(self, path: Path) -> None:
         """Writes the file atomically; nothing if there are more than `MOST_KEPT` directions."""

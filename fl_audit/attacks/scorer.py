@@ -4,7 +4,6 @@ import functools
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from fl_audit.accounting.release import Correlation
 from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import Arrays, flatten
 from fl_audit.attacks.compared_vectors import depends_on_vectors
-from fl_audit.attacks.directions import LOGGED_SUM, RoundDirections, add_direction
+from fl_audit.attacks.directions import RoundDirections, add_direction
 from fl_audit.attacks.live_test import LiveCanaries, LiveTest, ScoredRound, why_no_live_test
 from fl_audit.attacks.log_scores import score_seen, write_scores
 from fl_audit.attacks.logs import (
@@ -26,10 +25,7 @@ from fl_audit.attacks.logs import (
     read_log,
     write_listed,
 )
-from fl_audit.attacks.measured_canary_check import (
-    canary_check_in_rounds,
-    logged_lengths,
-)
+from fl_audit.attacks.measured_canary_check import canary_check_in_rounds, logged_lengths
 from fl_audit.attacks.round_cosines import RoundLog, logged_concentrations, numbered_rows
 from fl_audit.attacks.uploads import CanaryUploads
 from fl_audit.canaries.pool import CanaryPool, read_pool, write_pool
@@ -50,35 +46,23 @@ from fl_audit.formats.folders import LogFolder, WriteLock
 from fl_audit.formats.noise_correlation import write_correlation
 from fl_audit.formats.participation_files import Participation, write_participation
 from fl_audit.formats.round_chain import ChainWriter, Line, Scoring, read_chain
-from fl_audit.formats.round_logs import (
-    ConcentrationLog,
-    CosineLog,
-    LengthLog,
-    LoggedTotal,
-)
+from fl_audit.formats.round_logs import ConcentrationLog, CosineLog, LengthLog, LoggedTotal
 from fl_audit.formats.text_files import new_folder, unfinished_files
 from fl_audit.inner_products import euclidean_norm
 
 _LOG = logging.getLogger("fl_audit")
 
 
-@dataclass(frozen=True)
-class StatedRound:
-    """The mechanism of a round, as stated by the server; refuses numbers out of range."""
-
-    canary_length: float | None
-    noise_stddev: float | None
-    norm_bound: float | None
-
-    def __post_init__(self) -> None:
-        if self.canary_length is not None and not 0 < self.canary_length < math.inf:
-            raise InputError(
-                f"canary_length: must be positive and finite, got {self.canary_length}"
-            )
-        if self.noise_stddev is not None:
-            check_noise(self.noise_stddev, self.norm_bound)
-        elif self.norm_bound is not None:
-            raise InputError("noise_stddev: is required with norm_bound")
+def check_stated(
+    canary_length: float | None, noise_stddev: float | None, norm_bound: float | None
+) -> None:
+    """Refuses numbers out of range in a server's statement of a round's mechanism."""
+    if canary_length is not None and not 0 < canary_length < math.inf:
+        raise InputError(f"canary_length: must be positive and finite, got {canary_length}")
+    if noise_stddev is not None:
+        check_noise(noise_stddev, norm_bound)
+    elif norm_bound is not None:
+        raise InputError("noise_stddev: is required with norm_bound")
 
 
 class RoundScorer:
@@ -116,7 +100,7 @@ class RoundScorer:
                 RoundDirections.opened("r+", path, log.num_rounds, pool.seed, pool.dim)
             )
         self._lengths = LengthLog.opened("r+", folder.round_lengths, log.num_rounds)
-        self._sum = LoggedTotal(folder.direction_sum, pool.dim, LOGGED_SUM)
+        self._sum = LoggedTotal(folder.direction_sum, pool.dim)
         self._measured = MeasuredRounds(folder, log.num_rounds, pool.dim)
         self._num_scored = int(log.written().sum())
         self._watch = CanaryWatch(
@@ -306,13 +290,13 @@ class RoundScorer:
             "error"; the round is written.
         """
         self._check_number(round_number)
-        mechanism = StatedRound(canary_length, noise_stddev, norm_bound)
+        check_stated(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
         cosines = self.pool.cosines(vector)
         self._chain.add(Scoring(round=round_number))
         self._num_scored += self._log.row(round_number - 1) is None
-        changed = self._write(round_number - 1, vector, cosines, mechanism)
+        changed = self._write(round_number - 1, vector, cosines, canary_length)
         if noise_stddev is not None:
             arrays = [aggregate] if isinstance(aggregate, np.ndarray) else aggregate
             sizes = [size for part in arrays if (size := np.size(part))]
@@ -349,7 +333,7 @@ class RoundScorer:
         )
 
     def _write(
-        self, index: int, vector: Float32Array, cosines: FloatArray, mechanism: StatedRound
+        self, index: int, vector: Float32Array, cosines: FloatArray, canary_length: float | None
     ) -> list[int]:
         """Writes a round in such an order that no crash leaves it with facts of two aggregates.
 
@@ -366,8 +350,8 @@ class RoundScorer:
         self._rounds.forget_vector(index)
         self._rounds.write_round(index, vector, cosines)
         self._rounds.flush()
-        canary_length = np.nan if mechanism.canary_length is None else mechanism.canary_length
-        self._lengths.write_round(index, (length, canary_length))
+        of_canary = np.nan if canary_length is None else canary_length
+        self._lengths.write_round(index, (length, of_canary))
         self._lengths.flush()
         self._sum.add(index, functools.partial(add_direction, vector=vector))
         return changed

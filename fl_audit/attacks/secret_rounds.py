@@ -30,7 +30,12 @@ from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.attacks.all_iterates import AggregateAttacker
 from fl_audit.attacks.attacker import AttackContext
 from fl_audit.attacks.compared_vectors import ComparedVectors
-from fl_audit.attacks.likelihood_null import FAMILY_WITH_NULL, KnownPattern, likelihood_null
+from fl_audit.attacks.likelihood_null import (
+    FAMILY_WITH_NULL,
+    SCORES_AT_ONCE,
+    KnownPattern,
+    likelihood_null,
+)
 from fl_audit.attacks.own_rounds import RoundWeights
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import Knowledge, ThreatModel
@@ -55,9 +60,6 @@ _LARGEST_SHIFT = 25.0
 _LEAST_EIGENVALUE = 1e-3
 """Rounds' directions count as dependent if the matrix of their inner products has a smaller
 eigenvalue."""
-
-_CHUNK = 4_000_000
-"""The number of scores that are standardized at once: 32 MB."""
 
 
 def known_patterns(release: Release | None, arms: Collection[str] = ()) -> dict[str, KnownPattern]:
@@ -153,7 +155,7 @@ class SecretRoundsAttacker(AggregateAttacker):
         arm_of = np.array(self._own.arms or [""] * num_canaries)
         for arm, pattern in self._patterns.items():
             members = np.flatnonzero(arm_of == arm)
-            parts = 1 + len(members) * pattern.rounds // _CHUNK
+            parts = 1 + len(members) * pattern.rounds // SCORES_AT_ONCE
             for some in filter(len, np.array_split(members, parts)):
                 z = math.sqrt(self._dim) * cosines[:, some].astype(np.float64)
                 if whitening is not None:

@@ -78,11 +78,7 @@ class ThreatModel:
 THREAT_MODELS = Registry[ThreatModel]("threat model")
 STATISTICS = Registry[Statistic]("statistic")
 
-_attackers: list[type[Attacker]] = []
-
-
-def attackers() -> tuple[type[Attacker], ...]:
-    return tuple(_attackers)
+ATTACKERS: list[type[Attacker]] = []
 
 
 def register_threat_model(model: ThreatModel) -> ThreatModel:
@@ -96,7 +92,7 @@ def register_threat_model(model: ThreatModel) -> ThreatModel:
 def register_attacker(attacker: type[Attacker]) -> type[Attacker]:
     for statistic in attacker.statistics:
         register_statistic(statistic)
-    _attackers.append(attacker)
+    ATTACKERS.append(attacker)
     return attacker
 
 
@@ -225,7 +221,7 @@ def make_attackers(
 ) -> tuple[Attacker, ...]:
     """Makes the attackers who compute `statistics`; refuses a statistic with none or several."""
     names = {statistic.name for statistic in statistics}
-    kinds = [kind for kind in attackers() if names & {s.name for s in kind.statistics}]
+    kinds = [kind for kind in ATTACKERS if names & {s.name for s in kind.statistics}]
     for statistic in statistics:
         _check_filled(statistic, kinds)
     return tuple(kind.from_context(context) for kind in kinds)

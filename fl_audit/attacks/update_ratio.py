@@ -163,7 +163,7 @@ class UpdateLogs:
         rounds, divided by the root of the sum of the variances in these rounds.
         """
         over = over_rounds(self.products.rows(), self.products.num_canaries)
-        present = np.concatenate([np.zeros(0, np.int64), *own.of_canary])
+        present, _ = own.participations
         probability = len(present) / max(len(own.of_canary) * self.products.num_rounds, 1)
         ratios = np.zeros(self.products.num_canaries)
         for rows in zip(self.signals.rows(), self.energies.rows(), strict=True):

@@ -4,6 +4,7 @@ A score is the cosine of a canary with its upload or, if it has several, with th
 uploads' directions.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -19,11 +20,11 @@ from fl_audit.attacks.compared_vectors import (
     any_one_of,
     concentration_row,
     depends_on_vectors,
+    largest_sums,
 )
 from fl_audit.attacks.directions import RoundDirections
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
 from fl_audit.attacks.own_sums import KeptSums
-from fl_audit.estimators.random_signs import Concentration
 from fl_audit.formats.folders import ScoredFolder
 from fl_audit.formats.round_logs import ConcentrationLog, Mode, UploadCosines
 from fl_audit.inner_products import euclidean_norm, inner_product
@@ -204,12 +205,8 @@ class CanaryUploads:
         if sums is None:
             limit = ComparedVectors((Vectors(1),), is_limit=True)
             return UploadScores(np.clip(totals / counts, -1, 1), limit)
-        concentration = sums.concentration
-        if concentration is not None and depends_on_vectors(self._pool.family):
-            cubes, fourth_powers = map(float, concentration_row(stand_in))
-            concentration = Concentration(
-                max(concentration.cubes, cubes), max(concentration.fourth_powers, fourth_powers)
-            )
-        compared = ComparedVectors((Vectors(1, concentration),), is_limit=not sums.are_exact)
+        if (known := sums.concentration) is not None and depends_on_vectors(self._pool.family):
+            rows = np.array([(known.cubes, known.fourth_powers), concentration_row(stand_in)])
+            sums = dataclasses.replace(sums, concentration=largest_sums(rows))
         lengths = np.where(is_there.any(axis=0), sums.lengths, 1.0)
-        return UploadScores(np.clip(totals / lengths, -1, 1), compared)
+        return UploadScores(np.clip(totals / lengths, -1, 1), sums.compared)

@@ -412,6 +412,15 @@ def factor_sizes(log_size: int) -> tuple[int, ...]:
     return tuple(1 << ((log_size + axis) // 3) for axis in range(3))
 
 
+def padded_size(dim: int) -> int:
+    """The number of coordinates of a rotated vector: the least power of two not below `dim`.
+
+    >>> padded_size(4_050_748), padded_size(4)
+    (4194304, 4)
+    """
+    return 1 << (dim - 1).bit_length()
+
+
 def walsh_hadamard(values: FloatArray) -> FloatArray:
     """The product of H with 2^p values, where H = H_a x H_b x H_c (Kronecker) for p = a + b + c.
 

@@ -219,9 +219,9 @@ def _worse(*checks: Check) -> Check:
 
 def _beyond_past(noise: _Noise) -> Check:
     """Tests each sketch, and all together, against recent sketches and the sum of older ones."""
-    beyond = lengths_beyond_past(noise.measured.sketches)
-    is_tested = (beyond.dof > 0) & (np.arange(len(beyond.dof)) > 0)
-    lengths, dof = beyond.lengths[is_tested], beyond.dof[is_tested]
+    lengths, dof = lengths_beyond_past(noise.measured.sketches)
+    is_tested = (dof > 0) & (np.arange(len(dof)) > 0)
+    lengths, dof = lengths[is_tested], dof[is_tested]
     numbers = np.array(noise.numbers)[is_tested].tolist()
     if len(lengths) > 1:
         lengths, dof = np.append(lengths, lengths.sum()), np.append(dof, dof.sum())

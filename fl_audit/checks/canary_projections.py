@@ -196,7 +196,7 @@ def excluded_log_e_value(excluded: CanaryParticipations) -> float:
     canaries' first rounds, and inner products must be sub-Gaussian (`knows_tails`).
     """
     ratios = _log_ratios(excluded, 0.0, 1.0)
-    logs = [float(np.sum(np.logaddexp(*_parted(part, ratios, 0.0)))) for part in _PARTS]
+    logs = [_log_mixture(part, ratios, 0.0) for part in _PARTS]
     return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
 
 
@@ -217,14 +217,14 @@ def uneven(included: CanaryParticipations, measured: Coefficient) -> Mixture:
 def log_ratio_lost_or_shorter(included: CanaryParticipations, measured: Coefficient) -> float:
     """The log-likelihood that each canary is whole or lost, minus that all are equally short."""
     whole, lost = (_log_ratios(included, measured.ratio, share) for share in (1.0, 0.0))
-    return float(np.sum(np.logaddexp(*_parted(min(measured.ratio, 1.0), whole, lost))))
+    return _log_mixture(min(measured.ratio, 1.0), whole, lost)
 
 
 def _log_e_value(included: CanaryParticipations, null: float) -> float:
     """The logarithm of the e-value against the hypothesis that all canaries have share `null`."""
     lost = _log_ratios(included, null, 0.0)
     logs = [
-        float(np.sum(np.logaddexp(*_parted(arriving, ratios, lost))))
+        _log_mixture(arriving, ratios, lost)
         for ratios in (_log_ratios(included, null, share) for share in _SHARES)
         for arriving in _KEPT
     ]
@@ -235,13 +235,10 @@ def _best(included: CanaryParticipations, null: float) -> tuple[float, float]:
     """The most likely fraction of kept canaries, and their norm over a client's (EM algorithm)."""
     weights = 1 / included.rest(null)
     lost = _log_ratios(included, null, 0.0)
-    fits = []
-    for arriving, share in itertools.product(_KEPT, _SHARES):
-        ratios = _log_ratios(included, null, share)
-        fits.append(
-            (float(np.sum(np.logaddexp(*_parted(arriving, ratios, lost)))), arriving, share)
-        )
-    _, arriving, share = max(fits)
+    _, arriving, share = max(
+        (_log_mixture(arriving, _log_ratios(included, null, share), lost), arriving, share)
+        for arriving, share in itertools.product(_KEPT, _SHARES)
+    )
     for _ in range(_STEPS):
         whole, gone = _parted(arriving, _log_ratios(included, null, share), lost)
         is_kept = np.exp(whole - np.logaddexp(whole, gone))
@@ -266,6 +263,11 @@ def _log_ratios(participations: CanaryParticipations, null: float, share: float)
         / rest
         * (away * (participations.along - null) - (1 + crowd) * away**2 / 2)
     )
+
+
+def _log_mixture(part: float, first: FloatArray, second: FloatArray | float) -> float:
+    """The log-likelihood of a mixture, in which `part` of the canaries have the first ratios."""
+    return float(np.sum(np.logaddexp(*_parted(part, first, second))))
 
 
 def _parted(

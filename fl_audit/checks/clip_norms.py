@@ -11,6 +11,7 @@ import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import Check
@@ -137,8 +138,6 @@ class _Remainder:
 
     def within(self, centre: FloatArray, distance: FloatArray) -> FloatArray:
         """The probability of lying within `distance` of `centre` on the circle."""
-        from scipy import special
-
         half = np.clip(distance, 0.0, 0.5)
         if self.stddev >= _UNIFORM:
             return 2 * half

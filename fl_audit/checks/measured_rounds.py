@@ -18,7 +18,7 @@ from fl_audit.array_types import Float32Array, FloatArray, IntArray
 from fl_audit.checks.aggregate_checks import RunAggregates, check_aggregates
 from fl_audit.checks.check import Check
 from fl_audit.checks.noise_rows import NoiseWatch, row_size
-from fl_audit.checks.whitening import ExpectedRounds, WhitenedRound, WhitenedRounds
+from fl_audit.checks.whitening import Expected, ExpectedRounds, Whitening
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.noise_correlation import read_correlation
@@ -57,7 +57,10 @@ class _Measurer:
     ) -> None:
         """`frozen` are the variables, from 0, that have no noise."""
         self._sizes = sizes
-        self._rounds = WhitenedRounds(correlation, stream, sum(sizes))
+        self._expected = ExpectedRounds(correlation, stream, sum(sizes))
+        self._whitening: Whitening | None = None
+        if correlation is not None:
+            self._whitening = Whitening.from_correlation(correlation, stream, sum(sizes))
         self._noise = NoiseWatch(sizes, frozen)
 
     def measure(
@@ -66,15 +69,16 @@ class _Measurer:
         aggregate: Float32Array,
         last: Float32Array | None,
         noise: tuple[float, float],
-    ) -> tuple[WhitenedRound, FloatArray, Float32Array]:
-        """A whitened round, and rows of `measure` and of `NoiseWatch`.
+    ) -> tuple[Float32Array, Expected, FloatArray, Float32Array]:
+        """The whitened aggregate, its noise and norm, and rows of `measure` and of `NoiseWatch`.
 
         `last` is the previous whitened aggregate; `noise` is the stated noise and norm bound.
         """
-        seen = self._rounds.see_round(index, aggregate, *noise)
-        stddev, norm_bound = seen.expected.stddev, seen.expected.norm_bound
-        row = self._noise.row(index, seen.vector, stddev, norm_bound)
-        return seen, measure(seen.vector, last, self._sizes), row
+        expected = self._expected.see_round(index, *noise)
+        if self._whitening is not None and noise[0] > 0:
+            aggregate = self._whitening.whiten(index, aggregate, noise[0])
+        row = self._noise.row(index, aggregate, expected.stddev, expected.norm_bound)
+        return aggregate, expected, measure(aggregate, last, self._sizes), row
 
 
 class _Measures(RoundArray):
@@ -257,12 +261,13 @@ class MechanismWatch:
         index = self._first + len(self._rows)
         number = index + 1 if round_number is None else round_number
         stated = (noise_stddev, norm_bound)
-        seen, products, noise = self._measurer.measure(number - 1, aggregate, self._last, stated)
+        vector, expected, products, noise = self._measurer.measure(
+            number - 1, aggregate, self._last, stated
+        )
         if self._log is not None:
             self._log.write_round(index, products, noise)
-        expected = (seen.expected.stddev, seen.expected.norm_bound)
-        self._rows.append((number, *expected, products, noise))
-        self._last = seen.vector
+        self._rows.append((number, expected.stddev, expected.norm_bound, products, noise))
+        self._last = vector
 
     def aggregates(self) -> RunAggregates:
         """The input of the checks, for the rounds so far."""
@@ -453,10 +458,10 @@ class MeasuredRounds:
         self._stated.write_round(index, stated)
         self._stated.flush()
         last = self._before(index)
-        seen, products, noise = self._measurer.measure(index, aggregate, last, stated)
+        vector, _, products, noise = self._measurer.measure(index, aggregate, last, stated)
         self._log.write_round(index, products, noise)
         self._log.flush()
-        self._last = (index, seen.vector.copy())
+        self._last = (index, vector.copy())
 
     def _before(self, index: int) -> Float32Array | None:
         """The (whitened) aggregate of the previous measured round; None if it is not in memory."""

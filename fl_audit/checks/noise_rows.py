@@ -87,24 +87,14 @@ def _signs(count: int) -> npt.NDArray[np.int8]:
     return (2 * random.integers(0, 2, count, np.int8) - 1).astype(np.int8)
 
 
-@dataclass(frozen=True, eq=False)
-class BeyondPast:
-    """The components of sketches orthogonal to recent sketches and the sum of older ones.
-
-    Attributes:
-      lengths: The squared norms of these components, float64 of shape (rounds,).
-      dof: The degrees of freedom of the noise in these components, of the same shape; 0 if no
-        freedom is left.
-    """
-
-    lengths: FloatArray
-    dof: FloatArray
-
-
-def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
+def lengths_beyond_past(sketches: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The components of sketches orthogonal to recent sketches and the sum of older ones.
 
     This takes time n w s for n sketches of s entries and windows of w <= 128 rounds.
+
+    Returns:
+      The squared norms of these components, float64 of shape (rounds,), and the degrees of freedom
+      of the noise in them, of the same shape; 0 if no freedom is left.
     """
     rounds, size = sketches.shape
     window = max(min(_WINDOW, size // 8), 1)
@@ -119,7 +109,7 @@ def lengths_beyond_past(sketches: FloatArray) -> BeyondPast:
         found = slice(start, start + min(len(now), max(size - before, 0)))
         lengths[found] = rest[before:] ** 2
         dof[found] = size - np.arange(before, len(rest))
-    return BeyondPast(lengths, dof)
+    return lengths, dof
 
 
 @dataclass(frozen=True, eq=False)

@@ -266,32 +266,3 @@ class _TreeWhitening(Whitening):
             total = None if total is None or left is None else total + left
         self._nodes.append(total)
         return lefts
-
-
-@dataclass(frozen=True, eq=False)
-class WhitenedRound:
-    """A round's whitened aggregate, of shape (dim,); the aggregate if noise is independent."""
-
-    vector: Float32Array
-    expected: Expected
-
-
-class WhitenedRounds:
-    """Whitens aggregates one by one, and computes noise and norm bounds of the whitened ones."""
-
-    def __init__(
-        self, correlation: Correlation | None, stream: NoiseStream | None, dim: int
-    ) -> None:
-        self._expected = ExpectedRounds(correlation, stream, dim)
-        self._whitening = (
-            None if correlation is None else Whitening.from_correlation(correlation, stream, dim)
-        )
-
-    def see_round(
-        self, index: int, aggregate: Float32Array, stddev: float, norm_bound: float
-    ) -> WhitenedRound:
-        """The input of the checks for a round, counted from 0."""
-        expected = self._expected.see_round(index, stddev, norm_bound)
-        if self._whitening is None or not stddev > 0:
-            return WhitenedRound(aggregate, expected)
-        return WhitenedRound(self._whitening.whiten(index, aggregate, stddev), expected)

@@ -284,6 +284,10 @@ class DirectionLog(RoundArray):
             yield self.array[rounds, start : start + _COLUMNS].astype(np.float64)
 
 
+LOGGED_SUM = "a sum of directions"
+"""The name of a sum's file in error messages."""
+
+
 class LoggedTotal:
     """A sum of vectors over rounds, with the exact set of its rounds.
 
@@ -295,13 +299,13 @@ class LoggedTotal:
       total: The sum, float64 of shape (dim,).
     """
 
-    def __init__(self, path: Path, dim: int, what: str) -> None:
+    def __init__(self, path: Path, dim: int) -> None:
         """Reads the file; without a file the sum is unknown."""
         self._path = path
         self.rounds: set[int] | None = None
         self.total = np.zeros(dim)
         if path.exists():
-            self._read(what)
+            self._read()
 
     @classmethod
     def create(cls, path: Path) -> None:
@@ -325,8 +329,8 @@ class LoggedTotal:
         self.rounds.add(round_index)
         _write(self._path, self.rounds, self.total)
 
-    def _read(self, what: str) -> None:
-        with opened(self._path, what) as file:
+    def _read(self) -> None:
+        with opened(self._path, LOGGED_SUM) as file:
             rounds = next_array(file)
             total = next_array(file) if len(rounds) else self.total
             seal = next_array(file) if len(rounds) else None

@@ -10,6 +10,7 @@ from scipy import special
 
 from fl_audit.accounting.release import Grid, Noise
 from fl_audit.accounting.skellam import SKELLAM
+from fl_audit.canaries.families import padded_size
 from fl_audit.config_tables.kinds import PositiveFloat
 from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
@@ -111,11 +112,6 @@ def most_cells(bits: int, sum_noise_multiplier: float, cohort: int, dim: int) ->
     """
     spread = math.hypot(cohort / math.sqrt(dim), sum_noise_multiplier)
     return math.sqrt(4.0**bits - cohort * _DEVIATIONS**2) / (2 * _DEVIATIONS * spread)
-
-
-def padded_size(dim: int) -> int:
-    """The number of coordinates of a rotated update: the least power of two not below `dim`."""
-    return 1 << (dim - 1).bit_length()
 
 
 def check_grid(table: Distributed, cohort: int, dim: int) -> None:

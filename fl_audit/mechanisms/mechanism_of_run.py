@@ -36,7 +36,7 @@ from fl_audit.mechanisms.zeroing import (
     zeroing_kind,
     zeroing_norm,
 )
-from fl_audit.participation.schedule import Attendance, Draw, Schedule
+from fl_audit.participation.schedule import Attendance, Schedule, drawn
 
 if typing.TYPE_CHECKING:
     import tensorflow_federated as tff
@@ -213,7 +213,7 @@ def _party_in_sums(attendance: Attendance, sizes: IntArray) -> Party:
     if not isinstance(sampling, FixedRounds):
         most = sampling.most_drawn or len(sizes)
         return Party(sampling, float(np.sort(weights)[::-1][:most].sum()))
-    members, rounds = _drawn(attendance.members_in, len(sizes))
+    members, rounds = drawn(attendance.members_in, len(sizes))
     return Party(sampling, float(np.bincount(members, weights[rounds]).max(initial=0.0)))
 
 
@@ -232,12 +232,5 @@ def squared_sensitivity(attendance: Attendance, correlation: Correlation) -> flo
     """
     worst = attendance.sampling.worst_sensitivity(correlation)
     if worst is None and isinstance(attendance.sampling, FixedRounds):
-        return correlation.worst_of(*_drawn(attendance.members_in, correlation.num_rounds))
+        return correlation.worst_of(*drawn(attendance.members_in, correlation.num_rounds))
     return worst
-
-
-def _drawn(draw: Draw, num_rounds: int) -> tuple[IntArray, IntArray]:
-    """The member and the round of each participation, as two arrays of one length."""
-    cohorts = [draw(index) for index in range(num_rounds)]
-    rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])
-    return np.concatenate(cohorts).astype(np.int64), rounds

@@ -19,7 +19,7 @@ from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
-from fl_audit.participation.schedule import Draw, Roster, Schedule, included_among
+from fl_audit.participation.schedule import Draw, Roster, Schedule, drawn, included_among
 from fl_audit.seeds import Stream, generator
 
 
@@ -128,5 +128,5 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
 
 def _reported(members_in: Draw, num_rounds: int) -> FixedRounds:
     """The largest number of rounds in which any one member reports, for accounting."""
-    members = np.concatenate([members_in(index) for index in range(num_rounds)])
+    members, _ = drawn(members_in, num_rounds)
     return FixedRounds(int(np.bincount(members, minlength=1).max()))

@@ -24,6 +24,13 @@ Draw = Callable[[int], IntArray]
 """A function from a round, counted from 0, to the indices of its participants."""
 
 
+def drawn(draw: Draw, num_rounds: int) -> tuple[IntArray, IntArray]:
+    """The member and the round of each participation, as two arrays of one length."""
+    cohorts = [draw(index) for index in range(num_rounds)]
+    rounds = np.repeat(np.arange(num_rounds), [len(cohort) for cohort in cohorts])
+    return np.concatenate(cohorts).astype(np.int64), rounds
+
+
 @dataclass(frozen=True, eq=False)
 class Roster:
     """The real clients, by name, and the coins of the pool, bool of shape (num_canaries,)."""
@@ -159,9 +166,7 @@ class Schedule:
 
     def rounds_of_canaries(self, num_canaries: int) -> list[IntArray]:
         """The sampled rounds of each canary of the pool, included or not, ascending."""
-        sampled = [self.sampled_canaries(index) for index in range(self.num_rounds)]
-        rounds = np.repeat(np.arange(self.num_rounds), [len(canaries) for canaries in sampled])
-        canaries = np.concatenate(sampled)
+        canaries, rounds = drawn(self.sampled_canaries, self.num_rounds)
         order = np.argsort(canaries, kind="stable")
         ends = np.cumsum(np.bincount(canaries, minlength=num_canaries))
         return np.split(rounds[order], ends[:-1])[:num_canaries]

@@ -43,10 +43,7 @@ def verify_chain(
         elif link is not None:
             verified.add(folder.chain, f"is missing, so that the link {link} cannot be found in it")
         elif any(path.exists() for path in folder.of_scorer()):
-            verified.add(
-                folder.chain,
-                "is missing: `RoundScorer` writes one",
-            )
+            verified.add(folder.chain, "is missing: `RoundScorer` writes one")
         else:
             verified.note(
                 "no chain: another system wrote the folder, so that rounds which were changed, "

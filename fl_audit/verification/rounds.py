@@ -139,12 +139,8 @@ def _verify_norms(
     products = aggregates.measured[1:, :, 1]
     limits = (1 + _ROUNDING) * np.sqrt(squares[1:] * squares[:-1])
     too_large = np.append(False, (np.abs(products) > limits).any(axis=1))
-    _add_round(
-        folder.aggregates,
-        too_large,
-        "has an inner product above the product of the norms",
-        verified,
-    )
+    what = "has an inner product above the product of the norms"
+    _add_round(folder.aggregates, too_large, what, verified)
     if run.record.release.correlation is None:  # else `norms` are of whitened aggregates
         differ = ~np.isclose(norms, run.rounds.aggregate_norm, rtol=_ROUNDING, atol=0)
         what = f"has another norm than in {folder.metrics.name}"

@@ -17,7 +17,7 @@ from fl_audit.attacks.attacker import AttackContext, Attacker
 from fl_audit.attacks.checkpointed_array import read_state
 from fl_audit.attacks.checkpoints import CHECKPOINTS_MAX, CHECKPOINTS_SUM
 from fl_audit.attacks.compared_vectors import ComparedVectors, read_compared_vectors
-from fl_audit.attacks.directions import LOGGED_SUM, sum_of_cosines
+from fl_audit.attacks.directions import sum_of_cosines
 from fl_audit.attacks.known_rounds import CorrelatedRounds, lengths_in_metrics
 from fl_audit.attacks.one_upload import ONE_UPLOAD
 from fl_audit.attacks.own_rounds import OwnRounds, RoundWeights
@@ -35,7 +35,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
 from fl_audit.formats.model_file import read_model
 from fl_audit.formats.participation_files import CanaryRow
-from fl_audit.formats.round_logs import CosineLog
+from fl_audit.formats.round_logs import LOGGED_SUM, CosineLog
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.formats.score_file import ScoreFile, read_score_file, score_text
 from fl_audit.formats.text_files import read_foreign

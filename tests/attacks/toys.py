@@ -87,12 +87,12 @@ FIRST_ROUND = ThreatModel(
 @contextmanager
 def _restored() -> Iterator[None]:
     """Removes in the end whatever is registered inside."""
-    attackers, registries = list(threat_models.attackers()), (STATISTICS, THREAT_MODELS)
+    attackers, registries = list(threat_models.ATTACKERS), (STATISTICS, THREAT_MODELS)
     known = [set(registry) for registry in registries]
     try:
         yield
     finally:
-        threat_models._attackers[:] = attackers
+        threat_models.ATTACKERS[:] = attackers
         for registry, names in zip(registries, known, strict=True):
             for name in set(registry) - names:
                 registry.remove(name)

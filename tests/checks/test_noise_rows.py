@@ -42,13 +42,13 @@ def test_components_beyond_the_past_are_those_of_least_squares():
     """In 40 rounds of 48 numbers a window is 6 rounds; of 8 numbers it is one."""
     for size, window in ((48, 6), (8, 1)):
         sketches = np.random.default_rng(2).normal(size=(40, size))
-        beyond = lengths_beyond_past(sketches)
+        lengths, dof = lengths_beyond_past(sketches)
         for at in range(1, 40):
             first = max(0, at // window * window - window)
             older = [sketches[:first].sum(axis=0)] if first else []
             others = np.array([*older, *sketches[first:at]])
-            assert beyond.dof[at] == size - len(others)
-            assert beyond.lengths[at] == pytest.approx(rest_of(sketches[at], others))
+            assert dof[at] == size - len(others)
+            assert lengths[at] == pytest.approx(rest_of(sketches[at], others))
 
 
 @pytest.mark.parametrize("rounds", [1, 5, 40])
@@ -77,8 +77,8 @@ def test_sums_beyond_the_past_are_chi_square_whatever_clients_do():
         for _ in range(30):
             past = rows[-1] if rows else np.zeros(64)
             rows.append(random.normal(size=64) - 0.9 * past)
-        beyond = lengths_beyond_past(np.array(rows))
-        lengths, dof = lengths + beyond.lengths.sum(), dof + beyond.dof.sum()
+        of_components, freedom = lengths_beyond_past(np.array(rows))
+        lengths, dof = lengths + of_components.sum(), dof + freedom.sum()
     assert abs(lengths - dof) < 5 * math.sqrt(2 * dof)
 
 

@@ -144,15 +144,15 @@ def test_a_log_of_another_run_is_refused(tmp_path):
 def test_a_flipped_bit_of_a_sum_is_seen(tmp_path):
     path = tmp_path / "direction_sum.npy"
     LoggedTotal.create(path)
-    total = LoggedTotal(path, 50, "a sum of directions")
+    total = LoggedTotal(path, 50)
     total.add(3, lambda found: found.__iadd__(np.arange(50.0)))
     written = path.read_bytes()
-    assert LoggedTotal(path, 50, "a sum of directions").rounds == {3}
+    assert LoggedTotal(path, 50).rounds == {3}
     damaged = bytearray(written)
     damaged[len(written) // 2] ^= 1
     path.write_bytes(damaged)
     with pytest.raises(InputError, match=r"direction_sum\.npy: is damaged: its checksum"):
-        LoggedTotal(path, 50, "a sum of directions")
+        LoggedTotal(path, 50)
 
 
 @pytest.mark.parametrize("cubes", [np.inf, -1.0, 0.0, 1.5, 0.2, 0.6])

@@ -275,20 +275,28 @@ def _scaled_scores(name, factor):
     return attack
 
 
-def _one_score(name, row, change):
+def _cell(name, row, column, change, *, rows=False):
     def attack(run):
-        edit_cell(run / f"scores_{name}.csv", row, 2, change)
-        report_again(run)
+        edit_cell(run / name, row, column, change)
+        report_again(run, rows=rows)
+
+    return attack
+
+
+def _one_score(name, row, change):
+    return _cell(f"scores_{name}.csv", row, 2, change)
+
+
+def _json(name, *keys, value, again=report_again):
+    def attack(run):
+        edit_json(run / name, *keys, value=value)
+        again(run)
 
     return attack
 
 
 def _known(name, change):
-    def attack(run):
-        edit_json(run / "concentrations.json", "statistics", name, value=change)
-        report_again(run)
-
-    return attack
+    return _json("concentrations.json", "statistics", name, value=change)
 
 
 def _arrays(name, change, again=report_again):
@@ -419,28 +427,28 @@ def _model_and_digest(run, *, scores=False):
     report_again(run)
 
 
+def _all_again(run):
+    """Writes scores, report and every link anew."""
+    scores_again(run)
+    report_again(run, rows=True)
+
+
 def _column(name, value):
-    """Changes a column of metrics.csv, and writes scores, report and every link anew."""
+    """Changes a column of metrics.csv, and writes all that follows anew."""
 
     def attack(run):
         path = run / "metrics.csv"
         column = path.read_text().split("\n", 1)[0].split(",").index(name)
         for row in range(1, 19):
             edit_cell(path, row, column, value)
-        scores_again(run)
-        report_again(run, rows=True)
+        _all_again(run)
 
     return attack
 
 
 def _logs(name, change):
-    """Changes an array of rounds, and writes scores, report and every link anew."""
-
-    def again(run):
-        scores_again(run)
-        report_again(run, rows=True)
-
-    return _arrays(name, change, again)
+    """Changes an array of rounds, and writes all that follows anew."""
+    return _arrays(name, change, _all_again)
 
 
 def _both(*attacks):
@@ -518,8 +526,7 @@ _SWAPPED = {
 def _swapped(name):
     def attack(run):
         shutil.copy(run.parent / "other" / name, run)
-        scores_again(run)
-        report_again(run, rows=True)
+        _all_again(run)
 
     return attack
 
@@ -572,33 +579,19 @@ MODEL = {
     "live_bound": (_column("epsilon_lower_bound", lambda _: "0.5"), "metrics.csv"),
     "losses": (_column("train_loss", lambda _: "0.01"), ""),
     "initial_model": (_arrays("initial_model.npz", _other), "scores_final_minus_initial.csv"),
-    "digest": (
-        lambda run: (
-            edit_json(run / "run.json", "model_sha256", value=lambda _: "0" * 64),
-            report_again(run),
-        ),
-        "run.json",
-    ),
+    "digest": (_json("run.json", "model_sha256", value=lambda _: "0" * 64), "run.json"),
     "model_gone": (_without("model.npz"), "model.npz"),
-    "model_empty": (lambda run: ((run / "model.npz").write_bytes(b""), reseal(run)), "model.npz"),
+    "model_empty": (_text("model.npz", lambda _: b""), "model.npz"),
 }
 
 
 # Config, inputs, coins, record.
 
 
-def _config(old, new):
+def _config(old, new, again=report_again):
     def attack(run):
         edit(run / "config.toml", old, new)
-        report_again(run)
-
-    return attack
-
-
-def _json(name, *keys, value):
-    def attack(run):
-        edit_json(run / name, *keys, value=value)
-        report_again(run)
+        again(run)
 
     return attack
 
@@ -607,22 +600,6 @@ def _coin(run):
     for name in ("canaries.csv", *(path.name for path in run.glob("scores_*.csv"))):
         edit_cell(run / name, 4, 1, lambda coin: str(1 - int(coin)))
     report_again(run)
-
-
-def _seed(run):
-    edit(run / "config.toml", "seed = 1", "seed = 2")
-    reseal(run)
-
-
-def _participations_and_report(run):
-    client = ("release", "client", "sampling", "at_most")
-    edit_json(run / "run.json", *client, value=lambda _: 1)
-    report_again(run)
-
-
-def _metric_and_report(run):
-    edit_cell(run / "metrics.csv", 18, 7, lambda _: "0.99")
-    report_again(run, rows=True)
 
 
 def _round_twice(run):
@@ -634,9 +611,12 @@ def _round_twice(run):
 
 
 RECORD = {
-    "seed": (_seed, "canaries.csv"),
-    "participations": (_participations_and_report, "run.json"),
-    "metric": (_metric_and_report, "run.json"),
+    "seed": (_config("seed = 1", "seed = 2", reseal), "canaries.csv"),
+    "participations": (
+        _json("run.json", "release", "client", "sampling", "at_most", value=lambda _: 1),
+        "run.json",
+    ),
+    "metric": (_cell("metrics.csv", 18, 7, lambda _: "0.99", rows=True), "run.json"),
     "claim": (_config("claimed_epsilon = 20.0", "claimed_epsilon = 30.0"), "config.toml"),
     "method": (_config('"threshold_valid"', '"one_run_valid"'), "config.toml"),
     "statistic": (_config('statistic = "own_rounds"', 'statistic = "final"'), "config.toml"),
@@ -655,10 +635,7 @@ RECORD = {
     ),
     "another_try": (_json("commitment.json", "number", value=lambda _: 2), "commitment.json"),
     "commitment_gone": (_without("commitment.json"), "commitment.json"),
-    "commitment_empty": (
-        lambda run: ((run / "commitment.json").write_text(""), reseal(run)),
-        "commitment.json",
-    ),
+    "commitment_empty": (_text("commitment.json", lambda _: b""), "commitment.json"),
     "clients_in_both": (
         _both(
             _json("inputs.json", "clients", value=lambda n: 10 * n),
@@ -688,35 +665,27 @@ RECORD = {
 
 
 def _reported(*keys, value):
-    def attack(run):
-        edit_json(run / "report.json", *keys, value=value)
-        reseal(run)
+    return _json("report.json", *keys, value=value, again=reseal)
 
-    return attack
+
+def _lines(change, kind=Scored):
+    """Changes the chain's lines of one kind, and leaves out those of which nothing remains."""
+
+    def changed(lines):
+        all_lines = [change(line) if isinstance(line, kind) else line for line in lines]
+        return [line for line in all_lines if line is not None]
+
+    return lambda run: relink(run, changed)
 
 
 def _sealed(name):
     """Adds a file, and its digest to the chain."""
-
-    def attack(run):
-        _added(name)(run)
-        relink(run, lambda lines: [_with_file(line, name) for line in lines])
-        report_again(run)
-
-    return attack
-
-
-def _with_file(line, name):
-    if not isinstance(line, Scored):
-        return line
-    return msgspec.structs.replace(line, files={**line.files, name: ""})
+    seal = _lines(lambda line: msgspec.structs.replace(line, files={**line.files, name: ""}))
+    return _both(_added(name), seal, report_again)
 
 
 def _scored(**changed):
-    def change(line):
-        return msgspec.structs.replace(line, **changed) if isinstance(line, Scored) else line
-
-    return lambda run: relink(run, lambda lines: list(map(change, lines)))
+    return _lines(lambda line: msgspec.structs.replace(line, **changed))
 
 
 def _key_twice(content):
@@ -727,17 +696,10 @@ def _key_twice(content):
 
 def _without_log(name):
     def change(line):
-        if not isinstance(line, Logged):
-            return line
         rows = {log: row for log, row in line.rows.items() if log != name}
         return msgspec.structs.replace(line, rows=rows)
 
-    def attack(run):
-        (run / name).unlink()
-        relink(run, lambda lines: list(map(change, lines)))
-        report_again(run)
-
-    return attack
+    return _both(lambda run: (run / name).unlink(), _lines(change, Logged), report_again)
 
 
 REPORT = {
@@ -768,25 +730,14 @@ REPORT = {
         "chain.jsonl",
     ),
     "last_rounds_left_out": (
-        lambda run: relink(
-            run, lambda ls: [one for one in ls if not (isinstance(one, Logged) and one.round > 15)]
-        ),
+        _lines(lambda line: line if line.round <= 15 else None, Logged),
         "chain.jsonl",
     ),
     "checkpoint_of_another_round": (
-        lambda run: relink(
-            run,
-            lambda ls: [
-                Saved(rounds=one.rounds + 1, files=one.files) if isinstance(one, Saved) else one
-                for one in ls
-            ],
-        ),
+        _lines(lambda line: Saved(rounds=line.rounds + 1, files=line.files), Saved),
         "chain.jsonl",
     ),
-    "scores_left_out": (
-        lambda run: relink(run, lambda ls: [one for one in ls if not isinstance(one, Scored)]),
-        "chain.jsonl",
-    ),
+    "scores_left_out": (_lines(lambda line: None), "chain.jsonl"),
     "chain_gone": (lambda run: (run / "chain.jsonl").unlink(), "chain.jsonl"),
     "report_gone": (_without("report.json"), "report.json"),
 }
@@ -896,10 +847,8 @@ def _coefficients(run):
 
 def _coefficients_and_digest(run):
     _coefficients(run)
-    files = ("files", "mechanism.coefficients")
     now = digest_of(run.parent / "first_column.npy")
-    edit_json(run / "inputs.json", *files, value=lambda _: now)
-    report_again(run)
+    _json("inputs.json", "files", "mechanism.coefficients", value=lambda _: now)(run)
 
 
 # All of them.

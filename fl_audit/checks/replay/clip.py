@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from fl_audit.array_types import FloatArray
 from fl_audit.checks.check import FALSE_ALARM, Check, compared, failed, inconclusive
@@ -288,8 +289,6 @@ class ClipQuestions:
         noise is exactly normal (a randomised probability integral transform), and limits change no
         test.
         """
-        from scipy import special
-
         if not self.clip.count_stddev:
             return noise
         units = noise / self.clip.count_stddev

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from fl_audit import config as tables
 from fl_audit.accounting.release import Noise
 from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.canaries.families import padded_size
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.integer_sums import IntegerSums
 from fl_audit.engines.jax.local_training import (
@@ -111,7 +112,7 @@ def aggregation_of(
     if isinstance(table, distributed.Distributed):
         cohort, dim = distributed.whole(expected_cohort), sum(map(math.prod, shapes))
         distributed.check_grid(table, cohort, dim)
-        size, multiplier = distributed.padded_size(dim), noise.sum_noise_multiplier
+        size, multiplier = padded_size(dim), noise.sum_noise_multiplier
         return IntegerSums(
             **common,
             denominator=cohort,

@@ -32,11 +32,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from fl_audit.canaries.families import factor_sizes
+from fl_audit.canaries.families import factor_sizes, padded_size
 from fl_audit.engines.jax.aggregation import Aggregation, Norms
 from fl_audit.engines.jax.noise_processes import fold_in, in_shapes, random_bits
 from fl_audit.engines.jax.scoring import sylvester_factors, walsh_hadamard
-from fl_audit.mechanisms.distributed import padded_size
 from fl_audit.tasks.jax.jax_classifier import Array, Weights
 
 _SMALL_VARIANCE = 64.0
