@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.comparison.comparison import FRONT_METHOD, Comparison
 from fl_audit.comparison.settings import Setting, Spread
-from fl_audit.report.chart import BLUE, FAINT, ORANGE, LogAxis, draw
+from fl_audit.report.chart import BLUE, FAINT, GREEN, ORANGE, PURPLE, LogAxis, draw
 
-_COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#5c5c5c")
+_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#b58900", "#56b4e9", "#5c5c5c")
 """Colours of Okabe & Ito (2008), but a darker yellow, and grey for black: all visible on white."""
 
 _MARKERS = ("o", "s", "D", "P", "X", "h", "*", "p")
