@@ -83,9 +83,7 @@ class Provenance:
 
 def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
     """The `Provenance` of a verified run's sheet."""
-    commitment = None
-    if folder.commitment.exists():
-        commitment = read_try(folder).digest
+    commitment = read_try(folder).digest if folder.commitment.exists() else None
     link = read_chain(folder.chain).lines[-1].link
     return Provenance(folder.path.resolve().name, verified, link, commitment)
 
@@ -258,11 +256,8 @@ def _plain_risk(full: FullGuarantee) -> str:
         f"{100 * at.false_positive_rate:g} % false positives"
         for at in full.found
     )
-    return (
-        f"true positive rate {', '.join(shares)}"
-        if full.found
-        else "no bound on the true positive rate"
-    )
+    known = ", ".join(shares)
+    return f"true positive rate {known}" if known else "no bound on the true positive rate"
 
 
 def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -> str:
