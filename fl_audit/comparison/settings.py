@@ -58,7 +58,7 @@ class Spread:
     def to_json(self) -> dict[str, object]:
         """The JSON object, with infinities as strings."""
         return {
-            "values": [to_json(value) for value in self.values],
+            "values": to_json(self.values),
             "mean": to_json(self.mean),
             "std": self.std,
             "smallest": to_json(self.smallest),

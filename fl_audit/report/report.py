@@ -349,30 +349,27 @@ def report_to_json(report: Report) -> dict[str, Any]:
     if report.run is None or report.analytical is None:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}
-    efficiency = {"efficiency": report.efficiency} if report.efficiency else {}
-    arms: dict[str, object] = {"arms": report.arms} if report.arms else {}
-    if report.estimate_is_over:
-        arms["estimate_is_over"] = report.estimate_is_over
-    written: dict[str, Any] = to_json(
-        {
-            "statistics": report.statistics,
-            "threat_models": report.threat_models,
-            "analytical_epsilon": report.analytical.epsilon,
-            "accuracy": report.run.accuracy,
-            **({"model_sha256": report.run.model_sha256} if report.run.model_sha256 else {}),
-            "verdict": report.verdict,
-            "arrival": report.canary_check,
-            "checks": report.checks,
-            "faults": report.faults,
-            "analytical": fields_to_json(report.analytical) | attackers,
-            **efficiency,
-            **arms,
-            "run": report.run,
-            "config": msgspec.json.decode(msgspec.json.encode(report.config)),
-            "fl_audit_version": report.fl_audit_version,
-        }
-    )
-    return written
+    fields = {
+        "statistics": report.statistics,
+        "threat_models": report.threat_models,
+        "analytical_epsilon": report.analytical.epsilon,
+        "accuracy": report.run.accuracy,
+        "model_sha256": report.run.model_sha256,
+        "verdict": report.verdict,
+        "arrival": report.canary_check,
+        "checks": report.checks,
+        "faults": report.faults,
+        "analytical": fields_to_json(report.analytical) | attackers,
+        "efficiency": report.efficiency,
+        "arms": report.arms,
+        "estimate_is_over": report.estimate_is_over,
+        "run": report.run,
+        "config": msgspec.json.decode(msgspec.json.encode(report.config)),
+        "fl_audit_version": report.fl_audit_version,
+    }
+    lacking = ("model_sha256", "efficiency", "arms", "estimate_is_over")
+    written = {key: value for key, value in fields.items() if value or key not in lacking}
+    return {key: to_json(value) for key, value in written.items()}
 
 
 def _scores_to_json(report: Report) -> dict[str, Any]:
