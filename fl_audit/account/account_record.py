@@ -57,12 +57,6 @@ class Bounds:
     full: FullGuarantee
 
     @property
-    def tightest(self) -> str | None:
-        """The accountant of the smallest epsilon; None if no epsilon is known."""
-        known = [by for by in self.guarantee.by_accountant if by.epsilon is not None]
-        return min(known, key=lambda by: by.epsilon or 0.0).accountant if known else None
-
-    @property
     def reason(self) -> str | None:
         """Why no epsilon is known; None if an epsilon is known."""
         if self.guarantee.epsilon is not None:
@@ -79,7 +73,7 @@ class Bounds:
                 for by in self.guarantee.by_accountant
                 if by.accountant != "none_known"
             },
-            "tightest": self.tightest,
+            "tightest": self.guarantee.tightest,
             "reason": self.reason,
             "participations": self.guarantee.participations,
             "mu": full.mu,
