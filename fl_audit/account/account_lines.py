@@ -119,7 +119,7 @@ def _epsilon(bounds: Bounds, accountant: str) -> str:
         return ""
     if by.epsilon is None:
         return "none"
-    return _number(by.epsilon) + " *" * (accountant == bounds.tightest)
+    return _number(by.epsilon) + " *" * (accountant == bounds.guarantee.tightest)
 
 
 def _detected(bounds: Bounds, index: int) -> str:

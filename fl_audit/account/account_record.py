@@ -57,12 +57,6 @@ class Bounds:
     full: FullGuarantee
 
     @property
-    def tightest(self) -> str | None:
-        """The accountant of the smallest epsilon; None if no epsilon is known."""
-        known = [by for by in self.guarantee.by_accountant if by.epsilon is not None]
-        return min(known, key=lambda by: by.epsilon or 0.0).accountant if known else None
-
-    @property
     def reason(self) -> str | None:
         """Why no epsilon is known; None if an epsilon is known."""
         if self.guarantee.epsilon is not None:
@@ -71,25 +65,26 @@ class Bounds:
 
     def to_json(self) -> dict[str, Any]:
         full = self.full
-        return {
-            "epsilon": to_json(self.guarantee.epsilon),
-            "lower": to_json(self.lower),
+        fields: dict[str, Any] = {
+            "epsilon": self.guarantee.epsilon,
+            "lower": self.lower,
             "by_accountant": {
-                by.accountant: to_json(by.epsilon)
+                by.accountant: by.epsilon
                 for by in self.guarantee.by_accountant
                 if by.accountant != "none_known"
             },
-            "tightest": self.tightest,
+            "tightest": self.guarantee.tightest,
             "reason": self.reason,
             "participations": self.guarantee.participations,
-            "mu": to_json(full.mu),
-            "rho": to_json(full.rho),
-            "approximate_mu": to_json(full.approximate_mu),
+            "mu": full.mu,
+            "rho": full.rho,
+            "approximate_mu": full.approximate_mu,
             "tail": full.tail,
             "advantage": full.advantage,
-            "true_positive_rates": [to_json(bound) for bound in full.found],
-            "profile": [to_json(point) for point in full.profile],
+            "true_positive_rates": full.found,
+            "profile": full.profile,
         }
+        return {key: to_json(value) for key, value in fields.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,6 +55,12 @@ class Guarantee:
         known = [by.epsilon for by in self.by_accountant if by.epsilon is not None]
         return min(known, default=None)
 
+    @property
+    def tightest(self) -> str | None:
+        """The first accountant with the smallest epsilon; None if no epsilon is known."""
+        by_epsilon = {by.epsilon: by.accountant for by in reversed(self.by_accountant)}
+        return None if self.epsilon is None else by_epsilon[self.epsilon]
+
 
 def none_known(participations: int | None, reason: str) -> Guarantee:
     """The guarantee if no accountant applies, with the reason in words."""

@@ -16,6 +16,7 @@ from fl_audit.comparison.reported_run import PARTIES, Party, ReportedRun, read_r
 from fl_audit.comparison.settings import Setting, Spread, group_by_setting, value_text
 from fl_audit.errors import InputError
 from fl_audit.estimators.result import Record, data_frame
+from fl_audit.json_records import to_json
 from fl_audit.number_words import significant
 from fl_audit.report.checks import failed_checks
 from fl_audit.report.report import StatisticReport
@@ -227,21 +228,16 @@ def _setting_json(comparison: Comparison, setting: Setting) -> dict[str, Any]:
         "keys": dict(setting.keys),
         "noise_multiplier": setting.noise_multiplier,
         "folders": [str(run.folder) for run in setting.runs],
-        "presentations": _spread_json(setting.participations),
-        "accuracy": _spread_json(setting.accuracy),
-        "analytical": {party: _spread_json(setting.guarantee(party)) for party in PARTIES},
+        "presentations": to_json(setting.participations),
+        "accuracy": to_json(setting.accuracy),
+        "analytical": {party: to_json(setting.guarantee(party)) for party in PARTIES},
         "statistics": {
             statistic: {
-                method: _spread_json(setting.epsilon(statistic, method))
-                for method in comparison.methods
+                method: to_json(setting.epsilon(statistic, method)) for method in comparison.methods
             }
             for statistic in comparison.statistics
         },
     }
-
-
-def _spread_json(spread: Spread | None) -> dict[str, object] | None:
-    return None if spread is None else spread.to_json()
 
 
 _SAME_COHORT = 1.1

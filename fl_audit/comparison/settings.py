@@ -15,7 +15,7 @@ from fl_audit.comparison.reported_run import Party, ReportedRun
 from fl_audit.config import RayCluster, ReleaseStatement
 from fl_audit.errors import visible
 from fl_audit.json_records import to_json
-from fl_audit.report.headline import Headline
+from fl_audit.report.headline import Combined, Headline
 from fl_audit.report.patterns import rounds_words
 
 
@@ -58,7 +58,7 @@ class Spread:
     def to_json(self) -> dict[str, object]:
         """The JSON object, with infinities as strings."""
         return {
-            "values": [to_json(value) for value in self.values],
+            "values": to_json(self.values),
             "mean": to_json(self.mean),
             "std": self.std,
             "smallest": to_json(self.smallest),
@@ -186,15 +186,6 @@ class Setting:
         return None if None in known else Spread.from_values(known)
 
 
-@dataclass(frozen=True)
-class _Numbers:
-    """A bound, or an estimate with its interval, over several runs."""
-
-    epsilon: float
-    lower: float | None = None
-    upper: float | None = None
-
-
 def _combined_headline(headlines: Sequence[Headline]) -> Headline:
     """The headline of runs that repeat one setting."""
     bounds = [headline.lower_bound_epsilon() for headline in headlines]
@@ -207,8 +198,8 @@ def _combined_headline(headlines: Sequence[Headline]) -> Headline:
     bound, guarantee = Spread.from_values(bounds), Spread.from_values(guarantees)
     return dataclasses.replace(
         headlines[0],
-        lower_bound=None if bound is None else _Numbers(bound.smallest, bound.smallest),
-        estimated=None if mean is None else _Numbers(mean.mean, *ends),
+        lower_bound=None if bound is None else Combined(bound.smallest, bound.smallest),
+        estimated=None if mean is None else Combined(mean.mean, *ends),
         upper_bound=None if guarantee is None or None in guarantees else guarantee.largest,
     )
 

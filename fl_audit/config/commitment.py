@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from fl_audit.attacks.threat_models import statistics_of
-from fl_audit.config.file import config_to_toml
+from fl_audit.config.file import config_to_toml, flat_keys
 from fl_audit.config.inputs import PREFIX, Inputs, read_recorded_inputs, words_of_input
 from fl_audit.config.run_tables import Config
 from fl_audit.errors import InputError
@@ -134,21 +134,7 @@ def recorded_keys(folder: RunFolder) -> dict[str, Any]:
 
 def _keys(table: Mapping[str, Any]) -> dict[str, Any]:
     relevant = {key: value for key, value in table.items() if key not in _ELSEWHERE}
-    return _flat(relevant)
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Values by key as `flat_keys`, with tables whole whose keys would not tell them apart.
-
-    In a table such as `task.options`, these are tables with a dot in a key, and empty ones.
-    """
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value and not any("." in name for name in value):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif value != {} or prefix.count(".") > 1:
-            flat[prefix + key] = value
-    return flat
+    return flat_keys(relevant, tells_apart=True)
 
 
 def committed_claim(config: Config) -> dict[str, Any]:

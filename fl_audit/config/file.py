@@ -322,17 +322,23 @@ Scalar = bool | int | float | str
 """A value that any experiment tracker accepts as a parameter."""
 
 
-def flat_keys(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_keys(
+    table: Mapping[str, Any], prefix: str = "", *, tells_apart: bool = False
+) -> dict[str, Any]:
     """The values of nested tables by `section.key`.
+
+    With `tells_apart`, tables stay whole whose keys would not tell them apart: in a table such as
+    `task.options`, those with a dot in a key, and empty ones.
 
     >>> flat_keys({"seed": 1, "task": {"kind": "digits"}})
     {'seed': 1, 'task.kind': 'digits'}
     """
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        if isinstance(value, Mapping):
-            flat |= flat_keys(value, f"{prefix}{key}.")
-        else:
+        is_table = isinstance(value, Mapping)
+        if is_table and not (tells_apart and (not value or any("." in name for name in value))):
+            flat |= flat_keys(value, f"{prefix}{key}.", tells_apart=tells_apart)
+        elif value != {} or prefix.count(".") > 1:
             flat[prefix + key] = value
     return flat
 

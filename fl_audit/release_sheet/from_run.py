@@ -84,9 +84,7 @@ class Provenance:
 
 def read_provenance(folder: RunFolder, verified: Verified) -> Provenance:
     """The `Provenance` of a verified run's sheet."""
-    commitment = None
-    if folder.commitment.exists():
-        commitment = read_try(folder).digest
+    commitment = read_try(folder).digest if folder.commitment.exists() else None
     link = read_chain(folder.chain).lines[-1].link
     not_made_again = tuple(verified.not_made_again)
     return Provenance(folder.path.resolve().name, not_made_again, link, commitment)
@@ -260,11 +258,8 @@ def _plain_risk(full: FullGuarantee) -> str:
         f"{100 * at.false_positive_rate:g} % false positives"
         for at in full.found
     )
-    return (
-        f"true positive rate {', '.join(shares)}"
-        if full.found
-        else "no bound on the true positive rate"
-    )
+    known = ", ".join(shares)
+    return f"true positive rate {known}" if known else "no bound on the true positive rate"
 
 
 def _who_checked(index: int, text: str, run: RunRecord, checks: Checks | None) -> str:

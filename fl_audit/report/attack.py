@@ -1,5 +1,6 @@
 """Results of an attack on trained models: the record, its JSON, and its page."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -151,7 +152,8 @@ def _guarantee(report: AttackReport) -> str:
             f"{report.words.member}."
         )
     # The first statistic alone: the largest of several bounds would hold with less confidence.
-    lower_bound = _bound(next(iter(report.results.values()))).lower or 0.0
+    first = next(iter(report.results.values()))
+    lower_bound = _by(first, "threshold_valid").lower or 0.0
     verdict = (
         "The lower bound does not exceed it."
         if lower_bound <= upper_bound.epsilon
@@ -173,18 +175,18 @@ def _caption(report: AttackReport, member: AttackedMember) -> str:
     )
 
 
-def _bound(result: AuditResult) -> Estimate:
-    return next(e for e in result.estimates if e.method == "threshold_valid")
+def _by(result: AuditResult, method: str) -> Estimate:
+    return next(estimate for estimate in result.estimates if estimate.method == method)
 
 
 def _row(name: str, result: AuditResult) -> tuple[str, ...]:
     """A statistic's title, credible interval, lower bound, errors and AUC."""
-    bayes = next(e for e in result.estimates if e.method == "bayes")
+    bayes = _by(result, "bayes")
     errors = f"{bayes.details['false_negatives']} + {bayes.details['false_positives']}"
     return (
         _TITLES.get(name, name),
         f"{epsilon_text(bayes.lower)} to {epsilon_text(bayes.upper)}",
-        lower_bound_text(_bound(result).lower),
+        lower_bound_text(_by(result, "threshold_valid").lower),
         errors,
         "" if result.roc is None else f"{result.roc.auc:.4f}",
     )
@@ -222,14 +224,9 @@ def _plot_roc(axes: Axes, report: AttackReport) -> None:
 
 def _plot_density(axes: Axes, report: AttackReport) -> None:
     """Plots the density of epsilon at LiRA's best threshold (Zanella-Béguelin et al. 2022, A.2)."""
-    bayes = next(e for e in report.results["lira"].estimates if e.method == "bayes")
-    details = bayes.details
-    counts = ConfusionCounts(
-        false_negatives=int(str(details["false_negatives"])),
-        true_positives=int(str(details["true_positives"])),
-        false_positives=int(str(details["false_positives"])),
-        true_negatives=int(str(details["true_negatives"])),
-    )
+    details = _by(report.results["lira"], "bayes").details
+    names = (field.name for field in dataclasses.fields(ConfusionCounts))
+    counts = ConfusionCounts(**{name: int(str(details[name])) for name in names})
     posterior = EpsilonPosterior(counts, report.delta)
     epsilon = np.linspace(0, posterior.quantile(0.999), 300)[1:]
     axes.plot(epsilon, posterior.pdf(epsilon), color=ORANGE)

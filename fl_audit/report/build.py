@@ -516,10 +516,12 @@ def _configured(
     folder: AuditedFolder, delta: float, statistics: Sequence[ScoredStatistic]
 ) -> ConfiguredClaim | None:
     """The folder's configured or logged noise as an unstated claim, if testable and wanted."""
+    if delta == 0:
+        return None
     if folder.log is not None:
         return _claim_of_log(folder.log, delta, statistics)
     run = folder.run
-    if run is None or delta == 0 or run.config.audit.claim == "none":
+    if run is None or run.config.audit.claim == "none":
         return None
     return configured_claim(run.record.release, delta, run.statistics, is_stated=False)
 
@@ -532,11 +534,8 @@ def _claim_of_log(
     Noise in rounds can be tested if the log says how rounds act together (by sampling or correlated
     noise), or if canaries have one round.
     """
-    known = [
-        STATISTICS.get(statistic.name) for statistic in statistics if statistic.name is not None
-    ]
-    of_vectors = [statistic for statistic in known if statistic is not None]
-    uploads = stated_uploads(log) if delta > 0 else None
+    of_vectors = [*filter(None, (STATISTICS.get(str(one.name)) for one in statistics))]
+    uploads = stated_uploads(log)
     of_uploads = None
     if uploads is not None:
         of_uploads = configured_claim(uploads, delta, of_vectors, is_stated=False)
@@ -553,12 +552,12 @@ def _claim_of_log(
 def _claim_of_rounds(
     log: SeenLog, delta: float, statistics: Sequence[Statistic]
 ) -> ConfiguredClaim | None:
-    stated = stated_rounds(log) if delta > 0 else None
+    stated = stated_rounds(log)
     if stated is None:
         return None
-    is_one_round = stated.release.canary.participations == 1
     if stated.says_all_rounds:
         return sampled_claim(stated.release, delta, statistics)
+    is_one_round = stated.release.canary.participations == 1
     if is_one_round and not log.folder.noise_correlation.exists():
         return configured_claim(stated.release, delta, [OWN_ROUNDS], is_stated=False)
     return None

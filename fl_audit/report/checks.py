@@ -62,11 +62,14 @@ def _at(words: str) -> Callable[[Check], str]:
     def words_of(check: Check) -> str:
         noise = check.detectable_ratio
         where = "whole model" if check.variable is None else f"variable {check.variable}"
-        when = "all rounds together" if check.round is None else f"round {check.round}"
         sensitivity = "" if noise is None else f"; {_detectable(noise, 'this check')}"
-        return f"{significant(check.ratio)} × {words} ({where}, {when}){sensitivity}"
+        return f"{significant(check.ratio)} × {words} ({where}, {_when(check)}){sensitivity}"
 
     return words_of
+
+
+def _when(check: Check) -> str:
+    return "all rounds together" if check.round is None else f"round {check.round}"
 
 
 def _detectable(noise: float, checks: str) -> str:
@@ -88,8 +91,7 @@ def _fresh(check: Check) -> str:
 
 
 def _spread(check: Check) -> str:
-    when = "all rounds together" if check.round is None else f"round {check.round}"
-    return f"{significant(check.ratio)} × the expected number of large coordinates ({when})"
+    return f"{significant(check.ratio)} × the expected number of large coordinates ({_when(check)})"
 
 
 def _scarcity(check: Check) -> str:
@@ -308,26 +310,22 @@ def checks_words(checks: Checks) -> str:
             f"FAILED: {', '.join(failed)} (the mechanism is not as configured; a correct one fails "
             f"with probability {chance} at most)"
         )
+    num_checks = len(checks.results)
     num_conclusive = sum(check.was_made for check in checks.results)
-    passed = "not made"
-    if num_conclusive:
-        count_passed = f"{num_conclusive} of {len(checks.results)}"
-        passed = f"passed, {count_passed}"
+    passed = f"passed, {num_conclusive} of {num_checks}" if num_conclusive else "not made"
     noise = [
         check.detectable_ratio
         for check in checks.results
         if check.detectable_ratio is not None and not check.name.startswith(_REPLAY)
     ]
-    what = "not all checked" if noise else "aggregates not checked"
-    remarks = [
-        *(
-            [f"{inconclusive} could not be tested"]
-            if (inconclusive := len(checks.results) - num_conclusive)
-            else []
-        ),
-        *([_detectable(max(noise), "they")] if noise else []),
-        *([f"{what}: {checks.not_checked}"] if checks.not_checked is not None else []),
-    ]
+    remarks = []
+    if num_conclusive < num_checks:
+        remarks.append(f"{num_checks - num_conclusive} could not be tested")
+    if noise:
+        remarks.append(_detectable(max(noise), "they"))
+    if checks.not_checked is not None:
+        what = "not all checked" if noise else "aggregates not checked"
+        remarks.append(f"{what}: {checks.not_checked}")
     return f"{passed} ({'; '.join(remarks)})" if remarks else passed
 
 
@@ -445,10 +443,9 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
         dim=run.record.dim,
         family=canaries.family if isinstance(canaries, Canaries) else None,
     )
-    if np.isinf(run.rounds.clip_norm).any():
-        return dataclasses.replace(canary_check, lacks=_CLIP)
     # fl_audit itself made and sent the canaries.
-    return dataclasses.replace(canary_check, lacks=None)
+    lacks = _CLIP if np.isinf(run.rounds.clip_norm).any() else None
+    return dataclasses.replace(canary_check, lacks=lacks)
 
 
 def run_lengths(run: FinishedRun) -> RoundLengths:

@@ -68,11 +68,6 @@ class FinishedRun:
     arms: tuple[str, ...] = ()
 
     @property
-    def participations(self) -> npt.NDArray[np.int64]:
-        """Number of rounds of each included canary, of shape (num_included,)."""
-        return np.array([len(rounds) for rounds in self.canary_rounds], dtype=np.int64)
-
-    @property
     def statistics(self) -> tuple[Statistic, ...]:
         """The statistics that the run logged."""
         return statistics_of(self.config.canaries, self.config.audit)

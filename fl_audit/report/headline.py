@@ -4,7 +4,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from fl_audit.accounting import Accounting, Guarantee, Guarantees
 from fl_audit.accounting.sampling import ADD_OR_REMOVE, ZERO_OUT
@@ -31,20 +30,13 @@ BOUNDS = ("live", "threshold_valid", "one_run_valid")
 """Methods of the lower bound by precedence: the first one valid at its confidence is shown."""
 
 
-class Numbers(Protocol):
-    """An estimate with its interval, or a bound."""
+@dataclass(frozen=True)
+class Combined:
+    """A bound, or an estimate with its interval, over several runs; otherwise as `Estimate`."""
 
-    @property
-    def epsilon(self) -> float:
-        """The value to report first."""
-
-    @property
-    def lower(self) -> float | None:
-        """The lower limit of the interval, or a bound; None for a point estimate."""
-
-    @property
-    def upper(self) -> float | None:
-        """The upper limit of the interval; None for bounds and point estimates."""
+    epsilon: float
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +74,8 @@ class Headline:
 
     upper_bound: float | None
     why_unknown: str
-    lower_bound: Numbers | None
-    estimated: Numbers | None
+    lower_bound: Estimate | Combined | None
+    estimated: Estimate | Combined | None
     confidence: float
     sees: str
     threat_model: str = ""

@@ -197,8 +197,6 @@ def _difference(first: Detection, second: Detection, confidence: float) -> Diffe
 
 # In words.
 
-_HEAD = ("pattern", "upper bound", "lower bound", "AUC")
-
 
 @dataclass(frozen=True)
 class PatternAnswer:
@@ -346,6 +344,7 @@ class PatternTable:
     remarks: tuple[str, ...] = ()
 
     meaning = _AUC
+    head = ("pattern", "upper bound", "lower bound", "AUC")
 
     @property
     def question(self) -> str:
@@ -386,7 +385,7 @@ class PatternTable:
         answers = (sentence for answer in self.answers for sentence in answer.sentences)
         return [
             *_wrapped((self.question, self.meaning, *answers, self.limited), width),
-            *TextTable(_HEAD, rows).lines(),
+            *TextTable(self.head, rows).lines(),
             *_wrapped(self.notes, width),
         ]
 

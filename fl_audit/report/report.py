@@ -8,8 +8,9 @@ record. Infinities are floats in memory and words in JSON (`json_records`).
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, ClassVar
 
 import msgspec
@@ -98,11 +99,6 @@ class StatisticReport(AuditResult):
     def estimate_by(self, method: str) -> Estimate | None:
         """The estimate by a method; None if it was left out."""
         return next((estimate for estimate in self.estimates if estimate.method == method), None)
-
-    def epsilon_by(self, method: str) -> float | None:
-        """Epsilon by a method; None if it was left out."""
-        estimate = self.estimate_by(method)
-        return None if estimate is None else estimate.epsilon
 
 
 @dataclass(frozen=True)
@@ -340,17 +336,12 @@ class Report:
             for row in statistic.records()
         ]
 
-    def _repr_html_(self) -> str | None:
-        """The answer of the audit in a notebook; None if no renderer is registered."""
-        return next((render(self) for render in _html), None)
+    def _repr_html_(self) -> str:
+        """The answer of the audit in a notebook, as at the end of `fl-audit run`."""
+        from fl_audit.report.terminal import brief_lines, leading_lines  # they import this module
 
-
-_html: list[Callable[[Report], str]] = []
-
-
-def register_html(render: Callable[[Report], str]) -> None:
-    """Sets the renderer of reports in notebooks, as this module does not import it."""
-    _html[:] = [render]
+        lines = [*leading_lines(self), *brief_lines(self)]
+        return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
@@ -358,30 +349,27 @@ def report_to_json(report: Report) -> dict[str, Any]:
     if report.run is None or report.analytical is None:
         return _scores_to_json(report)
     attackers = {"attackers": report.attackers} if report.attackers else {}
-    efficiency = {"efficiency": report.efficiency} if report.efficiency else {}
-    arms: dict[str, object] = {"arms": report.arms} if report.arms else {}
-    if report.estimate_is_over:
-        arms["estimate_is_over"] = report.estimate_is_over
-    written: dict[str, Any] = to_json(
-        {
-            "statistics": report.statistics,
-            "threat_models": report.threat_models,
-            "analytical_epsilon": report.analytical.epsilon,
-            "accuracy": report.run.accuracy,
-            **({"model_sha256": report.run.model_sha256} if report.run.model_sha256 else {}),
-            "verdict": report.verdict,
-            "arrival": report.canary_check,
-            "checks": report.checks,
-            "faults": report.faults,
-            "analytical": fields_to_json(report.analytical) | attackers,
-            **efficiency,
-            **arms,
-            "run": report.run,
-            "config": msgspec.json.decode(msgspec.json.encode(report.config)),
-            "fl_audit_version": report.fl_audit_version,
-        }
-    )
-    return written
+    fields = {
+        "statistics": report.statistics,
+        "threat_models": report.threat_models,
+        "analytical_epsilon": report.analytical.epsilon,
+        "accuracy": report.run.accuracy,
+        "model_sha256": report.run.model_sha256,
+        "verdict": report.verdict,
+        "arrival": report.canary_check,
+        "checks": report.checks,
+        "faults": report.faults,
+        "analytical": fields_to_json(report.analytical) | attackers,
+        "efficiency": report.efficiency,
+        "arms": report.arms,
+        "estimate_is_over": report.estimate_is_over,
+        "run": report.run,
+        "config": msgspec.json.decode(msgspec.json.encode(report.config)),
+        "fl_audit_version": report.fl_audit_version,
+    }
+    lacking = ("model_sha256", "efficiency", "arms", "estimate_is_over")
+    written = {key: value for key, value in fields.items() if value or key not in lacking}
+    return {key: to_json(value) for key, value in written.items()}
 
 
 def _scores_to_json(report: Report) -> dict[str, Any]:

@@ -8,7 +8,6 @@ correct.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from fl_audit.accounting import FullGuarantee, FullGuarantees, Guarantee
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES, AccountedEpsilon
@@ -212,11 +211,11 @@ class AttackerRisk:
         """The attack's true positive rate with its interval, in words; or why it is not known."""
         if self.measured is None:
             return "–"
-        by_null = _at(false_positive_rate, self.measured.found)
-        if by_null is not None:
-            return _with_ends(by_null.true_positive_rate, by_null.lower, by_null.upper)
-        roc = self.measured.roc
-        point = _at(false_positive_rate, () if roc is None else roc.operating_points)
+        for by_null in self.measured.found:
+            if by_null.false_positive_rate == false_positive_rate:
+                return _with_ends(by_null.true_positive_rate, by_null.lower, by_null.upper)
+        points = () if self.measured.roc is None else self.measured.roc.operating_points
+        point = {at.false_positive_rate: at for at in points}.get(false_positive_rate)
         if point is None or point.interval is None:
             return f"too few excluded ({self.measured.num_excluded:,}) to tell"
         return _with_ends(point.true_positive_rate, point.interval.lower, point.interval.upper)
@@ -260,25 +259,11 @@ def _leading_of(report: Report, attackers: Iterable[str]) -> str | None:
     return next((name for name in names if efficiency[name].attacker in known), None)
 
 
-class _AtRate(Protocol):
-    """A true positive rate at a false positive rate."""
-
-    @property
-    def false_positive_rate(self) -> float:
-        """In [0, 1]."""
-
-
-Point = TypeVar("Point", bound=_AtRate)
-
-
-def _at(false_positive_rate: float, points: Iterable[Point]) -> Point | None:
-    return next((at for at in points if at.false_positive_rate == false_positive_rate), None)
-
-
 def most_detected(full: FullGuarantee, false_positive_rate: float) -> str:
     """The largest true positive rate that a privacy curve allows any attacker, in words."""
-    point = _at(false_positive_rate, full.found)
-    return "unknown" if point is None else f"≤ {upper_bound_text(100 * point.true_positive_rate)} %"
+    share = {at.false_positive_rate: at.true_positive_rate for at in full.found}
+    rate = share.get(false_positive_rate)
+    return "unknown" if rate is None else f"≤ {upper_bound_text(100 * rate)} %"
 
 
 def percent(share: float) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from fl_audit.accounting import AttackerBound, AttackerBounds, reachable_bound
+from fl_audit.accounting import AttackerBounds, reachable_bound
 from fl_audit.array_types import FloatArray
 from fl_audit.attacks.statistics import Statistic
 from fl_audit.attacks.threat_models import THREAT_MODELS
@@ -192,7 +192,7 @@ def _efficiency(
         lower_bound_by=method,
         reachable=None if reachable is None else reachable.epsilon,
         upper_bound=bound.guarantee.epsilon,
-        upper_bound_by=_accountant(bound),
+        upper_bound_by=bound.guarantee.tightest,
         knows_rounds=knows,
         gaussian=gaussian,
         sees_uploads=sees_uploads or None,
@@ -209,10 +209,3 @@ def _largest_lower_bound(
         if estimate.kind == "lower_bound" and estimate.valid_for in valid_for
     ]
     return max(lower_bound) if lower_bound else (None, None)
-
-
-def _accountant(bound: AttackerBound) -> str | None:
-    epsilon = bound.guarantee.epsilon
-    if epsilon is None:
-        return None
-    return next(by.accountant for by in bound.guarantee.by_accountant if by.epsilon == epsilon)

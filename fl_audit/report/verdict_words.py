@@ -2,7 +2,7 @@
 
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
-from fl_audit.report.report import Report
+from fl_audit.report.report import AS_THE_LOG_STATES, Report
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.accounting_basis import MARGIN
 from fl_audit.verdict.power import ENOUGH_POWER
@@ -95,7 +95,7 @@ def _accounting(verdict: Verdict, report: Report) -> str:
     )
     if epsilon is None:
         return "not known for this run"
-    noise = "as the log states" if report.is_stated_by_log else "as configured"
+    noise = AS_THE_LOG_STATES if report.is_stated_by_log else "as configured"
     given = f"ε ≤ {upper_bound_text(epsilon)} for a {whom} with the noise {noise}"
     if verdict.basis == "accounting":
         return f"{given}; the claim is contradicted by accounting"

@@ -120,7 +120,7 @@ def rounds_done(record: RunRecord) -> str:
 
 
 def _canaries(run: FinishedRun) -> str:
-    record, participations = run.record, run.participations
+    record, participations = run.record, list(map(len, run.canary_rounds))
     if record.num_canaries == 0:
         return "There are no canaries, so nothing is audited."
     inclusion = run.config.canaries.inclusion
@@ -128,9 +128,9 @@ def _canaries(run: FinishedRun) -> str:
         f"Of {record.num_canaries:,} {_kind_of(run.config.canaries)}, "
         f"{_INCLUDED_BY[inclusion]} {record.num_included:,}"
     )
-    if len(participations) == 0:
+    if not participations:
         return f"{start}."
-    least, most = int(participations.min()), int(participations.max())
+    least, most = min(participations), max(participations)
     rounds = f"{least} to {count(most, 'round')}, {np.median(participations):g} at the median"
     if least == most:
         rounds = count(least, "round")
