@@ -166,10 +166,13 @@ def read_compared_vectors(path: Path) -> Mapping[str, ComparedVectors]:
     check_format_version(path, file.format_version, _FORMAT_VERSION)
     for name, compared in file.statistics.items():
         if not _makes_sense(compared):
-            raise InputError(
-                f"{path}: statistics.{name}: scale must be above 0 and finite, and vectors must "
-                "be groups of at least 1"
-            )
+            must = "scale must be above 0 and finite, and vectors must be groups of at least 1"
+            if compared.likelihood is not msgspec.UNSET:
+                must = (
+                    "likelihood must have ascending thresholds with finite tails that never rise, "
+                    "and log_factor of at least 0, without vectors"
+                )
+            raise InputError(f"{path}: statistics.{name}: {must}")
     return file.statistics
 
 

@@ -39,6 +39,7 @@ from scipy import special
 
 from fl_audit.accounting.sampling import Sampling
 from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.estimators.distributions import log_peak
 from fl_audit.estimators.null import too_large_p_value
 
 FAMILY_WITH_NULL = "gaussian"
@@ -156,9 +157,11 @@ def sphere_factor(rounds: int, dim: int) -> float:
     left = dim - rounds
     if left <= 2:
         return math.inf
-    constant = float(special.gammaln(dim / 2) - special.gammaln(left / 2))
-    constant -= rounds / 2 * math.log(dim / 2)
-    return constant + (left - 2) / 2 * math.log1p(-(rounds + 2) / dim) + (rounds + 2) / 2
+    # The logs of the Gamma functions of dim / 2 and left / 2 would cancel: in steps of a half.
+    half_step = 0.5 * math.log(math.pi) - 0.5 * math.log(dim / 2)
+    constant = math.fsum(log_peak(step) + half_step for step in range(left + 1, dim + 1))
+    peak = (left - 2) / 2 * math.log1p(-(rounds + 2) / dim) + (rounds + 2) / 2
+    return max(constant + peak, 0.0)
 
 
 def likelihood_null(pattern: KnownPattern, seen: IntArray, dim: int) -> LikelihoodNull:

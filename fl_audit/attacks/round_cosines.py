@@ -78,6 +78,8 @@ class RoundCosines(abc.ABC):
 
         None without scored rounds, or if an aggregate is zero.
         """
+        if not all(row.any() for row in self.rows()):
+            return None  # families whose nulls need no concentrations show a zero vector only here
         return any_one_of(self._concentrations_of(None))
 
     def largest(self, rounds: range | None = None) -> ComparedVectors | None:

@@ -11,12 +11,14 @@ from scipy import stats
 from fl_audit.attacks import CanaryPool, RoundScorer, directions
 from fl_audit.attacks.compared_vectors import read_compared_vectors
 from fl_audit.attacks.directions import RoundDirections
-from fl_audit.attacks.logs import read_listed
+from fl_audit.attacks.log_scores import score_log
+from fl_audit.attacks.logs import read_listed, read_log
 from fl_audit.attacks.own_rounds import OwnRounds, sums_in_own_rounds
 from fl_audit.canaries.families import WITH_KNOWN_NULL
 from fl_audit.errors import InputError
 from fl_audit.estimators.null import AtMostNull
 from fl_audit.estimators.threshold.valid_threshold import threshold_gdp, threshold_valid
+from fl_audit.formats.folders import LogFolder
 from fl_audit.report.folder import AuditedFolder, folder_statistics
 
 
@@ -230,3 +232,16 @@ def test_bounds_of_several_rounds_hold_for_a_gaussian_mechanism(
     # 8 audits at 5 %: 6 or more by chance with probability 4e-7.
     assert exceeded < 6
     assert np.median(lower_bound) > (0.55 if most_bytes == WHOLE else 0.25) * mu
+
+
+@pytest.mark.parametrize("family", ["gaussian", "rademacher"])
+def test_a_zero_aggregate_leaves_no_known_null(tmp_path, family):
+    """An excluded canary's score is then 0, which no cosine with a direction is."""
+    pool, random = CanaryPool(seed=1, count=20, dim=500, family=family), np.random.default_rng(1)
+    for zeros, known in ((0, ["own_rounds"]), (3, [])):
+        path = tmp_path / str(zeros)
+        scorer = RoundScorer.create(path, pool, 5, [[1 + j % 5] for j in range(20)])
+        for number in range(1, 6):
+            scorer.score_round(number, random.normal(size=500) * (number > zeros))
+        compared = score_log(read_log(LogFolder(path), list)).compared
+        assert [name for name in compared if name == "own_rounds"] == known

@@ -140,6 +140,15 @@ def test_the_tail_is_an_upper_bound_and_is_close(fewer_samples, pattern, dim):
     assert null.log_tail_upper(150.0) <= -150 + sphere_factor(1, 24) + math.log(3.178)
 
 
+@pytest.mark.parametrize(
+    ("rounds", "dim", "expected"),
+    # by log Gamma functions with 60 digits
+    [(1, 10**9, 1.50000000175e-9), (1, 40_000_000, 3.7500001093750045e-8), (5, 9, 0.68946568212)],
+)
+def test_the_factor_of_the_sphere_does_not_cancel(rounds, dim, expected):
+    assert sphere_factor(rounds, dim) == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("sampling", "noise"),
