@@ -153,14 +153,14 @@ class Toeplitz:
         """Squared sensitivity under (k, b)-participation: at most k rounds, at least b apart.
 
         Exact in two cases. If the column is falling, the earliest such rounds are the worst
-        (Kalinin & Lampert 2024, theorem 2). If there are no more bands than the separation, columns
-        are orthogonal and the earliest have the largest norms (Choquette-Choo et al. 2023, theorem
-        2).
+        (Kalinin & Lampert 2024, theorem 2). If there is one round, or no more bands than the
+        separation, columns are orthogonal and the earliest have the largest norms (Choquette-Choo
+        et al. 2023, theorem 2).
         Else an upper bound: the value for the smallest falling column that is at least |c|
         everywhere.
         """
         rounds = np.arange(0, self.num_rounds, separation)[:participations]
-        if self.bands <= separation:
+        if len(rounds) == 1 or self.bands <= separation:
             squared_norms = np.cumsum(np.square(self.column))
             return float(squared_norms[self.num_rounds - 1 - rounds].sum())
         falling = np.maximum.accumulate(np.abs(self.column)[::-1])[::-1]

@@ -115,6 +115,14 @@ def test_orthogonal_columns_add_up_whatever_their_signs():
     assert strategy.min_separation(3, 3) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.parametrize("column", [(1.0, 0.2, 0.9), (1.0, -0.7, 0.4)])
+def test_one_participation_moves_the_release_by_the_first_columns_norm(column):
+    strategy = Toeplitz(column, num_rounds=7)
+    exact = np.square(dense(strategy)).sum(axis=0).max()
+    assert strategy.min_separation(1, 1) == pytest.approx(exact, rel=1e-12)
+    assert strategy.once_per_block(7) == pytest.approx(exact, rel=1e-12)
+
+
 @pytest.mark.parametrize("num_rounds", [1, 8])
 def test_one_round_of_each_block(num_rounds):
     for strategy, length in itertools.product(strategies(num_rounds), range(1, num_rounds + 1)):
