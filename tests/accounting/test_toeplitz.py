@@ -138,6 +138,20 @@ def test_one_round_of_each_block(num_rounds):
             assert found <= 1.02 * exact or not strategy.is_falling
 
 
+@pytest.mark.parametrize(("num_rounds", "parts"), [(7, 2), (8, 3), (11, 4), (5, 4), (3, 2)])
+def test_one_round_of_each_of_nearly_equal_parts(num_rounds, parts):
+    length, longer = divmod(num_rounds, parts)
+    of_round = np.repeat(np.arange(parts), [length + 1] * longer + [length] * (parts - longer))
+    for strategy in strategies(num_rounds):
+        exact = worst(strategy, lambda s: len(set(of_round[list(s)])) == len(s))
+        found = strategy.once_per_block(length, longer)
+        if strategy.bands <= length + 1:
+            assert found == pytest.approx(exact, rel=1e-12)
+        else:
+            assert exact * (1 - 1e-12) <= found
+            assert found <= 1.02 * exact or not strategy.is_falling
+
+
 @pytest.mark.parametrize("num_rounds", [1, 7])
 def test_groups_in_turn(num_rounds):
     for strategy, groups in itertools.product(strategies(num_rounds), range(1, num_rounds + 1)):
