@@ -209,7 +209,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config, release.client.participations)
-    seen = seen_of_plan(run, MIDDLE)
+    seen = seen_of_plan(run, MIDDLE, chosen.statistics)
     scope = _tested_scope(seen.scope, chosen.statistics)
     is_tested = scope is seen.scope
     parts = _parts(run.config, chosen, claim, seen, SHARE if is_tested else 1.0)
@@ -375,8 +375,8 @@ def curve_power(run: PlannedRun) -> CurvePower | None:
     claim = claim_to_test(config.audit, release, run.delta, predicted)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
-    chosen, seen = chosen_tests(config, release.client.participations), seen_of_plan(run, MIDDLE)
-    tested = chosen.asked
+    chosen = chosen_tests(config, release.client.participations)
+    seen, tested = seen_of_plan(run, MIDDLE, chosen.statistics), chosen.asked
     if not isinstance(claim, ConfiguredClaim):  # which is for a canary, against every attacker
         unfit = _tested_scope(seen.scope, chosen.statistics).unfit
         if unfit is not None:

@@ -165,6 +165,19 @@ def test_a_claim_that_the_canaries_do_not_bear_on_and_do_not_contradict():
     assert power.ideal_epsilon == 200
 
 
+@pytest.mark.parametrize(("models", "gives"), [(["known_rounds"], None), (["one_upload"], "4.38")])
+def test_a_claim_is_about_uploads_if_they_alone_are_tested(models, gives):
+    """An upload has noise multiplier 1 (ε = 4.38), and the sum of a round has far more noise."""
+    changes = {
+        "mechanism": {"kind": "client_gaussian", "noise_multiplier": 1.0, "clip_norm": 1.0},
+        "participation": {"rounds": 7},
+        "audit": {"delta": 1e-5, "claimed_epsilon": 2.0, "threat_models": models},
+    }
+    power = claim_power(planned(small_config(changes)), 3)
+    assert power.accounting == gives
+    assert (power.faults[0].lowest == 1.0) == (gives is not None)
+
+
 def test_a_verdict_on_a_statistic_that_is_not_simulated():
     audit = {
         "claimed_epsilon": 1.0,
