@@ -372,10 +372,10 @@ class CurvePower:
 def curve_power(run: PlannedRun) -> CurvePower | None:
     """The detectable violation of a claimed curve or configured noise; None without simulation."""
     config, release, predicted = run.config, run.release, predicted_statistics(run.config)
-    claim = claim_to_test(config.audit, release, run.delta, predicted)
+    chosen = chosen_tests(config, release.client.participations)
+    claim = claim_to_test(config.audit, release, run.delta, chosen.asked)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
-    chosen = chosen_tests(config, release.client.participations)
     seen, tested = seen_of_plan(run, MIDDLE, chosen.statistics), chosen.asked
     if not isinstance(claim, ConfiguredClaim):  # which is for a canary, against every attacker
         unfit = _tested_scope(seen.scope, chosen.statistics).unfit
