@@ -308,9 +308,9 @@ def after_checks(
         verdict = dataclasses.replace(verdict, reason=reason)
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
-        is_contradicted = verdict.outcome is Outcome.CONTRADICTED
-        outcome = Outcome.CONTRADICTED if is_contradicted else Outcome.INCONCLUSIVE
-        return dataclasses.replace(verdict, outcome=outcome, reason=reason)
+        if verdict.outcome is not Outcome.CONTRADICTED:
+            verdict = dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE)
+        return dataclasses.replace(verdict, reason=reason)
     if verdict.outcome is not Outcome.CONSISTENT:
         return verdict
     unseen = [sentences.UNSEEN_IN_LOGS] if of_log else []
