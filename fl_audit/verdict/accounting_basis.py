@@ -208,8 +208,8 @@ def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdic
     return verdict
 
 
-def given_instead(claim: Claim, accounted: Sequence[Accounted]) -> str | None:
-    """An accounted value that contradicts a claimed epsilon, in words; None without one."""
+def given_instead(claim: Claim | CurveClaim, accounted: Sequence[Accounted]) -> str | None:
+    """An accounted value that contradicts the claim, in words; None without one."""
     excesses = (_excess(claim, noise) for noise in accounted)
     return next((excess.gives for excess in excesses if excess is not None), None)
 
