@@ -41,7 +41,7 @@ class Options:
       sampling: How rounds draw their clients.
       rate: A client's probability of being in a round, for `poisson` and `fixed_size`.
       participations: The largest number of rounds of a client; under `shuffle`, the number of
-        epochs.
+        epochs, the nearly equal parts of the run (as by `participation.epochs`).
       separation: The least distance between two rounds of a client.
       mechanism: The kind of mechanism: gaussian_fixed, tree_aggregation or matrix_factorisation.
       keys: Further keys of the mechanism's table, by name.
@@ -135,9 +135,7 @@ def _sampling(options: Options) -> accounting.Sampling:
             return accounting.FixedRounds(min(options.participations or most, most))
         case "shuffle" if options.participations is not None:
             length, rest = divmod(rounds, options.participations)
-            if rest:  # epochs of unequal length, as by `participation.epochs`
-                return accounting.FixedRounds(options.participations)
-            return accounting.OncePerBlock(options.participations, length)
+            return accounting.OncePerBlock(options.participations, length, longer=rest)
         case "shuffle":
             raise InputError(
                 "--participations: is required with --sampling shuffle (number of epochs)"

@@ -226,9 +226,11 @@ class OncePerBlock(FixedRounds):
       at_most: The number of blocks.
       length: The number of rounds of a block, at least 1. The first block starts with the first
         round; the last one may have fewer.
+      longer: The number of first blocks that have one round more, as those of nearly equal parts.
     """
 
     length: int
+    longer: int = field(default=0, metadata=WRITTEN_IF_SET)
 
     @classmethod
     def over(cls, rounds: int, length: int) -> "OncePerBlock":
@@ -236,7 +238,7 @@ class OncePerBlock(FixedRounds):
         return cls(-(-rounds // length), length)
 
     def worst_sensitivity(self, correlation: Toeplitz | Trees) -> float | None:
-        return correlation.once_per_block(self.length)
+        return correlation.once_per_block(self.length, self.longer)
 
 
 @dataclass(frozen=True)

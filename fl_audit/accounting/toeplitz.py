@@ -153,37 +153,41 @@ class Toeplitz:
         """Squared sensitivity under (k, b)-participation: at most k rounds, at least b apart.
 
         Exact in two cases. If the column is falling, the earliest such rounds are the worst
-        (Kalinin & Lampert 2024, theorem 2). If there are no more bands than the separation, columns
-        are orthogonal and the earliest have the largest norms (Choquette-Choo et al. 2023, theorem
-        2).
+        (Kalinin & Lampert 2024, theorem 2). If there is one round, or no more bands than the
+        separation, columns are orthogonal and the earliest have the largest norms (Choquette-Choo
+        et al. 2023, theorem 2).
         Else an upper bound: the value for the smallest falling column that is at least |c|
         everywhere.
         """
         rounds = np.arange(0, self.num_rounds, separation)[:participations]
-        if self.bands <= separation:
+        if len(rounds) == 1 or self.bands <= separation:
             squared_norms = np.cumsum(np.square(self.column))
             return float(squared_norms[self.num_rounds - 1 - rounds].sum())
         falling = np.maximum.accumulate(np.abs(self.column)[::-1])[::-1]
         return float(np.square(_added(falling, rounds)).sum())
 
-    def once_per_block(self, length: int) -> float:
+    def once_per_block(self, length: int, longer: int = 0) -> float:
         """The squared sensitivity to one round of each block, such as each shuffled epoch.
 
+        Blocks have `length` rounds, the first `longer` of them one more, the last perhaps fewer.
         With X = |C|^T |C| it is the largest sum of X over all pairs of a party's rounds. Exact, up
         to 4,096 rounds, if C has no negative entry and no more than `length` + 1 bands: only rounds
         of adjacent blocks then count together, and the best choice is found block by block
         (Viterbi). Else an upper bound: for blocks further apart each round counts with its largest
         entry among the other block's rounds; beyond 4,096 rounds, all of a party's rounds may be
-        adjacent. The last block may be shorter than `length`.
+        adjacent.
         """
-        blocks = -(-self.num_rounds // length)
+        blocks = -(-(self.num_rounds - longer) // length)
         if self.num_rounds > _LARGEST_GRAM:
             return self.min_separation(blocks, 1)
-        pairs = np.zeros((blocks * length,) * 2)
-        pairs[: self.num_rounds, : self.num_rounds] = self._pairs()
-        entries = pairs.reshape(blocks, length, blocks, length)
+        rounds = np.arange(self.num_rounds)
+        width, shorter = length + bool(longer), (rounds - longer) // length - longer
+        places = rounds + np.maximum(shorter, 0) * bool(longer)  # one is free in a shorter block
+        pairs = np.zeros((blocks * width,) * 2)
+        pairs[np.ix_(places, places)] = self._pairs()
+        entries = pairs.reshape(blocks, width, blocks, width)
         with_any = entries.max(axis=3)
-        best = np.zeros(length)
+        best = np.zeros(width)
         for block in range(blocks):
             far = np.abs(np.arange(blocks) - block) > 1
             alone = entries[block, :, block, :].diagonal() + with_any[block][:, far].sum(axis=1)

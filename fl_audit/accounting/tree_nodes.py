@@ -63,12 +63,15 @@ class Trees:
                 weights[:, tree] = presences[:, tree] @ _precision(size)
         return weights
 
-    def once_per_block(self, length: int) -> int:
+    def once_per_block(self, length: int, longer: int = 0) -> int:
         """The largest squared sensitivity to a party that is in one round of each block.
 
         Blocks of `length` rounds, such as shuffled epochs, start with the first round; the last may
-        have fewer.
+        have fewer. If the first `longer` blocks have one round more, this is an upper bound: all of
+        a party's rounds may be adjacent.
         """
+        if longer:
+            return self.min_separation(-(-(self.num_rounds - longer) // length), 1)
         best = {False: 0}  # indexed by whether the open block has had its round
         for start, height in self.roots():
             best = _with_root(best, start, height, length)

@@ -209,7 +209,7 @@ def claim_power(run: PlannedRun, trials: int) -> ClaimPower | None:
         return None
     claim = Claim(audit.claimed_epsilon, run.delta)
     chosen = chosen_tests(run.config, release.client.participations)
-    seen = seen_of_plan(run, MIDDLE)
+    seen = seen_of_plan(run, MIDDLE, chosen.statistics)
     scope = _tested_scope(seen.scope, chosen.statistics)
     is_tested = scope is seen.scope
     parts = _parts(run.config, chosen, claim, seen, SHARE if is_tested else 1.0)
@@ -333,13 +333,15 @@ class CurvePower:
     """The smallest violation of a claimed curve that a planned audit would detect, if any.
 
     `needed` has the numbers of canaries for some violations, the largest violation first; `unfit`
-    says why canaries say nothing about the claim, and is None if they can test it.
+    says why canaries say nothing about the claim, and is None if they can test it. `accounting` is
+    the accounted value, in words, if it contradicts the claim; else None.
     """
 
     claim: CurveClaim
     detectable: Detectable | None
     needed: tuple[NeededCanaries, ...]
     unfit: str | None = None
+    accounting: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """The JSON object under `detectable` of a plan."""
@@ -370,28 +372,31 @@ class CurvePower:
 
 
 def curve_power(run: PlannedRun) -> CurvePower | None:
-    """The detectable violation of a claimed curve or configured noise; None without simulation."""
+    """The detectable violation of a claimed curve or configured noise.
+
+    None without a simulation, unless accounting contradicts the claim.
+    """
     config, release, predicted = run.config, run.release, predicted_statistics(run.config)
-    claim = claim_to_test(config.audit, release, run.delta, predicted)
+    chosen = chosen_tests(config, release.client.participations)
+    claim = claim_to_test(config.audit, release, run.delta, chosen.asked)
     if claim is None or isinstance(claim, Claim) or not run.num_canaries:
         return None
-    chosen, seen = chosen_tests(config, release.client.participations), seen_of_plan(run, MIDDLE)
-    tested = chosen.asked
+    seen, tested = seen_of_plan(run, MIDDLE, chosen.statistics), chosen.asked
+    given = None
     if not isinstance(claim, ConfiguredClaim):  # which is for a canary, against every attacker
+        given = given_instead(claim, accounted_of_run(release, seen.scope))
         unfit = _tested_scope(seen.scope, chosen.statistics).unfit
         if unfit is not None:
-            return CurvePower(claim, None, (), unfit)
+            return CurvePower(claim, None, (), unfit, given)
         tested = chosen.statistics
     statistics = [statistic for statistic in predicted if statistic in tested]
     confidence = chosen.confidence if claim.is_stated else UNSTATED_CONFIDENCE
     tests = curve_tests(claim, _scored(run, statistics, seen), confidence)
-    if not tests.tests:
-        return None
-    simulation = simulate(claim, tests, seen)
+    simulation = simulate(claim, tests, seen) if tests.tests else None
     if simulation is None:
-        return None
+        return None if given is None else CurvePower(claim, None, (), accounting=given)
     needed = tuple(_needed_for(claim, simulation.audit))
-    return CurvePower(claim, simulation.detectable(claim), needed)
+    return CurvePower(claim, simulation.detectable(claim), needed, accounting=given)
 
 
 _NOISE_FACTORS = (0.9, 0.95)

@@ -17,6 +17,7 @@ shorter than the clip norm. An adaptive clip norm follows the norms of updates. 
 import dataclasses
 import itertools
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +26,12 @@ from scipy import sparse
 from fl_audit.accounting.noise_distributions import CLIENT_GAUSSIAN, noise_on_sum
 from fl_audit.accounting.sampling import UnknownRounds
 from fl_audit.array_types import FloatArray
+from fl_audit.attacks.statistics import Statistic
 from fl_audit.errors import InputError
 from fl_audit.planning.planned_run import PlannedRun
 from fl_audit.verdict import Background
 from fl_audit.verdict.power import Lengths
-from fl_audit.verdict.scope import Scope, why_unfit
+from fl_audit.verdict.scope import Scope, sees_uploads, why_unfit
 from fl_audit.verdict.simulation import Seen
 
 _SEED = 20_230_206
@@ -218,8 +220,14 @@ def _overlap(run: PlannedRun) -> float:
     return float(each @ (each - 1)) / pairs if pairs > 0 else 0.0
 
 
-def seen_of_plan(run: PlannedRun, unknowns: Unknowns) -> Seen:
-    """The input of the verdict's simulation, for a planned run."""
-    counts_on_sampling = run.release.client.participations is None
-    scope = Scope(counts_on_sampling=counts_on_sampling, unfit=why_unfit(run.release))
+def seen_of_plan(run: PlannedRun, unknowns: Unknowns, tested: Collection[Statistic]) -> Seen:
+    """The input of the verdict's simulation, for a planned run.
+
+    The claim covers uploads, as after the run, if all tested statistics see single uploads.
+    """
+    scope = Scope(
+        counts_on_sampling=run.release.client.participations is None,
+        unfit=why_unfit(run.release),
+        covers_uploads=all(map(sees_uploads, tested)),
+    )
     return Seen(predicted_background(run, unknowns), Lengths(), scope)

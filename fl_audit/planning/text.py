@@ -237,7 +237,7 @@ def _power(plan: Plan) -> list[str]:
     if power.accounting is not None:
         given = f"the configured noise gives {power.accounting}"
         remarks.append(f"Accounting contradicts the claim: {given}.")
-    if power.unfit is not None:
+    elif power.unfit is not None:
         remarks.append(f"But {power.unfit}: no verdict either way.")
     return [
         "",
@@ -426,19 +426,19 @@ def _efficiency_words(efficiency: PlannedEfficiency) -> str:
 
 def _claim(plan: Plan) -> list[str]:
     """The power against the claim, by the actual noise."""
-    power = plan.power
+    power, found = plan.power, plan.detectable or plan.power
+    if found is not None and found.accounting is not None:
+        return _labelled(
+            "claim",
+            f"{found.claim.short} contradicted by accounting, whatever canaries show: the "
+            f"configured noise gives {found.accounting}",
+        )
     if plan.detectable is not None:
         return _labelled("claim", f"{plan.detectable.claim.short}: {plan.detectable.words}")
     if power is None:
         return []
     if power.unfit is not None:
         return _labelled("claim", f"no verdict either way: {power.unfit}")
-    if power.accounting is not None:
-        return _labelled(
-            "claim",
-            f"ε ≤ {power.claim.epsilon:g} contradicted by accounting, whatever canaries show: the "
-            f"configured noise gives {power.accounting}",
-        )
     shares = (
         f"{percent(fault.contradicted)} {_NOISE[fault.noise_factor][1]}" for fault in power.faults
     )

@@ -192,14 +192,14 @@ def _release(run: FinishedRun) -> Release:
 def run_verdict(run: FinishedRun, checks: Checks, canary_check: CanaryCheck) -> Verdict | None:
     """The verdict on the config's claim or, without one, the configured noise; else None."""
     audit, delta = run.config.audit, run.record.delta
-    claim = claim_to_test(audit, run.record.release, delta, run.statistics)
+    chosen = chosen_tests(run.config, run.record.release.client.participations)
+    claim = claim_to_test(audit, run.record.release, delta, chosen.asked)
     if claim is None:
         return None
     live = run.record.live
     if run.record.stopped_after is not None and live is not None and claim.is_stated:
         return _live_verdict(run, claim, live)
     scope = _scope_of(run)
-    chosen = chosen_tests(run.config, run.record.release.client.participations)
     scored = {statistic: run.scored(statistic) for statistic in run.statistics}
     verdict = _verdict_on(
         claim,

@@ -17,6 +17,7 @@ from fl_audit.accounting import (
     exact_shift,
     noise_distribution_named,
 )
+from fl_audit.accounting.attacker_bounds import AttackerBound, GaussianPair
 from fl_audit.accounting.lower_bound import uploads_as_sums
 from fl_audit.accounting.noise_distributions import GAUSSIAN
 from fl_audit.accounting.release import Party, Release
@@ -96,11 +97,24 @@ class Accounted:
 
     def at_most(self, delta: float) -> float | None:
         """The upper bound of accounting; None without one."""
+        bound = self._bound(delta)
+        return None if bound is None else bound.guarantee.epsilon
+
+    def shift_at_most(self, delta: float) -> float | None:
+        """The largest mu of the Gaussian mechanism that an attacker faces; None without one.
+
+        None too if the attacker does not know the rounds: other bounds may then be smaller.
+        """
+        bound = self._bound(delta)
+        if bound is None or self.attacker is Attacker.DOES_NOT_KNOW_ROUNDS:
+            return None
+        return bound.pair.shift if isinstance(bound.pair, GaussianPair) else None
+
+    def _bound(self, delta: float) -> AttackerBound | None:
         bounds = attacker_bounds(self.release, self.party, delta)
         if self.attacker is Attacker.SEES_UPLOADS:
-            uploads = bounds.seeing_uploads
-            return None if uploads is None else uploads.guarantee.epsilon
-        return bounds.against(self.attacker is Attacker.KNOWS_ROUNDS).guarantee.epsilon
+            return bounds.seeing_uploads
+        return bounds.against(self.attacker is Attacker.KNOWS_ROUNDS)
 
     @property
     def whom(self) -> str:
@@ -184,22 +198,18 @@ def after_accounting(verdict: Verdict, accounted: Sequence[Accounted]) -> Verdic
         excess = _excess(claim, noise)
         if excess is not None:
             return _contradicted(verdict, noise, excess)
-    if verdict.outcome is not Outcome.CONSISTENT:
+    if verdict.outcome is not Outcome.CONSISTENT or isinstance(claim, NoiseClaim):
         return verdict
     for noise in accounted:
-        most = noise.at_most(claim.delta)
-        if (
-            not isinstance(claim, NoiseClaim)
-            and most is not None
-            and _is_above(most, claim.epsilon)
-        ):
-            reason = _only_upper_bound(verdict, noise, most)
+        above = _upper_bound_above(claim, noise)
+        if above is not None:
+            reason = _only_upper_bound(verdict, noise, above)
             return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     return verdict
 
 
-def given_instead(claim: Claim, accounted: Sequence[Accounted]) -> str | None:
-    """An accounted value that contradicts a claimed epsilon, in words; None without one."""
+def given_instead(claim: Claim | CurveClaim, accounted: Sequence[Accounted]) -> str | None:
+    """An accounted value that contradicts the claim, in words; None without one."""
     excesses = (_excess(claim, noise) for noise in accounted)
     return next((excess.gives for excess in excesses if excess is not None), None)
 
@@ -254,6 +264,29 @@ def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | N
     return None
 
 
+def _upper_bound_above(claim: Claim | CurveClaim, noise: Accounted) -> str | None:
+    """An upper bound of accounting above a claim for a client, in words; None without one."""
+    shift = noise.shift_at_most(claim.delta)
+    match claim:
+        case GaussianClaim(mu=claimed) if shift is not None:
+            return f"μ ≤ {upper_bound_text(shift)}" if _is_above(shift, claimed) else None
+        case ZeroConcentratedClaim(rho=claimed) if shift is not None:
+            rho = shift**2 / 2
+            return f"ρ ≤ {upper_bound_text(rho)}" if _is_above(rho, claimed) else None
+    most = noise.at_most(claim.delta)
+    if most is not None and _is_above(most, claim.epsilon):
+        return f"ε ≤ {upper_bound_text(most)}"
+    curve = None if isinstance(claim, Claim) else claim.curve(None)
+    if curve is None:
+        return None
+    for delta in (factor * claim.delta for factor in _FACTORS[1:]):
+        allowed, most = epsilon_of_curve(curve, delta), noise.at_most(delta)
+        if most is not None and _is_above(most, allowed):
+            where = f"δ = {delta_text(delta)}, where the claim allows {epsilon_text(allowed)},"
+            return f"ε ≤ {upper_bound_text(most)} at {where}"
+    return None
+
+
 def _number_given(least: float, most: float | None) -> str:
     """The accounted epsilon as text: the upper bound, or a clearly smaller lower bound."""
     if most is not None and not _is_above(most, least):
@@ -287,16 +320,15 @@ _ASSUMES: dict[Source, str] = {
 }
 
 
-def _only_upper_bound(verdict: Verdict, noise: Accounted, most: float) -> str:
+def _only_upper_bound(verdict: Verdict, noise: Accounted, above: str) -> str:
     """Why the verdict is inconclusive: accounting gives only an upper bound above the claim."""
     step = "claim that upper bound"
     if noise.source == "stated":
         step += ", or state in participation.json how clients are sampled (docs/logs.md)"
     return lines(
         (
-            f"accounting does not confirm the claim: the {noise.source} noise gives "
-            f"ε ≤ {upper_bound_text(most)} for {noise.whom}, and whether the claim holds is not "
-            "known",
+            f"accounting does not confirm the claim: the {noise.source} noise gives {above} for "
+            f"{noise.whom}, and whether the claim holds is not known",
             *without_next_steps(verdict.reason),
             f"{NEXT}{step}",
         )

@@ -140,11 +140,6 @@ def with_parts(
     claim = verdict.claim
     if verdict.outcome is Outcome.CONTRADICTED or not isinstance(claim, Claim):
         return verdict
-    whole = 1 - parts.level / (SHARE if is_tested else 1.0)
-    p = verdict.p_value
-    if p is not None:  # the tests of scores have a share of the level
-        p = min(p / (1 - SHARE), 1.0)
-    verdict = dataclasses.replace(verdict, confidence=whole, p_value=p)
     epsilon = parts.epsilon_at_least(claim.delta, parts.level)
     if epsilon > (1 + MARGIN) * claim.epsilon:
         return _contradicted(verdict, parts, epsilon)

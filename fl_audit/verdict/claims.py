@@ -361,9 +361,9 @@ class ConfiguredClaim:
 
     Attributes:
       noise_multiplier: The configured noise multiplier.
-      epsilon: The accounted epsilon of a canary at delta, against an attacker who sees uploads if
-        such scores are tested; otherwise against one who knows the canary's rounds, or, if that is
-        unknown, one who does not know them.
+      epsilon: The accounted epsilon of a canary at delta, against the strongest attacker whose
+        scores are tested: one who sees uploads, else one who knows the canary's rounds, else, if
+        these are sampled, one who does not know them. If that is unknown, against another one.
       delta: The delta of that epsilon, in (0, 1).
       is_stated: Whether the user stated the claim; it is tested in either case.
       curves: The known curves by name of the statistic.
@@ -485,6 +485,9 @@ def configured_claim(
             curves[statistic.name] = GaussianTradeOff(1 / noise.sum_noise_multiplier)
             noises[statistic.name] = noise
     of_rounds = [bounds.knowing_rounds, bounds.not_knowing_rounds]
+    knows_rounds = any(s.name in curves and not is_about_sampling(s) for s in statistics)
+    if release.canary.participations is None and not knows_rounds:
+        of_rounds.reverse()
     of_uploads = [] if bounds.seeing_uploads is None else [bounds.seeing_uploads]
     is_of_uploads = any(sees_uploads(s) for s in statistics if s.name in curves)
     in_order = [*of_uploads, *of_rounds] if is_of_uploads else [*of_rounds, *of_uploads]

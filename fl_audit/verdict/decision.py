@@ -64,16 +64,16 @@ def reach_verdict(
     is_tested = claim.whom == "canary" or all(map(scope.covers, names))
     covered = scope if is_tested else without_cover(scope, names)
     checked = canary_check or separation(statistics)
-    parts = None
+    confidence, parts = tests.confidence, None
     if canaries is not None and isinstance(tests, ClaimTests):
-        level = 1 - tests.confidence
+        level = 1 - confidence
         parts = canaries.parts(scope, claim.delta, level * (SHARE if is_tested else 1.0))
         if parts is not None and is_tested:
             tests = dataclasses.replace(tests, confidence=1 - (1 - SHARE) * level)
     if isinstance(tests, CurveTests):
         found = _of_curve(tests, covered)
     elif isinstance(claim, Claim):
-        found = _of_point(claim, tests, covered)
+        found = _of_point(claim, tests, covered, confidence)
     else:
         raise ValueError("a curve is tested by `curve_tests`, a point by `ClaimTests`")
     verdict = _reached(found, covered, checked, others, background)
@@ -108,14 +108,17 @@ class _Found:
     nearly: tuple[str, ...] = ()
 
 
-def _of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
-    """The results for a claimed point."""
+def _of_point(claim: Claim, tests: ClaimTests, scope: Scope, confidence: float) -> _Found:
+    """The results for a claimed point.
+
+    `confidence` is that of the verdict, of whose level the tests may have a share.
+    """
     bounds = tests.bounds(claim.delta)
     verdict = Verdict(
         outcome=Outcome.INCONCLUSIVE,
         reason=sentences.NO_METHOD,
         claim=claim,
-        confidence=tests.confidence,
+        confidence=confidence,
         num_tests=len(tests),
     )
     why = sentences.NOT_AT_DELTA_0 if claim.delta == 0 else sentences.NO_SIGNAL
@@ -134,9 +137,10 @@ def _of_point(claim: Claim, tests: ClaimTests, scope: Scope) -> _Found:
     if scope.unfit is not None:
         return dataclasses.replace(found, verdict=verdict)
     p = p_value(tests, bounds, claim)
-    verdict = dataclasses.replace(verdict, p_value=p)
+    whole = min(p * (1 - confidence) / (1 - tests.confidence), 1.0)
+    verdict = dataclasses.replace(verdict, p_value=whole)
     if best.estimate.epsilon > claim.epsilon:
-        reason = sentences.point_contradicted(tests, best, p)
+        reason = sentences.point_contradicted(tests, best, confidence, whole)
         verdict = dataclasses.replace(verdict, outcome=Outcome.CONTRADICTED, reason=reason)
     tested, nearly = sentences.what_was_tested(tests), nearly_decided(claim, tests, bounds, p)
     return dataclasses.replace(found, verdict=verdict, tested=tested, nearly=nearly)
@@ -304,9 +308,9 @@ def after_checks(
         verdict = dataclasses.replace(verdict, reason=reason)
     if failed:
         reason = sentences.after_failed_checks(failed, verdict)
-        is_contradicted = verdict.outcome is Outcome.CONTRADICTED
-        outcome = Outcome.CONTRADICTED if is_contradicted else Outcome.INCONCLUSIVE
-        return dataclasses.replace(verdict, outcome=outcome, reason=reason)
+        if verdict.outcome is not Outcome.CONTRADICTED:
+            verdict = dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE)
+        return dataclasses.replace(verdict, reason=reason)
     if verdict.outcome is not Outcome.CONSISTENT:
         return verdict
     unseen = [sentences.UNSEEN_IN_LOGS] if of_log else []

@@ -88,13 +88,13 @@ _FIND_THE_FAULT = "find the fault (docs/broken_mechanisms.md says where to look)
 _AFTER_CONTRADICTION = f"{NEXT}do not publish this ε; {_FIND_THE_FAULT}"
 
 
-def point_contradicted(tests: ClaimTests, best: Bound, p: float) -> str:
+def point_contradicted(tests: ClaimTests, best: Bound, confidence: float, p: float) -> str:
     """Why a claimed (epsilon, delta) is contradicted."""
     return lines(
         (
             f"the lower bound ε ≥ {lower_bound_text(best.estimate.epsilon)} by "
             f"{best.test.method}{on(best.test.statistic)} exceeds the claim, with "
-            f"{100 * tests.confidence:g} % confidence{_together(len(tests), 'bound')} "
+            f"{100 * confidence:g} % confidence{_together(len(tests), 'bound')} "
             f"(p ≤ {p:.2g})",
             f"{NEXT}do not publish this ε; where accounting promises it, {_FIND_THE_FAULT}",
         )

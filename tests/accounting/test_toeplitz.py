@@ -115,6 +115,14 @@ def test_orthogonal_columns_add_up_whatever_their_signs():
     assert strategy.min_separation(3, 3) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.parametrize("column", [(1.0, 0.2, 0.9), (1.0, -0.7, 0.4)])
+def test_one_participation_moves_the_release_by_the_first_columns_norm(column):
+    strategy = Toeplitz(column, num_rounds=7)
+    exact = np.square(dense(strategy)).sum(axis=0).max()
+    assert strategy.min_separation(1, 1) == pytest.approx(exact, rel=1e-12)
+    assert strategy.once_per_block(7) == pytest.approx(exact, rel=1e-12)
+
+
 @pytest.mark.parametrize("num_rounds", [1, 8])
 def test_one_round_of_each_block(num_rounds):
     for strategy, length in itertools.product(strategies(num_rounds), range(1, num_rounds + 1)):
@@ -123,6 +131,20 @@ def test_one_round_of_each_block(num_rounds):
             lambda s, length=length: len({r // length for r in s}) == len(s),
         )
         found = strategy.once_per_block(length)
+        if strategy.bands <= length + 1:
+            assert found == pytest.approx(exact, rel=1e-12)
+        else:
+            assert exact * (1 - 1e-12) <= found
+            assert found <= 1.02 * exact or not strategy.is_falling
+
+
+@pytest.mark.parametrize(("num_rounds", "parts"), [(7, 2), (8, 3), (11, 4), (5, 4), (3, 2)])
+def test_one_round_of_each_of_nearly_equal_parts(num_rounds, parts):
+    length, longer = divmod(num_rounds, parts)
+    of_round = np.repeat(np.arange(parts), [length + 1] * longer + [length] * (parts - longer))
+    for strategy in strategies(num_rounds):
+        exact = worst(strategy, lambda s: len(set(of_round[list(s)])) == len(s))
+        found = strategy.once_per_block(length, longer)
         if strategy.bands <= length + 1:
             assert found == pytest.approx(exact, rel=1e-12)
         else:

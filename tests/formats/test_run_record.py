@@ -64,6 +64,7 @@ def test_record_round_trip(folder):
     [
         FixedRounds(7),
         OncePerBlock(7, length=10),
+        OncePerBlock(7, length=10, longer=2),
         OneGroup(7, separation=10),
         OneRoundPerBlock(7, blocks=((10, 6), (15, 1))),
         BallsInBinsSampling(bins=10, rounds=100),

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import types
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fl_audit.planning.cost import Calibration, accuracy_cost, measure_cost
 from fl_audit.planning.planned_power import claim_power, curve_power
 from fl_audit.planning.predicted_background import MIDDLE, predicted_background
 from fl_audit.planning.prediction import changes, predicted_statistics, simulated_audits
+from fl_audit.planning.text import _claim
 from fl_audit.tasks.facts import NumberedClients
 from fl_audit.verdict import ClaimTests
 from tests.accounting.releases import release
@@ -163,6 +165,40 @@ def test_a_claim_that_the_canaries_do_not_bear_on_and_do_not_contradict():
     assert "an included canary participated in up to 3 rounds" in power.unfit
     assert power.faults[0].highest == 0
     assert power.ideal_epsilon == 200
+
+
+@pytest.mark.parametrize(
+    ("claim", "canary_rounds", "gives"),
+    [
+        ({"claimed_mu": 0.5}, 1, "1.00"),
+        ({"claimed_rho": 0.1}, 3, "0.500"),  # whatever canaries show, of clients too or not
+        ({"claimed_profile": [[1.0, 1e-3]]}, 1, "ε = 3.14 at δ = 0.001, where the claim allows"),
+        ({"claimed_epsilon": 1.0}, 3, "3.14"),
+        ({"claimed_mu": 1.0}, 1, None),
+    ],
+)
+def test_a_plan_says_that_accounting_contradicts_any_claim(claim, canary_rounds, gives):
+    mechanism = {"kind": "gaussian_fixed", "noise_multiplier": 1.0, "clip_norm": 1.0}
+    run = planned(small_config({"mechanism": mechanism, "audit": claim}))
+    run = _released(run, client=1, canary=canary_rounds)
+    plan = types.SimpleNamespace(power=claim_power(run, 1), detectable=curve_power(run))
+    printed = " ".join(" ".join(_claim(plan)).split())
+    by_accounting = "contradicted by accounting, whatever canaries show: the configured noise gives"
+    assert (by_accounting in printed) == (gives is not None)
+    assert gives is None or f"{by_accounting} {gives}" in printed
+
+
+@pytest.mark.parametrize(("models", "gives"), [(["known_rounds"], None), (["one_upload"], "4.38")])
+def test_a_claim_is_about_uploads_if_they_alone_are_tested(models, gives):
+    """An upload has noise multiplier 1 (ε = 4.38), and the sum of a round has far more noise."""
+    changes = {
+        "mechanism": {"kind": "client_gaussian", "noise_multiplier": 1.0, "clip_norm": 1.0},
+        "participation": {"rounds": 7},
+        "audit": {"delta": 1e-5, "claimed_epsilon": 2.0, "threat_models": models},
+    }
+    power = claim_power(planned(small_config(changes)), 3)
+    assert power.accounting == gives
+    assert (power.faults[0].lowest == 1.0) == (gives is not None)
 
 
 def test_a_verdict_on_a_statistic_that_is_not_simulated():

@@ -136,6 +136,30 @@ def test_curves_of_known_rounds_are_compared_in_their_own_units(claim, outcome, 
     assert says in found.reason
 
 
+@pytest.mark.parametrize(
+    ("claim", "says"),
+    [
+        (GaussianClaim(2.1, DELTA), "noise gives μ ≤ 2.24 for"),
+        (GaussianClaim(2.23, DELTA), None),
+        # The curve of this ρ allows a larger ε at each delta than a Gaussian mechanism has.
+        (ZeroConcentratedClaim(2.25, DELTA), "noise gives ρ ≤ 2.50 for"),
+        (ZeroConcentratedClaim(2.49, DELTA), None),
+        (ProfileClaim(((10.0, DELTA), (10.0, DELTA / 1000)), DELTA), "where the claim allows 10"),
+        (ProfileClaim(((10.0, DELTA), (14.0, DELTA / 1000)), DELTA), None),
+    ],
+)
+def test_a_curve_below_an_upper_bound_is_not_confirmed(claim, says):
+    """A client of squared sensitivity 5 under trees, so that only an upper bound is known."""
+    squared = {"client_squared": 5.0, "canary_squared": 5.0}
+    release = _release(1.0, 1, distribution="tree", **squared, correlation=Trees(20, None))
+    kept = _verdict(claim)
+    found = after_accounting(kept, accounted_of_run(release, Scope()))
+    assert (found == kept) == (says is None)
+    if says is not None:
+        assert (found.outcome, found.basis) == ("inconclusive", "scores")
+        assert says in found.reason.splitlines()[0]
+
+
 def test_a_curve_of_sampled_rounds_is_compared_at_four_deltas():
     """Sampled rounds have no mu of their own; at a small delta they leak more than one allows."""
     release = _release(0.8, PoissonSampling(0.05), rounds=60)

@@ -19,6 +19,7 @@ from fl_audit.accounting.release import (
     effective_noise_multiplier,
 )
 from fl_audit.accounting.sampling import FixedRounds, OneRoundPerBlock
+from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.attacks.threat_models import STATISTICS
 from fl_audit.checks import CanaryCheck
@@ -48,6 +49,7 @@ from fl_audit.verdict.claims import (
     configured_claim,
 )
 from fl_audit.verdict.exposure import Background
+from fl_audit.verdict.less_noise import stated_noise
 from fl_audit.verdict.scope import Scope
 from fl_audit.verdict.sentences import detectable_words, less_than_claimed, more_power
 from tests.gaussian_profile import delta_of_mu
@@ -262,6 +264,17 @@ def test_each_attacker_is_held_to_the_curve_of_what_it_knows():
     assert claim.epsilon == pytest.approx(epsilon_of_mu(1 / 0.3, DELTA), rel=1e-6)
     assert claim.curve("a statistic from elsewhere") is None
     assert NoiseClaim(0.8, DELTA).curve("max") == GaussianTradeOff(1.25)
+
+
+@pytest.mark.parametrize("names", [["max"], ["own_rounds"], ["own_rounds", "max"]])
+def test_the_configured_noise_is_stated_against_the_attacker_whose_power_is_simulated(names):
+    sampled = Party(PoissonSampling(0.05))
+    made = dataclasses.replace(release(0.8), rounds=60, client=sampled, canary=sampled)
+    claim = configured_claim(made, DELTA, [STATISTICS[name] for name in names], is_stated=True)
+    knows_rounds = "own_rounds" in names
+    known = stated_noise(made, DELTA, whom="canary", knows_rounds=knows_rounds)
+    assert known.factor(claim.epsilon) == pytest.approx(1.0, rel=1e-3)
+    assert (claim.epsilon > 10) == knows_rounds
 
 
 @pytest.mark.parametrize("kind", ["configured", "noise"])

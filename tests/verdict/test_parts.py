@@ -216,13 +216,18 @@ def test_where_scores_share_the_level_their_p_value_is_of_all_of_it():
     tests = ClaimTests(
         [ScoredStatistic("max", CanaryScores(*scores), null)], 0.95, ["threshold_valid"]
     )
-    # 97.5 % is left for these scores: at such a p-value they just do not contradict the claim.
-    allowed = dataclasses.replace(tests, confidence=0.974)
-    claimed = allowed.bounds(DELTA)[0].estimate.epsilon
     rest = {"canary_check": ARRIVED, "background": canaries.background, "canaries": canaries}
-    found = reach_verdict(Claim(claimed, DELTA), tests, COUNTS, **rest)
-    assert found.outcome != "contradicted"
-    assert 0.05 < found.p_value == pytest.approx(2 * 0.026, rel=0.03)
+    # 97.5 % is left for these scores: at the first p-value they just contradict the claim.
+    for p_value, is_contradicted in ((0.024, True), (0.026, False)):
+        at_p = dataclasses.replace(tests, confidence=1 - p_value)
+        claimed = at_p.bounds(DELTA)[0].estimate.epsilon * (1 - 1e-6)
+        found = reach_verdict(Claim(claimed, DELTA), tests, COUNTS, **rest)
+        assert (found.outcome == "contradicted", found.confidence) == (is_contradicted, 0.95)
+        assert found.p_value == pytest.approx(2 * p_value, rel=0.03)
+        assert (found.p_value <= 0.05) == is_contradicted
+        if is_contradicted:
+            said = f"with 95 % confidence (p ≤ {found.p_value:.2g})"
+            assert said in found.reason
 
 
 @pytest.mark.parametrize(
