@@ -327,7 +327,6 @@ def comparability_warnings(runs: Sequence[ReportedRun]) -> list[str]:
         *_lost_canaries(runs),
         *_unscored_rounds(runs),
         *_copies(audited),
-        *_unsealed(runs),
     ]
 
 
@@ -346,15 +345,6 @@ def _other_systems(runs: Sequence[ReportedRun]) -> Iterable[str]:
             "accounting is for the noise and rounds that its log states: "
             f"{', '.join(accounted)}."
         )
-
-
-def _unsealed(runs: Sequence[ReportedRun]) -> Iterable[str]:
-    for run in runs:
-        if run.unsealed:
-            yield (
-                f"{run.folder} lacks {' and '.join(run.unsealed)}: whether its other files were "
-                "changed is not known."
-            )
 
 
 def _without_canaries(runs: Sequence[ReportedRun]) -> Iterable[str]:

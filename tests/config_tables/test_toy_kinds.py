@@ -181,8 +181,8 @@ def test_accounting_takes_the_rounds_that_the_pattern_states(config):
 
 
 def test_the_report_says_it_in_the_patterns_words(config):
-    participations = np.ones(int(INCLUDED.sum()), np.int64)
-    run = SimpleNamespace(record=record_of(config), config=config, participations=participations)
+    rounds = [np.zeros(1, np.int64)] * int(INCLUDED.sum())
+    run = SimpleNamespace(record=record_of(config), config=config, canary_rounds=rounds)
     facts = run_facts(run)
     assert facts["Participation"] == "Odd and even take turns, odd first, 5 each."
     assert "participated in 1 round. Its rounds are one, whether odd or not." in facts["Canaries"]
