@@ -34,4 +34,4 @@ _MODULE_OF = {
 __all__ = [*_MODULE_OF]  # noqa: PLE0604 - names, each a string
 
 
-__getattr__ = imported_when_used(__name__, _MODULE_OF)
+__getattr__ = imported_when_used(__name__, _MODULE_OF, registering=["terminal"])

@@ -8,9 +8,8 @@ record. Infinities are floats in memory and words in JSON (`json_records`).
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, ClassVar
 
 import msgspec
@@ -99,6 +98,11 @@ class StatisticReport(AuditResult):
     def estimate_by(self, method: str) -> Estimate | None:
         """The estimate by a method; None if it was left out."""
         return next((estimate for estimate in self.estimates if estimate.method == method), None)
+
+    def epsilon_by(self, method: str) -> float | None:
+        """Epsilon by a method; None if it was left out."""
+        estimate = self.estimate_by(method)
+        return None if estimate is None else estimate.epsilon
 
 
 @dataclass(frozen=True)
@@ -336,12 +340,17 @@ class Report:
             for row in statistic.records()
         ]
 
-    def _repr_html_(self) -> str:
-        """The answer of the audit in a notebook, as at the end of `fl-audit run`."""
-        from fl_audit.report.terminal import brief_lines, leading_lines  # they import this module
+    def _repr_html_(self) -> str | None:
+        """The answer of the audit in a notebook; None if no renderer is registered."""
+        return next((render(self) for render in _html), None)
 
-        lines = [*leading_lines(self), *brief_lines(self)]
-        return f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+_html: list[Callable[[Report], str]] = []
+
+
+def register_html(render: Callable[[Report], str]) -> None:
+    """Sets the renderer of reports in notebooks, as this module does not import it."""
+    _html[:] = [render]
 
 
 def report_to_json(report: Report) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import shutil
 import textwrap
 from collections.abc import Iterable, Mapping
+from html import escape
 
 from fl_audit.accounting import Accounting, Guarantee
 from fl_audit.estimators.methods import reasons
@@ -12,7 +13,7 @@ from fl_audit.number_words import delta_text, significant, upper_bound_text
 from fl_audit.report.arms import arm_lines, arms_as_patterns
 from fl_audit.report.checks import CANARY_STATES, canary_check_words, checks_words
 from fl_audit.report.headline import INDENT, Headline, headline
-from fl_audit.report.report import Report, StatisticReport
+from fl_audit.report.report import Report, StatisticReport, register_html
 from fl_audit.report.shown_records import (
     estimate_by,
     methods_by_group,
@@ -230,3 +231,12 @@ def _tables(statistics: Mapping[str, StatisticReport], width: int) -> list[str]:
     above = ("threat model", *models) if any(models) else ()
     table = TextTable(("statistic", *statistics), rows, above)
     return ["", *table.lines(width)]
+
+
+def report_html(report: Report) -> str:
+    """The answer and the brief lines, as at the end of `fl-audit run`, in HTML."""
+    lines = [*leading_lines(report), *brief_lines(report)]
+    return f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+
+register_html(report_html)

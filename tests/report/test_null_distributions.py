@@ -78,12 +78,10 @@ def test_bounds_stand_on_what_a_run_knows_of_its_vectors(run_folder):
     assert [after[name].null for name in names] == [*2 * ["closed_form"], *2 * ["empirical"]]
     assert [before[name].bounds_null for name in names] == [before[name].null for name in names]
     assert [after[name].bounds_null for name in names] == 4 * ["closed_form"]
-    after_bound, before_bound = (s["max"].estimate_by("threshold_valid") for s in (after, before))
-    assert after_bound.epsilon > before_bound.epsilon
+    assert after["max"].epsilon_by("threshold_valid") > before["max"].epsilon_by("threshold_valid")
     assert after["final_minus_initial"] == before["final_minus_initial"]
     for name in names:
-        fits = [statistics[name].estimate_by("gaussian_fit") for statistics in (after, before)]
-        assert fits[0].epsilon == fits[1].epsilon
+        assert after[name].epsilon_by("gaussian_fit") == before[name].epsilon_by("gaussian_fit")
     page = " ".join(run_folder.report_html.read_text().split())
     assert page.count("fitted to the excluded scores; the valid bounds use a proven") == 2
     assert "the excluded scores refute" not in page
