@@ -265,8 +265,13 @@ class JaxEngine(engine.Engine):
             after, aggregate = self._finish(state, total, key)
             return after, [np.asarray(part) for part in aggregate]
 
-        zeroing_norm = float(self._aggregation.zeroing_norm(state.norms))
-        promise = promise_of(run, float(state.norms.clip), zeroing_norm)
+        def clip_norm_of(state: State) -> float:
+            return float(state.norms.clip)
+
+        def zeroing_norm_of(state: State) -> float:
+            return float(self._aggregation.zeroing_norm(state.norms))
+
+        promise = promise_of(run, clip_norm_of(state), zeroing_norm_of(state))
         updates = trial_updates([array.shape for array in like], promise, run.config.seed)
         # A state fixes correlated noise, so two states are needed.
         begun = None if promise.correlation is None else (self.begin(), self.begin())
@@ -277,8 +282,8 @@ class JaxEngine(engine.Engine):
             run.config.seed,
             promise,
             begun=begun,
-            clip_norm_of=lambda state: float(state.norms.clip),
-            zeroing_norm_of=lambda state: float(self._aggregation.zeroing_norm(state.norms)),
+            clip_norm_of=clip_norm_of,
+            zeroing_norm_of=zeroing_norm_of,
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:

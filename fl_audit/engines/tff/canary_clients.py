@@ -403,21 +403,13 @@ def probe(
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
     with instead_of_tffs_worker():
-        return _probe(process, norm, process.initialize() if state is None else state)
-
-
-def _probe(
-    process: tff.learning.templates.LearningProcess, norm: float | None, start: Any
-) -> ProbedCanary:
-    """The probe from a state, in any runtime."""
-    if norm is not None:
-        probed = _probed(process, start, norm)
+        start = process.initialize() if state is None else state
         if read_clip(start).norm is not None:
-            return probed
+            return _probed(process, start, norm_to_clip(start) if norm is None else norm)
+        if norm is None:
+            return _saturating(process, start)
+        probed = _probed(process, start, norm)
         return dataclasses.replace(probed, promised=_longest(process, start, probed))
-    if read_clip(start).norm is not None:
-        return _probed(process, start, norm_to_clip(start))
-    return _saturating(process, start)
 
 
 def _longest(

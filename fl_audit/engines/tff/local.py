@@ -10,7 +10,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
-from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
@@ -33,9 +32,6 @@ from fl_audit.tasks.tf.networks import as_classifier
 class Local(TffEngine):
     """The runtime `local`: the process as plain TensorFlow in this Python process."""
 
-    description: str
-    process: tff.templates.IterativeProcess
-    mechanism: Mechanism
     context: LocalContext
     shows_uploads: bool  # whether rounds record what canaries upload
     client_inputs: DataSets | TrainedBlocks

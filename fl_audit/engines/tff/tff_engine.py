@@ -142,9 +142,11 @@ def participants_of(
     )
 
 
+@dataclass(frozen=True)
 class TffEngine(Engine):
     """A learning process under a mechanism, and a runtime that runs it."""
 
+    description: str
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
 
