@@ -9,7 +9,7 @@ a sequence and a step sees only earlier steps.
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,9 @@ from fl_audit.tasks.images import Cnn, ResidualBlock, WideResnet
 from fl_audit.tasks.jax.jax_classifier import Array, JaxModel, Logits, PerLabel, Weights, classifier
 from fl_audit.tasks.learning_task import NO_CLASS, Examples, Model, Network, NetworkModel
 from fl_audit.tasks.next_word import NextWord
+
+if TYPE_CHECKING:
+    from fl_audit.tasks.own_task import OwnTask
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,13 @@ class OwnJaxModel(Model):
         return self.classes
 
 
-def functions_of(
-    predict: Logits, loss: PerLabel, correct: PerLabel, log_odds: PerLabel | None
-) -> JaxModel:
-    """A model of a user's functions, which get label 0 instead of padding (NO_CLASS or NaN)."""
+def own_model(
+    task: "OwnTask", weights: tuple[Float32Array, ...], like: Examples
+) -> tuple[Model, dict[str, tuple[int, ...]]]:
+    """The model of a custom task, and by name the shapes of its functions' results for `like`.
+
+    The functions get label 0 instead of padding (NO_CLASS or NaN).
+    """
 
     def is_token(labels: Array) -> Array:
         is_whole = jnp.issubdtype(labels.dtype, jnp.integer)
@@ -61,30 +67,22 @@ def functions_of(
 
         return on_batch
 
-    attacked = known(loss)
-    if log_odds is not None:
-        of_labels = known(log_odds)
+    attacked = known(task.loss)
+    if task.log_odds is not None:
+        of_labels = known(task.log_odds)
 
         def attacked(outputs: Array, labels: Array) -> Array:
             return -of_labels(outputs, labels)
 
-    return JaxModel(
-        outputs=predict,
-        losses=known(loss),
+    functions = JaxModel(
+        outputs=task.predict,
+        losses=known(task.loss),
         attacked_losses=attacked,
-        scores=known(correct),
+        scores=known(task.correct),
         is_token=is_token,
         is_counted=is_token,
     )
-
-
-def shapes_of(
-    functions: JaxModel, weights: Sequence[Float32Array], like: Examples
-) -> tuple[int, dict[str, tuple[int, ...]]]:
-    """`OwnJaxModel.classes`, and the shapes of what the functions return for `like`, by name."""
-    outputs = functions.outputs(
-        [jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs)
-    )
+    outputs = task.predict([jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs))
     named = {
         "loss": functions.losses,
         "correct": functions.scores,
@@ -94,7 +92,8 @@ def shapes_of(
         name: jax.eval_shape(function, outputs, jnp.asarray(like.labels)).shape
         for name, function in named.items()
     }
-    return int(np.shape(outputs)[-1]) if np.ndim(outputs) > 1 else 1, shapes
+    classes = int(np.shape(outputs)[-1]) if np.ndim(outputs) > 1 else 1
+    return OwnJaxModel(weights, functions, classes, task.accuracy_description), shapes
 
 
 class _Step(NamedTuple):
