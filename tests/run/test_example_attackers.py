@@ -21,7 +21,7 @@ from fl_audit.config import (
 from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.tff import trained_blocks
-from fl_audit.engines.tff.tff_engine import MeanLosses, TffEngine
+from fl_audit.engines.tff.tff_engine import TffEngine, mean_losses_on
 from fl_audit.engines.tff.trained_blocks import block_trainer
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
@@ -119,7 +119,7 @@ def mean_loss(run, weights, examples):
 def test_losses_are_those_of_each_canary_by_itself(run):
     weights = other_weights(run, 1)
     expected = [mean_loss(run, weights, canary) for canary in run.canary_examples]
-    losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples).evaluate(weights)
+    losses = mean_losses_on(run.canary_examples, as_classifier(run.task.classifier))(weights)
     np.testing.assert_allclose(losses.attacked, expected, rtol=1e-5)
     of_one = run.canary_examples[0]
     logits = tf.constant(as_classifier(run.task.classifier).logits(weights, of_one.inputs))
