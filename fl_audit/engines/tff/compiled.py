@@ -225,16 +225,13 @@ _VIEWED = _ViewedTensors()
 
 def unflatten(leaves: Iterable[Any], type_spec: tff.Type) -> Any:
     """Parts in TFF's order as the type's Python containers."""
-    return _unflatten(iter(leaves), type_spec)
-
-
-def _unflatten(leaves: Iterator[Any], type_spec: tff.Type) -> Any:
+    left = iter(leaves)
     if isinstance(type_spec, tff.FederatedType):
-        return _unflatten(leaves, type_spec.member)
+        return unflatten(left, type_spec.member)
     if not isinstance(type_spec, tff.StructType):
-        return next(leaves)
+        return next(left)
     elements = tff.structure.iter_elements(type_spec)
-    struct = tff.structure.Struct([(name, _unflatten(leaves, kind)) for name, kind in elements])
+    struct = tff.structure.Struct([(name, unflatten(left, kind)) for name, kind in elements])
     return tff.types.type_to_py_container(struct, type_spec)
 
 
