@@ -106,10 +106,19 @@ def _model(task: OwnTask, weights: tuple[Float32Array, ...], like: Examples, sou
     """The model in the task's framework; tries its functions on `like`, the first client's data."""
     if task.framework == "jax":
         import_extra("jax")
-        from fl_audit.tasks.jax.jax_networks import own_model
+        from fl_audit.tasks.jax import jax_networks as in_jax
+
+        functions = in_jax.functions_of(task.predict, task.loss, task.correct, task.log_odds)
+        classes, shapes = in_jax.shapes_of(functions, weights, like)
+        model: Model = in_jax.OwnJaxModel(weights, functions, classes, task.accuracy_description)
     else:
-        from fl_audit.tasks.tf.networks import own_model
-    model, shapes = own_model(task, weights, like)
+        from fl_audit.tasks.tf import networks as in_tensorflow
+
+        of_examples = (task.loss, task.correct, task.log_odds)
+        model = in_tensorflow.own_classifier(
+            weights, task.predict, of_examples, like, task.accuracy_description
+        )
+        shapes = in_tensorflow.shapes_of(model, like)
     for name, shape in shapes.items():
         if shape != (len(like),):
             raise InputError(

@@ -9,7 +9,7 @@ a sequence and a step sees only earlier steps.
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +23,6 @@ from fl_audit.tasks.images import Cnn, ResidualBlock, WideResnet
 from fl_audit.tasks.jax.jax_classifier import Array, JaxModel, Logits, PerLabel, Weights, classifier
 from fl_audit.tasks.learning_task import NO_CLASS, Examples, Model, Network, NetworkModel
 from fl_audit.tasks.next_word import NextWord
-
-if TYPE_CHECKING:
-    from fl_audit.tasks.own_task import OwnTask
 
 
 @dataclass(frozen=True)
@@ -48,13 +45,10 @@ class OwnJaxModel(Model):
         return self.classes
 
 
-def own_model(
-    task: "OwnTask", weights: tuple[Float32Array, ...], like: Examples
-) -> tuple[Model, dict[str, tuple[int, ...]]]:
-    """The model of a custom task, and by name the shapes of its functions' results for `like`.
-
-    The functions get label 0 instead of padding (NO_CLASS or NaN).
-    """
+def functions_of(
+    predict: Logits, loss: PerLabel, correct: PerLabel, log_odds: PerLabel | None
+) -> JaxModel:
+    """A model of a user's functions, which get label 0 instead of padding (NO_CLASS or NaN)."""
 
     def is_token(labels: Array) -> Array:
         is_whole = jnp.issubdtype(labels.dtype, jnp.integer)
@@ -67,22 +61,30 @@ def own_model(
 
         return on_batch
 
-    attacked = known(task.loss)
-    if task.log_odds is not None:
-        of_labels = known(task.log_odds)
+    attacked = known(loss)
+    if log_odds is not None:
+        of_labels = known(log_odds)
 
         def attacked(outputs: Array, labels: Array) -> Array:
             return -of_labels(outputs, labels)
 
-    functions = JaxModel(
-        outputs=task.predict,
-        losses=known(task.loss),
+    return JaxModel(
+        outputs=predict,
+        losses=known(loss),
         attacked_losses=attacked,
-        scores=known(task.correct),
+        scores=known(correct),
         is_token=is_token,
         is_counted=is_token,
     )
-    outputs = task.predict([jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs))
+
+
+def shapes_of(
+    functions: JaxModel, weights: Sequence[Float32Array], like: Examples
+) -> tuple[int, dict[str, tuple[int, ...]]]:
+    """`OwnJaxModel.classes`, and the shapes of what the functions return for `like`, by name."""
+    outputs = functions.outputs(
+        [jnp.asarray(weight) for weight in weights], jnp.asarray(like.inputs)
+    )
     named = {
         "loss": functions.losses,
         "correct": functions.scores,
@@ -92,8 +94,7 @@ def own_model(
         name: jax.eval_shape(function, outputs, jnp.asarray(like.labels)).shape
         for name, function in named.items()
     }
-    classes = int(np.shape(outputs)[-1]) if np.ndim(outputs) > 1 else 1
-    return OwnJaxModel(weights, functions, classes, task.accuracy_description), shapes
+    return int(np.shape(outputs)[-1]) if np.ndim(outputs) > 1 else 1, shapes
 
 
 class _Step(NamedTuple):

@@ -6,7 +6,7 @@ The steps of the next-word LSTM are unrolled.
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,9 +24,6 @@ from fl_audit.tasks.learning_task import (
 )
 from fl_audit.tasks.next_word import NextWord
 from fl_audit.tasks.tf.classifier import Classifier, Logits
-
-if TYPE_CHECKING:
-    from fl_audit.tasks.own_task import OwnTask
 
 
 def next_word_logits(weights: Sequence[tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
@@ -356,28 +353,40 @@ class OwnModel(Classifier):
         return super()._is_token(labels)
 
 
-def own_model(
-    task: "OwnTask", weights: tuple[Float32Array, ...], like: Examples
-) -> tuple[Model, dict[str, tuple[int, ...]]]:
-    """The model of a custom task, and by name the shapes of its functions' results for `like`."""
-    model = OwnModel(
+def own_classifier(
+    weights: tuple[Float32Array, ...],
+    predict: Logits,
+    of_examples: tuple[PerExample, PerExample, PerExample | None],
+    like: Examples,
+    accuracy_description: str,
+) -> OwnModel:
+    """The model of `loss`, `correct` and `log_odds`, for examples shaped as `like`."""
+    loss, correct, log_odds = of_examples
+    return OwnModel(
         initial_weights=weights,
-        logits=task.predict,
+        logits=predict,
         input_spec=tf.TensorSpec([None, *like.inputs.shape[1:]], like.inputs.dtype),
         label_spec=tf.TensorSpec([None], like.labels.dtype),
         padding_label=NO_CLASS,
         uncounted_labels=(),
-        accuracy_description=task.accuracy_description,
-        example_loss=task.loss,
-        example_score=task.correct,
-        example_log_odds=task.log_odds,
+        accuracy_description=accuracy_description,
+        example_loss=loss,
+        example_score=correct,
+        example_log_odds=log_odds,
     )
-    outputs = task.predict([tf.constant(weight) for weight in weights], tf.constant(like.inputs))
-    labels = tf.constant(like.labels)
-    functions = {"loss": task.loss, "correct": task.correct, "log_odds": task.log_odds}
-    shapes = {
+
+
+def shapes_of(model: OwnModel, like: Examples) -> dict[str, tuple[int, ...]]:
+    """The shapes of what a user's functions return for `like`, by name."""
+    weights = [tf.constant(weight) for weight in model.initial_weights]
+    outputs, labels = model.logits(weights, tf.constant(like.inputs)), tf.constant(like.labels)
+    functions = {
+        "loss": model.example_loss,
+        "correct": model.example_score,
+        "log_odds": model.example_log_odds,
+    }
+    return {
         name: tuple(tf.convert_to_tensor(function(outputs, labels)).shape)
         for name, function in functions.items()
         if function is not None
     }
-    return model, shapes
