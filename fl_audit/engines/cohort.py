@@ -54,8 +54,9 @@ class CohortData:
     def round_data(self, cohort: Cohort, round_index: int) -> RoundData:
         """The data of a cohort, each participant's examples in the order of training."""
         clients = [self._examples(int(client), round_index) for client in cohort.clients]
-        holding = cohort.canaries if self.canary_examples else ()
-        canaries = [self.of_canary(int(canary), round_index) for canary in holding]
+        if not self.canary_examples:
+            return RoundData(clients, cohort.canaries)
+        canaries = [self.of_canary(int(canary), round_index) for canary in cohort.canaries]
         return RoundData(clients, cohort.canaries, canaries)
 
     def of_canary(self, canary: int, round_index: int) -> Examples:
