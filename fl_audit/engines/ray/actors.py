@@ -130,15 +130,10 @@ class Actors:
         return tree.single[1]
 
     @property
-    def _actors(self) -> list[_Actor]:
-        """All actors, idle and busy."""
-        busy = [call.actor for call in self._busy.values() if call.actor is not None]
-        return [*self._idle, *busy]
-
-    @property
     def all(self) -> list[Any]:
         """The handles of all actors, busy and idle."""
-        return [actor.handle for actor in self._actors]
+        busy = [call.actor for call in self._busy.values() if call.actor is not None]
+        return [actor.handle for actor in (*self._idle, *busy)]
 
     @property
     def num_loading(self) -> int:
@@ -159,7 +154,8 @@ class Actors:
 
     def _workers(self) -> Counter[str]:
         """The number of actors per node; loading actors count at a node with an empty name."""
-        return Counter(actor.node for actor in self._actors)
+        busy = [call.actor for call in self._busy.values() if call.actor is not None]
+        return Counter(actor.node for actor in (*self._idle, *busy))
 
     def _grow(self) -> None:
         """Starts the missing actors."""
