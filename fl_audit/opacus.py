@@ -99,7 +99,7 @@ class CanaryGradients:
         )
         self.scorer = self._rounds.scorer(folder, pool, lost_canaries)
         self._step = steps_before
-        self._samples = 0
+        self._samples, self._step_failed = 0, False
         self._audit = framework_adapter.AdapterAudit(folder)
         if not self.scorer.folder.initial.exists() and not steps_before:
             framework_adapter.keep_initial(self.scorer, self._model())
@@ -118,19 +118,22 @@ class CanaryGradients:
         """Clips a physical batch; in the first batch of a step, also the step's canaries."""
         if self._optimizer.params[0].summed_grad is None:
             self._samples = 0
-            with self._audit.errors_logged(f"the canaries of step {self._step + 1}"):
+            with self._audit.errors_logged(f"the canaries of step {self._step + 1}") as adding:
                 self._add_canaries()
-        with self._audit.errors_logged(f"the size of step {self._step + 1}"):
+            self._step_failed = adding.failed
+        with self._audit.errors_logged(f"the size of step {self._step + 1}") as counting:
             self._samples += sum(map(len, _batches(self._optimizer.params[0])))
+        self._step_failed |= counting.failed
         self._clip()
 
     def _scored_pre_step(self, closure: Any = None) -> Any:
-        """Performs a step up to its noised gradient; scores the gradient of a whole step."""
+        """Performs a step up to its noised gradient, which is scored if the step is whole."""
         clip_norm = float(self._optimizer.max_grad_norm)  # under adaptive clipping it changes
         is_whole = self._pre_step(closure)
         if is_whole:
-            with self._audit.errors_logged(f"step {self._step + 1}"):
-                self._score(clip_norm)
+            if not self._step_failed:
+                with self._audit.errors_logged(f"step {self._step + 1}"):
+                    self._score(clip_norm)
             self._step += 1
         return is_whole
 
