@@ -22,7 +22,7 @@ from fl_audit.canaries.families import CanaryFamily
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
+from fl_audit.engines.tff.canary_process import canary_dim, client_data_type, released_aggregate
 from fl_audit.engines.tff.native_worker import instead_of_tffs_worker
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, inner_product
@@ -217,7 +217,7 @@ def canary_client_data(
 
     `vector` is float32 of shape (dim,).
     """
-    examples_type = process.next.type_signature.parameter[1].member["examples"]
+    examples_type = client_data_type(process)["examples"]
     vectors = small_data_set(np.asarray(vector, np.float32)[None])
     return _client_data(vectors, _no_examples(examples_type))
 
