@@ -178,6 +178,22 @@ def test_a_step_whose_canaries_or_size_fail_is_left_out(tmp_path, monkeypatch, f
     assert len((tmp_path / "audit" / "faults.txt").read_text().splitlines()) == 1
 
 
+@pytest.mark.parametrize(("version", "is_known"), [("1.5.4", False), ("1.6.0", True)])
+def test_an_older_adaptive_clip_is_refused(tmp_path, monkeypatch, version, is_known):
+    """Before 1.6 the optimizer's own `noise_multiplier` was already the larger one."""
+    monkeypatch.setattr("importlib.metadata.version", {"opacus": version}.__getitem__)
+    optimizer = an_optimizer(unclipped_num_std=2.0)
+    settings = {"num_steps": 3, "seed": 3, "count": 50}
+    if is_known:
+        CanaryGradients(optimizer, tmp_path / "audit", **settings)
+    else:
+        with pytest.raises(
+            InputError, match=r"needs opacus 1\.6 or later for an adaptive clip norm"
+        ):
+            CanaryGradients(optimizer, tmp_path / "audit", **settings)
+    assert (tmp_path / "audit").exists() is is_known
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_an_audit_goes_on_after_a_restart(tmp_path):
     torch, model, optimizer, loader = training()
