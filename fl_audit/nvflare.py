@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 
 from fl_audit.array_types import Float32Array
-from fl_audit.attacks.framework_adapter import AdapterAudit, CanaryRounds, moved_along, widened
+from fl_audit.attacks.framework_adapter import (
+    AdapterAudit,
+    CanaryRounds,
+    Outcome,
+    moved_along,
+    widened,
+)
 from fl_audit.attacks.scorer import RoundScorer, check_stated
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.checks.canary_watch import check_choice
@@ -127,10 +133,11 @@ class ScoredAggregator(ModelAggregator):
         answer = self._answer
         if answer is None or self._is_over:
             return self.aggregator.aggregate_model()
-        self._add_canaries(answer)
+        all_added = self._add_canaries(answer)
         released = self.aggregator.aggregate_model()
         if self._scorer is None:
             self._is_over = True  # an audit that cannot start now cannot start later
+        if self._scorer is None or not all_added:
             return released
         with self._harmless("a round's scores"):
             moved = [widened(released.params[n]) for n in self._audited(answer)]
@@ -147,7 +154,7 @@ class ScoredAggregator(ModelAggregator):
         """The names of the audited variables, sorted: their order may differ between sites."""
         return self._audit.audited_arrays(dict(sorted(answer.params.items())))
 
-    def _harmless(self, what: str) -> contextlib.AbstractContextManager[None]:
+    def _harmless(self, what: str) -> contextlib.AbstractContextManager[Outcome]:
         number = getattr(self._answer, "current_round", None)
         return self._audit.errors_logged(f"{what} (current_round {number})")
 
@@ -159,14 +166,18 @@ class ScoredAggregator(ModelAggregator):
         pool = CanaryPool(self.seed, self.count, dim)
         return self._rounds.scorer(self.folder, pool, self.lost_canaries)
 
-    def _add_canaries(self, answer: Any) -> None:
-        """Passes on the answers of the round's canaries; opens the scorer in the first round."""
-        with self._harmless("a round's canaries"):
+    def _add_canaries(self, answer: Any) -> bool:
+        """Passes on the answers of the round's canaries; opens the scorer in the first round.
+
+        Returns whether all were accepted; after an error some may be in the aggregate.
+        """
+        with self._harmless("a round's canaries") as adding:
             self._scorer = self._scorer or self._opened(answer)
             pool, names = self._scorer.pool, self._audited(answer)
             for canary in self._rounds.included_in(answer.current_round, pool):
                 vector = self.canary_norm * pool.vector(canary)
                 self.aggregator.accept_model(_answer_like(answer, names, vector, canary))
+        return not adding.failed
 
 
 def _plain(number: Any) -> Any:

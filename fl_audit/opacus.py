@@ -16,6 +16,7 @@ Neither TensorFlow nor, before an optimizer is audited, PyTorch is imported; exa
 complete training.
 """
 
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -76,19 +77,11 @@ class CanaryGradients:
             end the training ("error").
 
         Raises:
-          InputError: The optimizer does not clip per-sample gradients in this process, a number is
-            out of its range, or the folder holds something else.
+          InputError: The optimizer does not clip per-sample gradients in this process, or has an
+            adaptive clip norm of an older Opacus than 1.6; a number is out of its range; or the
+            folder holds something else.
         """
-        if not hasattr(optimizer, "clip_and_accumulate") or hasattr(optimizer, "world_size"):
-            raise InputError(
-                "optimizer: must be a DPOptimizer of opacus, in one process, as made by "
-                f"PrivacyEngine.make_private, got {type(optimizer).__name__}"
-            )
-        if "FastGradientClipping" in type(optimizer).__name__:
-            raise InputError(
-                "optimizer: ghost clipping has no per-sample gradients; must be made with "
-                "another grad_sample_mode, such as 'hooks'"
-            )
+        _check_optimizer(optimizer)
         if not 0 <= steps_before <= num_steps:
             raise InputError(f"steps_before: must be in 0 to {num_steps}, got {steps_before!r}")
         self._optimizer = optimizer
@@ -99,7 +92,7 @@ class CanaryGradients:
         )
         self.scorer = self._rounds.scorer(folder, pool, lost_canaries)
         self._step = steps_before
-        self._samples = 0
+        self._samples, self._step_failed = 0, False
         self._audit = framework_adapter.AdapterAudit(folder)
         if not self.scorer.folder.initial.exists() and not steps_before:
             framework_adapter.keep_initial(self.scorer, self._model())
@@ -118,19 +111,22 @@ class CanaryGradients:
         """Clips a physical batch; in the first batch of a step, also the step's canaries."""
         if self._optimizer.params[0].summed_grad is None:
             self._samples = 0
-            with self._audit.errors_logged(f"the canaries of step {self._step + 1}"):
+            with self._audit.errors_logged(f"the canaries of step {self._step + 1}") as adding:
                 self._add_canaries()
-        with self._audit.errors_logged(f"the size of step {self._step + 1}"):
+            self._step_failed = adding.failed
+        with self._audit.errors_logged(f"the size of step {self._step + 1}") as counting:
             self._samples += sum(map(len, _batches(self._optimizer.params[0])))
+        self._step_failed |= counting.failed
         self._clip()
 
     def _scored_pre_step(self, closure: Any = None) -> Any:
-        """Performs a step up to its noised gradient; scores the gradient of a whole step."""
+        """Performs a step up to its noised gradient, which is scored if the step is whole."""
         clip_norm = float(self._optimizer.max_grad_norm)  # under adaptive clipping it changes
         is_whole = self._pre_step(closure)
         if is_whole:
-            with self._audit.errors_logged(f"step {self._step + 1}"):
-                self._score(clip_norm)
+            if not self._step_failed:
+                with self._audit.errors_logged(f"step {self._step + 1}"):
+                    self._score(clip_norm)
             self._step += 1
         return is_whole
 
@@ -186,6 +182,27 @@ def write_claim(privacy_engine: Any, path: Path | str) -> None:
     framework_adapter.write_profile(privacy_engine.get_epsilon, path)
 
 
+def _check_optimizer(optimizer: Any) -> None:
+    """Raises InputError for an optimizer that cannot be audited."""
+    if not hasattr(optimizer, "clip_and_accumulate") or hasattr(optimizer, "world_size"):
+        raise InputError(
+            "optimizer: must be a DPOptimizer of opacus, in one process, as made by "
+            f"PrivacyEngine.make_private, got {type(optimizer).__name__}"
+        )
+    if "FastGradientClipping" in type(optimizer).__name__:
+        raise InputError(
+            "optimizer: ghost clipping has no per-sample gradients; must be made with "
+            "another grad_sample_mode, such as 'hooks'"
+        )
+    if hasattr(optimizer, "unclipped_num_std"):
+        # Before 1.6, `noise_multiplier` was that of the noise on gradients (`_noise_multiplier`).
+        version = importlib.metadata.version("opacus")
+        if tuple(map(int, version.split(".")[:2])) < (1, 6):
+            raise InputError(
+                f"optimizer: needs opacus 1.6 or later for an adaptive clip norm, got {version}"
+            )
+
+
 def _batches(parameter: Any) -> list[Any]:
     """The per-sample gradients of a parameter, a tensor for each batch since the last step."""
     samples = parameter.grad_sample
@@ -195,7 +212,8 @@ def _batches(parameter: Any) -> list[Any]:
 def _noise_multiplier(optimizer: Any) -> float:
     """The standard deviation of the noise on the summed gradients, over the clip norm.
 
-    `AdaClipDPOptimizer` adds more than its `noise_multiplier`: part of its budget is for a count.
+    `AdaClipDPOptimizer` adds more than its `noise_multiplier`: part of its budget is for a count
+    (opacus 1.6.0, `AdaClipDPOptimizer.add_noise`).
     """
     noise = float(optimizer.noise_multiplier)
     if noise == 0 or not hasattr(optimizer, "unclipped_num_std"):

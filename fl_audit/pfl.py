@@ -143,7 +143,7 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
         """Adds the iteration's canaries to the sum, and scores what the mechanism then releases."""
         iteration = central_context.current_central_iteration
         users, clip_norm = central_context.cohort_size, _clip_norm(self.mechanism)
-        with self._audit.errors_logged(f"the canaries of iteration {iteration}"):
+        with self._audit.errors_logged(f"the canaries of iteration {iteration}") as adding:
             stats, number = self._with_canaries(stats, iteration, clip_norm)
             users += number
         released, metrics = self.mechanism.postprocess_server(
@@ -151,8 +151,9 @@ class CanaryUsers(Postprocessor, TrainingProcessCallback):
             central_context=dataclasses.replace(central_context, cohort_size=users),
             aggregate_metrics=aggregate_metrics,
         )
-        with self._audit.errors_logged(f"iteration {iteration}"):
-            self._score(released, iteration, users, clip_norm)
+        if not adding.failed:
+            with self._audit.errors_logged(f"iteration {iteration}"):
+                self._score(released, iteration, users, clip_norm)
         return released, metrics
 
     def postprocess_server_live(

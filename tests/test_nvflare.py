@@ -258,6 +258,29 @@ def test_a_round_that_cannot_be_scored_is_noted_and_keeps_a_verdict_from_being_c
     )
 
 
+class OfKnownSites(PrivateMean):
+    """Refuses a client that it does not know, after the first `admitted` canaries of a round."""
+
+    def __init__(self, admitted: int) -> None:
+        super().__init__()
+        self.admitted = admitted
+
+    def accept_model(self, model: Answer) -> None:
+        if len(self.answers) > self.admitted:
+            raise ValueError(f"unknown client {model.meta['client_name']}")
+        super().accept_model(model)
+
+
+@pytest.mark.parametrize("choice", ["warn", "error"])
+@pytest.mark.parametrize("admitted", [0, 3])
+def test_a_round_whose_canaries_are_refused_is_left_out(tmp_path, admitted, choice):
+    settings = {"canary_length": CLIP_NORM / DENOMINATOR, "lost_canaries": choice}
+    trained(tmp_path / "audit", OfKnownSites(admitted), **settings)
+    assert RoundScorer.open(tmp_path / "audit").scored_rounds == []
+    faults = (tmp_path / "audit" / "faults.txt").read_text().splitlines()
+    assert ["unknown client" in fault for fault in faults] == [True] * ROUNDS
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -129,6 +129,71 @@ def test_faults_do_not_end_the_training(tmp_path, caplog):
     assert "training goes on" in caplog.text
 
 
+class Parameter:
+    """A parameter of 500 numbers, as much of it as is read, without PyTorch."""
+
+    summed_grad = None
+    grad_sample = ((),) * BATCH
+
+    def __init__(self) -> None:
+        self.grad = self
+
+    def numel(self) -> int:
+        return 500
+
+    def detach(self) -> "Parameter":
+        return self
+
+    cpu = float = detach
+
+    def numpy(self) -> np.ndarray:
+        return np.ones(500, np.float32)
+
+
+def an_optimizer(**attributes) -> SimpleNamespace:
+    """An optimizer of one parameter without PyTorch; its steps are whole."""
+    return SimpleNamespace(
+        params=[Parameter()],
+        clip_and_accumulate=lambda: None,
+        pre_step=lambda closure: True,
+        max_grad_norm=1.0,
+        loss_reduction="sum",
+        noise_multiplier=1.0,
+        **attributes,
+    )
+
+
+@pytest.mark.parametrize("failing", ["CanaryGradients._add_canaries", "_batches"])
+def test_a_step_whose_canaries_or_size_fail_is_left_out(tmp_path, monkeypatch, failing):
+    monkeypatch.setattr(CanaryGradients, "_add_canaries", lambda audit: None)
+    optimizer = an_optimizer()
+    audit = CanaryGradients(optimizer, tmp_path / "audit", num_steps=3, seed=3, count=50)
+    for step in range(3):
+        with monkeypatch.context() as patched:
+            if step == 1:
+                patched.setattr(f"fl_audit.opacus.{failing}", None)
+            optimizer.clip_and_accumulate()
+            optimizer.pre_step(None)
+    assert audit.scorer.scored_rounds == [1, 3]
+    assert len((tmp_path / "audit" / "faults.txt").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("version", "is_known"), [("1.5.4", False), ("1.6.0", True)])
+def test_an_older_adaptive_clip_is_refused(tmp_path, monkeypatch, version, is_known):
+    """Before 1.6 the optimizer's own `noise_multiplier` was already the larger one."""
+    monkeypatch.setattr("importlib.metadata.version", {"opacus": version}.__getitem__)
+    optimizer = an_optimizer(unclipped_num_std=2.0)
+    settings = {"num_steps": 3, "seed": 3, "count": 50}
+    if is_known:
+        CanaryGradients(optimizer, tmp_path / "audit", **settings)
+    else:
+        with pytest.raises(
+            InputError, match=r"needs opacus 1\.6 or later for an adaptive clip norm"
+        ):
+            CanaryGradients(optimizer, tmp_path / "audit", **settings)
+    assert (tmp_path / "audit").exists() is is_known
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_an_audit_goes_on_after_a_restart(tmp_path):
     torch, model, optimizer, loader = training()

@@ -119,6 +119,15 @@ def test_faults_do_not_end_the_simulation(tmp_path, pfl, caplog):
 
 
 @pytest.mark.parametrize("choice", ["warn", "error"])
+def test_an_iteration_whose_canaries_fail_is_left_out(tmp_path, pfl, choice):
+    audit = audited(pfl, tmp_path / "audit", noise=0.1, lost_canaries=choice)
+    audit._with_canaries = None
+    simulate(pfl, audit)
+    assert audit._scorer.scored_rounds == []
+    assert len((tmp_path / "audit" / "faults.txt").read_text().splitlines()) == ITERATIONS
+
+
+@pytest.mark.parametrize("choice", ["warn", "error"])
 def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(
     tmp_path, pfl, caplog, choice
 ):

@@ -34,6 +34,13 @@ TIMES_CLIP_NORM = 100.0
 """The norm of a canary's update before it is clipped, in clip norms."""
 
 
+@dataclass
+class Outcome:
+    """How a block of `AdapterAudit.errors_logged` ended, once it has."""
+
+    failed: bool = False
+
+
 class AdapterAudit:
     """The state of an adapter apart from its scorer: its folder, and names of audited arrays."""
 
@@ -42,17 +49,19 @@ class AdapterAudit:
         self._names: tuple[str, ...] | None = None
 
     @contextlib.contextmanager
-    def errors_logged(self, what: str) -> Iterator[None]:
+    def errors_logged(self, what: str) -> Iterator[Outcome]:
         """Logs the errors of a block and notes them in the audit's folder instead of raising them.
 
         `what` names the block in the message; the folder may not exist yet. CanariesLostError is
-        still raised.
+        still raised. What relies on the block must ask the outcome whether it failed.
         """
+        outcome = Outcome()
         try:
-            yield
+            yield outcome
         except CanariesLostError:
             raise
         except Exception as error:  # an error of the audit never ends the training
+            outcome.failed = True
             message = (
                 str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             )

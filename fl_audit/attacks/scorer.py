@@ -3,6 +3,7 @@
 import functools
 import logging
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -167,6 +168,7 @@ class RoundScorer:
             )
         if num_rounds < 1:
             raise InputError(f"num_rounds: must be at least 1, got {num_rounds}")
+        num_rounds = operator.index(num_rounds)
         variables = None
         if variable_sizes is not None:
             name = "variable_sizes and frozen"
@@ -289,7 +291,7 @@ class RoundScorer:
           CanariesLostError: The canaries do not reach the aggregates, and `lost_canaries` is
             "error"; the round is written.
         """
-        self._check_number(round_number)
+        round_number = self._checked_number(round_number)
         check_stated(canary_length, noise_stddev, norm_bound)
         name = f"aggregate of round {round_number}"
         vector = flatten(aggregate, self.pool.dim, name)
@@ -306,11 +308,13 @@ class RoundScorer:
         self._watch.see(self._num_scored, round_number, self._canary_check)
         return cosines
 
-    def _check_number(self, round_number: int) -> None:
+    def _checked_number(self, round_number: int) -> int:
+        """The number of a round as a Python number, because the chain takes no NumPy types."""
         if not 1 <= round_number <= self.num_rounds:
             raise InputError(
                 f"round_number: must be in 1 to {self.num_rounds} (num_rounds), got {round_number}"
             )
+        return operator.index(round_number)
 
     @functools.cached_property
     def _listed(self) -> ListedCanaries:
@@ -369,7 +373,7 @@ class RoundScorer:
           InputError: The round is out of range; an upload has another size or dtype or is not
             finite; or a canary may have no upload in that round. No upload is written then.
         """
-        self._check_number(round_number)
+        round_number = self._checked_number(round_number)
         vectors = {}
         for canary, upload in uploads.items():
             name = f"upload of canary {canary} in round {round_number}"

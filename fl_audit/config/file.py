@@ -23,7 +23,7 @@ from fl_audit.attacks.threat_models import (
 from fl_audit.config import Config, Table
 from fl_audit.config_tables import kinds_of
 from fl_audit.config_tables.kinds import key_types, required_keys, table_variants, variants
-from fl_audit.config_tables.plugins import has_plugins, import_plugins, with_folders
+from fl_audit.config_tables.plugins import import_plugins, with_folders
 from fl_audit.errors import InputError, nearest, suggested
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
@@ -105,7 +105,7 @@ def recorded_config(table: Mapping[str, Any], name: str) -> Config:
     In a run with plugins, tables of unregistered kinds keep their recorded keys and values, and
     names in [audit] may be unknown.
     """
-    if not has_plugins(table):
+    if not table.get("plugins"):
         return parse_config(table, name)
     types, others = key_types(Config), {}
     for key, value in table.items():

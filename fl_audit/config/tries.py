@@ -72,6 +72,19 @@ def check_same_try(path: Path, opened: Opened, folder: RunFolder) -> None:
         raise InputError(f"--commitment {path}: the run in {folder.path} was begun {how}")
 
 
+def check_listed(folder: RunFolder) -> None:
+    """Raises InputError for a run under a commitment that may not be listed under it yet.
+
+    A run is listed after its chain begins and before its first round, so a logged round shows it.
+    """
+    if not folder.commitment.exists():
+        return
+    if not folder.chain.exists() or not read_chain(folder.chain).rounds:
+        raise InputError(
+            f"{folder.path}: was begun under a commitment; resume it with --commitment"
+        )
+
+
 def read_try(folder: RunFolder) -> Try:
     """Reads the record of a run's commitment in its folder."""
     return read_json(folder.commitment, Try, "the commitment of a run")

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -94,11 +94,6 @@ def users_code(name: str) -> Iterator[None]:
             else ""
         )
         raise InputError(f"{name} fails{location}: {type(error).__name__}: {error}") from error
-
-
-def has_plugins(table: Mapping[str, Any]) -> bool:
-    """Whether the table of a config names plugins."""
-    return bool(table.get("plugins"))
 
 
 def _are_names(plugins: Any) -> bool:

@@ -260,12 +260,12 @@ def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
             f"of shape {shape}"
         )
     inputs, labels = rows.inputs.reshape(-1, size), rows.labels
-    is_bad = ~_is_finite_as(inputs, like.dtype).all(1)
-    _refuse_rows(path, is_bad, f"inputs must be finite numbers in {like.dtype}")
+    is_bad = ~_is_kept_as(inputs, like.dtype).all(1)
+    _refuse_rows(path, is_bad, f"inputs must be {_kind_of(like.dtype)} numbers in {like.dtype}")
     if task.labels == "numbers":
         is_number, dtype = np.issubdtype(labels.dtype, np.number), task.held_out.labels.dtype
-        is_label = _is_finite_as(labels, dtype) if is_number else np.zeros(labels.shape, bool)
-        allowed = f"a finite number in {dtype}"
+        is_label = _is_kept_as(labels, dtype) if is_number else np.zeros(labels.shape, bool)
+        allowed = f"a {_kind_of(dtype)} number in {dtype}"
     else:
         num_classes = _num_classes(task)
         is_label = np.isin(
@@ -277,9 +277,18 @@ def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:
     return Examples(of_shape, labels.astype(task.held_out.labels.dtype))
 
 
-def _is_finite_as(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
+def _is_kept_as(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
+    """Whether numbers are real and finite in a dtype and, if it has whole numbers alone, equal."""
+    if np.iscomplexobj(numbers):
+        return np.zeros(numbers.shape, bool)
     with np.errstate(over="ignore", invalid="ignore"):  # such numbers are refused
-        return np.asarray(np.isfinite(numbers) & np.isfinite(numbers.astype(dtype)))
+        kept = numbers.astype(dtype)
+    is_finite = np.isfinite(numbers) & np.isfinite(kept)
+    return np.asarray(is_finite & (kept == numbers) if dtype.kind in "iu" else is_finite)
+
+
+def _kind_of(dtype: np.dtype[Any]) -> str:
+    return "whole" if dtype.kind in "iu" else "finite"
 
 
 def _refuse_rows(path: Path, is_bad: npt.NDArray[np.bool_], text: str) -> None:

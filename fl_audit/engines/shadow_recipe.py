@@ -134,7 +134,10 @@ def batches_of_model(
         return _shuffled(members, recipe, rng)
     rate = min(1.0, recipe.batch_size / recipe.privacy.public_size)
     taken = [members[rng.random(len(members)) < rate] for _ in range(recipe.steps(len(members)))]
-    return _filled(taken, max(map(len, taken)))
+    batches = np.full((len(taken), max(1, *map(len, taken))), NO_POINT, np.int32)
+    for batch, points in zip(batches, taken, strict=True):
+        batch[: len(points)] = points
+    return batches
 
 
 def stacked(of_models: list[Batches]) -> Batches:
@@ -154,13 +157,6 @@ def _shuffled(members: npt.NDArray[np.int64], recipe: Recipe, rng: np.random.Gen
     for epoch in epochs:
         epoch[: len(members)] = rng.permutation(members)
     return epochs.reshape(recipe.epochs * steps, rows)
-
-
-def _filled(taken: list[npt.NDArray[np.int64]], rows: int) -> Batches:
-    batches = np.full((len(taken), max(rows, 1)), NO_POINT, np.int32)
-    for batch, points in zip(batches, taken, strict=True):
-        batch[: len(points)] = points
-    return batches
 
 
 # Initial weights of each model.

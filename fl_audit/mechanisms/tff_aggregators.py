@@ -286,6 +286,19 @@ class SumOfUploads(tfp.SumAggregationDPQuery):
         return sample_state, state, dp_accounting.UnsupportedDpEvent()
 
 
+def sums_uploads(aggregator: tff.templates.AggregationProcess) -> bool:
+    """Whether an aggregator sums uploads that clients have to clip and noise themselves."""
+
+    def is_state(kind: tff.Type) -> bool:
+        if not isinstance(kind, tff.StructType):
+            return False
+        if getattr(kind, "python_container", None) is SumOfUploads.GlobalState:
+            return True
+        return any(is_state(part) for _, part in tff.structure.iter_elements(kind))
+
+    return is_state(aggregator.initialize.type_signature.result.member)
+
+
 class MeanOfNoisedUploads(tff.aggregators.UnweightedAggregationFactory):
     """The sum of noised uploads, divided by the expected cohort."""
 

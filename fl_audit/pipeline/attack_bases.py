@@ -191,13 +191,12 @@ METHODS = ("bayes", "threshold_valid", "threshold_jeffreys", "threshold_clopper_
 
 def score_files(bases: Sequence[AttackedBase]) -> dict[str, ScoreFile]:
     """The challenges' scores by statistic, LiRA's first."""
-    margins = np.concatenate([base.challenged.values[:, 0] for base in bases])
     scores = {
         "lira": np.concatenate(
             [online_lira(base.challenged.values, base.shadow)[:, 0] for base in bases]
         ),
         "loss": -np.concatenate([base.losses for base in bases]),
-        "margin": margins,
+        "margin": np.concatenate([base.challenged.values[:, 0] for base in bases]),
         **{
             name: np.concatenate([base.by_population[name] for base in bases])
             for name in bases[0].by_population

@@ -11,7 +11,7 @@ from fl_audit.comparison import read_report
 from fl_audit.config import Config
 from fl_audit.config.commitment import check_committed, check_committed_inputs
 from fl_audit.config.inputs import Inputs, check_same_inputs, read_inputs, write_recorded_inputs
-from fl_audit.config.tries import begin_try, check_same_try
+from fl_audit.config.tries import begin_try, check_listed, check_same_try
 from fl_audit.engines.engine import Engine
 from fl_audit.engines.prepare import PreparedRun, canaries_csv, prepare
 from fl_audit.engines.runtimes import make_runtime
@@ -88,10 +88,12 @@ def continue_run(
       config: The config with which the run was started.
       out: The run's folder.
       observers: Called after every further round.
-      commitment: The commitment under which the run was started; None for no check.
+      commitment: The commitment under which the run was started; None for no check, once a round
+        is logged.
 
     Raises:
-      InputError: The folder holds no run of this config, or one under another commitment.
+      InputError: The folder holds no run of this config, or one under another commitment, or one
+        that may not be listed under its commitment yet, and `commitment` is None.
       Interrupted: A signal requested a stop again.
     """
     under = None if commitment is None else (commitment, check_committed(commitment, config))
@@ -104,6 +106,8 @@ def continue_run(
     with at_work(check_resumable(out, config)) as folder:
         if folder.record.exists():
             return _report(folder)
+        if commitment is None:
+            check_listed(folder)
         run, inputs, engine = _loaded(config, folder)
         check_same_canaries(folder, canaries_csv(run), run.secret)
         check_same_inputs(folder, inputs)

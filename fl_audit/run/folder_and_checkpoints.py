@@ -22,7 +22,7 @@ from fl_audit.errors import InputError
 from fl_audit.formats.folders import LOCK_NAME, RunFolder
 from fl_audit.formats.npy_file import read_arrays
 from fl_audit.formats.participation_files import new_secret, read_secret, write_secret
-from fl_audit.formats.round_chain import Chain, ChainWriter, Resumed, Saved, digest_of, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Resumed, Saved, digest_of, read_chain
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
     atomic_writer,
@@ -161,18 +161,17 @@ def open_chain(folder: RunFolder, completed: int) -> ChainWriter:
         mode = OWNER_ALONE if folder.schedule_secret.exists() else 0o666
         return ChainWriter.begin(folder.chain, folder.identity(), mode)
     chain = ChainWriter.go_on(folder.chain)
-    _check_identity(folder, read_chain(folder.chain))
+    then = "restore the original, or start a new run"
+    _check_unchanged(folder, read_chain(folder.chain).begun.files, f"the run began; {then}")
     chain.add(Resumed(rounds=completed))
     return chain
 
 
-def _check_identity(folder: RunFolder, chain: Chain) -> None:
-    for name, expected in chain.begun.files.items():
+def _check_unchanged(folder: RunFolder, digests: Mapping[str, str], since: str) -> None:
+    """Raises InputError unless files have these digests; `since` says when, and what to do."""
+    for name, expected in digests.items():
         if digest_of(folder.path / name) != expected:
-            raise InputError(
-                f"{folder.path / name}: has changed since the run began; restore the original, or "
-                "start a new run"
-            )
+            raise InputError(f"{folder.path / name}: has changed since {since}")
 
 
 def kept_files(folder: RunFolder, audit: Audit, rounds: range) -> list[Path]:
@@ -217,12 +216,8 @@ def check_logs(folder: RunFolder, checkpoint: "Checkpoint") -> None:
             f"{folder.path / row.name}: round {row.round} has changed since it was logged; the run "
             "cannot be resumed, start it anew"
         )
-    for name, expected in saved_files.items():
-        if digest_of(folder.path / name) != expected:
-            raise InputError(
-                f"{folder.path / name}: has changed since the checkpoint; the run cannot be "
-                "resumed, start it anew"
-            )
+    unusable = "the run cannot be resumed, start it anew"
+    _check_unchanged(folder, saved_files, f"the checkpoint; {unusable}")
 
 
 # Checkpoints.

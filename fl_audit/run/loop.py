@@ -148,13 +148,10 @@ class LiveAudit:
 
     @property
     def record(self) -> LiveRecord | None:
-        if self._test is None:
+        epsilon = self.epsilon
+        if epsilon is None:
             return None
-        return LiveRecord(
-            epsilon=self._test.epsilon(self._audit.confidence),
-            claim_p_value=self._claim_p_value,
-            claim_epsilon=self._claim_epsilon,
-        )
+        return LiveRecord(epsilon, self._claim_p_value, self._claim_epsilon)
 
     @property
     def _claim_p_value(self) -> float | None:
@@ -314,14 +311,11 @@ class RoundLoop:
 
     def _log(self, completed: int) -> None:
         """Adds the written rows of a round to the chain."""
-        every = self._run.config.audit.release_every
-        is_released = every is not None and (completed % every == 0 or completed == self._last)
-        self._chain.log_round(
-            completed,
-            self._folder.round_logs(),
-            -(-completed // every) if is_released and every is not None else None,
-            self._folder.release_logs(),
-        )
+        every, release = self._run.config.audit.release_every, None
+        if every is not None and (completed % every == 0 or completed == self._last):
+            release = -(-completed // every)
+        logs, release_logs = self._folder.round_logs(), self._folder.release_logs()
+        self._chain.log_round(completed, logs, release, release_logs)
 
     def _round(self, state: Any, data: ReadRound, index: int) -> Any:
         """Runs and logs one round; `index` counts from 0, the number in the metrics from 1."""

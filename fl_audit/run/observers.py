@@ -203,15 +203,10 @@ class ProgressDisplay(RoundObserver):
                 "loss": f"{metrics.train_loss:.3f}",
                 "accuracy": f"{metrics.accuracy:.3f}",
             }
-        lower_bound = metrics.epsilon_lower_bound
-        most = (
-            " (the largest value tested)" if lower_bound and lower_bound >= LARGEST_TESTED else ""
-        )
-        bound = (
-            {"lower bound for a canary": f"ε ≥ {lower_bound_text(lower_bound)}{most}"}
-            if lower_bound
-            else {}
-        )
+        bound = {}
+        if lower_bound := metrics.epsilon_lower_bound:
+            most = " (the largest value tested)" if lower_bound >= LARGEST_TESTED else ""
+            bound = {"lower bound for a canary": f"ε ≥ {lower_bound_text(lower_bound)}{most}"}
         self._progress.advance(facts=self._evaluated | bound)
 
     def run_ended(self, *, finished: bool) -> None:

@@ -4,9 +4,7 @@ Digits, breast cancer and wine come with scikit-learn; Purchase-100 and CIFAR-10
 user's files.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -77,30 +75,28 @@ def load_digits_task(config: task_kinds.DigitsTask, seed: int) -> LearningTask:
 _ROWS_HELD_OUT_EVERY = 6
 
 
-def load_breast_cancer_task(config: task_kinds.BreastCancerTask, seed: int) -> LearningTask:
-    """The task of 569 tumours, 30 measurements each, benign or malignant; 94 are held out."""
-    from sklearn.datasets import load_breast_cancer
-
-    return _measurements_task("breast cancer", load_breast_cancer, config, seed)
-
-
-def load_wine_task(config: task_kinds.WineTask, seed: int) -> LearningTask:
-    """The task of 178 wines, 13 measurements each, from three growers; 29 are held out."""
-    from sklearn.datasets import load_wine
-
-    return _measurements_task("wine", load_wine, config, seed)
-
-
-def _measurements_task(
-    name: str, load: Callable[..., Any], config: task_kinds.PartitionedTask, seed: int
+def load_measurements_task(
+    config: task_kinds.BreastCancerTask | task_kinds.WineTask, seed: int
 ) -> LearningTask:
-    """A task with columns standardised over the whole table, before the split."""
-    features, labels = load(return_X_y=True)
+    """The task of scikit-learn's table of the kind's name; a sixth of the rows is held out.
+
+    Columns are standardised over the whole table, before the split.
+    """
+    from sklearn import datasets
+
+    kind = str(config.__struct_config__.tag)
+    features, labels = getattr(datasets, f"load_{kind}")(return_X_y=True)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     everything = Examples(scaled.astype(np.float32), labels.astype(np.int32))
     held_out, classes = len(everything) // _ROWS_HELD_OUT_EVERY, int(labels.max()) + 1
     return _dense_task(
-        name, everything, config, seed, "rows", num_held_out=held_out, num_classes=classes
+        kind.replace("_", " "),
+        everything,
+        config,
+        seed,
+        "rows",
+        num_held_out=held_out,
+        num_classes=classes,
     )
 
 

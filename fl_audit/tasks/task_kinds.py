@@ -279,8 +279,8 @@ _LOADERS: tuple[tuple[type[Table], str], ...] = (
     (PythonTask, "own_task.load_python_task"),
     (NpzTask, "client_files.load_npz_task"),
     (TableTask, "client_files.load_table_task"),
-    (BreastCancerTask, "partitioned.load_breast_cancer_task"),
-    (WineTask, "partitioned.load_wine_task"),
+    (BreastCancerTask, "partitioned.load_measurements_task"),
+    (WineTask, "partitioned.load_measurements_task"),
     (PurchaseTask, "partitioned.load_purchase_task"),
     (CifarTask, "partitioned.load_cifar10_task"),
 )

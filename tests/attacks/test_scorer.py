@@ -154,6 +154,13 @@ def test_what_cannot_be_scored_is_refused_and_nothing_is_written(tmp_path):
         scorer.finish(final=good[1:])
 
 
+def test_rounds_may_be_numbers_of_numpy(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, np.int64(2), [[1]] * POOL.count)
+    scorer.score_round(np.int64(1), aggregates(1)[0])
+    scorer.score_uploads(np.int32(1), {0: aggregates(1)[0]})
+    assert scorer.scored_rounds == [1]
+
+
 def test_an_audit_that_cannot_be_is_refused_before_a_file_is_written(tmp_path):
     with pytest.raises(InputError, match="num_rounds: must be at least 1, got 0"):
         RoundScorer.create(tmp_path / "audit", POOL, 0)

@@ -1,14 +1,13 @@
 """The config and the module of docs/plugins.md."""
 
-import re
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
+from tests.tests_of_docs import ROOT, blocks
 
 
 def of_page(language: str) -> str:
     """The page's one block of a language, `toml` or `python`."""
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", _PAGE.read_text(), re.M | re.S)
+    (block,) = blocks((ROOT / "docs/plugins.md").read_text(), language)
     return block
 
 

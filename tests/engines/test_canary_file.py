@@ -144,6 +144,41 @@ def test_numbers_as_labels(digits, tmp_path):
         assert refusal(path, regression) == ", row 2: label must be a finite number in float32"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "inputs", "row"),
+    [
+        (np.int32, [[0, 1], [0.9, 1.7]], 2),
+        (np.int32, [[3e9, 1]], 1),
+        (np.int32, [[2**31, 1]], 1),
+        (np.int32, [[2**40, 1]], 1),
+        (np.int32, [[np.nan, 1]], 1),
+        (np.uint8, [[-1, 1]], 1),
+        (np.int32, [[1 + 2j, 1]], 1),
+        (np.float32, [[1 + 0j, 1]], 1),
+    ],
+)
+def test_inputs_that_would_be_changed_are_refused(digits, tmp_path, dtype, inputs, row):
+    held_out = Examples(np.zeros((3, 2), dtype), digits.held_out.labels[:3])
+    task = dataclasses.replace(digits, held_out=held_out)
+    path = tmp_path / "canaries.npz"
+    np.savez(path, inputs=inputs, labels=np.ones(len(inputs), int))
+    kind = "finite" if dtype == np.float32 else "whole"
+    expected = f", row {row}: inputs must be {kind} numbers in {np.dtype(dtype)}"
+    assert refusal(path, task) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("inputs", [[[0, 1], [7, 3]], [[0.0, 1.0], [7.0, 3.0]]])
+def test_whole_inputs_are_kept_in_any_type(digits, tmp_path, dtype, inputs):
+    held_out = Examples(np.zeros((3, 2), dtype), digits.held_out.labels[:3])
+    task = dataclasses.replace(digits, held_out=held_out)
+    path = tmp_path / "canaries.npz"
+    np.savez(path, inputs=inputs, labels=[1, 2])
+    found = read_canary_file(path, task)
+    assert [canary.inputs.tolist() for canary in found] == [[[0, 1]], [[7, 3]]]
+    assert found[0].inputs.dtype == dtype
+
+
 def config_of(path, **keys):
     return Config(
         task=DigitsTask(num_clients=30, hidden=(4,)),

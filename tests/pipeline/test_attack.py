@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from fl_audit.config.attack_tables import load_attack_config
 from fl_audit.engines.tff.shadow_models import ModelBlockTrainer
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file
+from tests.tests_of_docs import ROOT, blocks
 
 CONFIG = """
 [task]
@@ -169,5 +169,4 @@ def test_a_model_of_one_output_is_refused_before_anything_is_written(tmp_path, c
 
 
 def test_the_code_of_the_docs_runs():
-    document = (Path(__file__).parents[2] / "docs" / "membership.md").read_text()
-    exec(document.split("```python\n")[1].split("```")[0], {})
+    exec(blocks((ROOT / "docs/membership.md").read_text(), "python")[0], {})

@@ -21,7 +21,7 @@ from fl_audit.config import (
 from fl_audit.engines.engine import as_vector
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.tff import trained_blocks
-from fl_audit.engines.tff.tff_engine import MeanLosses, TffEngine
+from fl_audit.engines.tff.tff_engine import TffEngine, mean_losses_on
 from fl_audit.engines.tff.trained_blocks import block_trainer
 from fl_audit.errors import InputError
 from fl_audit.estimators.epsilon_star import log_odds_losses
@@ -119,7 +119,7 @@ def mean_loss(run, weights, examples):
 def test_losses_are_those_of_each_canary_by_itself(run):
     weights = other_weights(run, 1)
     expected = [mean_loss(run, weights, canary) for canary in run.canary_examples]
-    losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples).evaluate(weights)
+    losses = mean_losses_on(run.canary_examples, as_classifier(run.task.classifier))(weights)
     np.testing.assert_allclose(losses.attacked, expected, rtol=1e-5)
     of_one = run.canary_examples[0]
     logits = tf.constant(as_classifier(run.task.classifier).logits(weights, of_one.inputs))
@@ -132,9 +132,9 @@ def test_black_box_scores(run):
     initial = run.task.classifier.initial_weights
     before = np.array([mean_loss(run, initial, canary) for canary in run.canary_examples])
     after = np.array([mean_loss(run, final, canary) for canary in run.canary_examples])
-    score = FinalLossAttacker(run, OnlyQueried()).scores(as_vector(final))
+    score = FinalLossAttacker(run, OnlyQueried("", None, None)).scores(as_vector(final))
     np.testing.assert_allclose(score["final_loss"], -after, rtol=1e-5)
-    score = LossDifferenceAttacker(run, OnlyQueried()).scores(as_vector(final))
+    score = LossDifferenceAttacker(run, OnlyQueried("", None, None)).scores(as_vector(final))
     np.testing.assert_allclose(score["loss_difference"], before - after, rtol=1e-3, atol=1e-5)
 
 
@@ -163,7 +163,7 @@ def attacker_of(run, folder, completed=0):
     (found,) = [
         attacker
         for attacker in make_attackers(
-            attack_context(run, OnlyQueried(), RunFolder(folder), completed)
+            attack_context(run, OnlyQueried("", None, None), RunFolder(folder), completed)
         )
         if isinstance(attacker, UpdateAttacker)
     ]
@@ -230,7 +230,9 @@ def test_a_score_does_not_know_the_coin(digits_run, tmp_path):
     for run in (digits_run, others):
         folder = tmp_path / str(len(found))
         folder.mkdir()
-        attackers = make_attackers(attack_context(run, OnlyQueried(), RunFolder(folder), 0))
+        attackers = make_attackers(
+            attack_context(run, OnlyQueried("", None, None), RunFolder(folder), 0)
+        )
         for attacker in attackers:
             attacker.see_round(seen_round(run, 0))
         found.append(scores_of(attackers, as_vector(other_weights(run, 7))))
@@ -271,4 +273,4 @@ def test_a_model_that_cannot_train_in_blocks_is_refused(digits_run, tmp_path):
     task = dataclasses.replace(digits_run.task, classifier=classifier)
     with pytest.raises(InputError, match=r"^audit\.threat_models: 'all_iterates'[^\n]*Conv2D"):
         run = dataclasses.replace(digits_run, task=task)
-        make_attackers(attack_context(run, OnlyQueried(), RunFolder(tmp_path), 0))
+        make_attackers(attack_context(run, OnlyQueried("", None, None), RunFolder(tmp_path), 0))

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -18,6 +17,7 @@ from fl_audit.config import (
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import prepare
 from fl_audit.engines.runtimes import make_runtime
+from tests.engines.jax.conftest import with_keys
 
 pytestmark = pytest.mark.tff
 
@@ -49,8 +49,8 @@ def _data(run):
 
 
 def _runtime(run, name, clients_per_block, folder):
-    config = msgspec.structs.replace(run.config, runtime=name, clients_per_block=clients_per_block)
-    return make_runtime(dataclasses.replace(run, config=config), folder / "worker.log")
+    asked = with_keys(run, runtime=name, clients_per_block=clients_per_block)
+    return make_runtime(asked, folder / "worker.log")
 
 
 def _aggregate(runtime, data):

@@ -1,7 +1,6 @@
 """Models and data of one's own, run as docs/own_task.md and docs/own_data.md have them."""
 
 import json
-import re
 import tomllib
 from pathlib import Path
 
@@ -12,14 +11,13 @@ from fl_audit.cli import main
 from fl_audit.config.file import load_config
 from fl_audit.engines.prepare import prepare
 from fl_audit.formats.score_file import read_score_file
+from tests.tests_of_docs import ROOT, blocks
 
 pytestmark = pytest.mark.tff
 
-DOCS = Path(__file__).parents[2] / "docs"
 
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+def of_page(page: str, language: str) -> list[str]:
+    return blocks((ROOT / "docs" / page).read_text(), language)
 
 
 def finished(folder: Path, out: str, *overrides: str, capsys) -> dict:
@@ -33,8 +31,8 @@ def finished(folder: Path, out: str, *overrides: str, capsys) -> dict:
 def own_task(tmp_path) -> Path:
     folder = tmp_path / "task"
     folder.mkdir()
-    (folder / "my_task.py").write_text(blocks("own_task.md", "python")[0])
-    (folder / "config.toml").write_text(blocks("own_task.md", "toml")[0])
+    (folder / "my_task.py").write_text(of_page("own_task.md", "python")[0])
+    (folder / "config.toml").write_text(of_page("own_task.md", "toml")[0])
     return folder
 
 
@@ -80,7 +78,7 @@ def _own_data(kind: str, folder: Path) -> Path:
     labels = random.integers(0, 3, 300)
     inputs = random.normal(size=(300, 4)) + 3 * np.eye(4)[labels]
     clients = np.repeat(np.arange(30), 10)
-    table, npz = blocks("own_data.md", "toml")
+    table, npz = of_page("own_data.md", "toml")
     text = table
     if kind == "table":
         rows = [

@@ -13,7 +13,7 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.canaries.pool import write_pool
 from fl_audit.cli import main
 from fl_audit.config.commitment import write_commitment
-from fl_audit.errors import Interrupted
+from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.round_chain import ChainWriter, Scored, read_chain
@@ -219,6 +219,26 @@ def test_a_run_that_was_killed_and_resumed(toy_runtime, tmp_path, rounds):
     notes = check(tmp_path / "run", tmp_path / "commitment.json")
     assert f"8 rounds in {1 + len(rounds)} sessions" in notes
     assert ("logged again" in notes) == any((number - 1) % 3 for number in rounds)
+
+
+def _killed(*_):
+    raise _Killed
+
+
+@pytest.mark.parametrize("before", ["open_chain", "make_attackers"])
+def test_a_run_that_was_killed_before_it_was_listed(toy_runtime, tmp_path, monkeypatch, before):
+    config = load_config(config_file(tmp_path / "config.toml"))
+    commitment = tmp_path / "commitment.json"
+    write_commitment(commitment, committed(config))
+    with monkeypatch.context() as patched, pytest.raises(_Killed):
+        patched.setattr(f"fl_audit.run.train.{before}", _killed)
+        start_run(config, tmp_path / "run", commitment=commitment)
+    assert not (tmp_path / "commitment.json.tries").exists()
+    with pytest.raises(InputError, match=r"run: was begun under a commitment; resume it with"):
+        continue_run(config, tmp_path / "run")
+    continue_run(config, tmp_path / "run", commitment=commitment)
+    assert len((tmp_path / "commitment.json.tries").read_text().splitlines()) == 1
+    check(tmp_path / "run", commitment)
 
 
 @pytest.mark.slow

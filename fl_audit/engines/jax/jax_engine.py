@@ -1,6 +1,5 @@
 """The engine in JAX: rounds of federated training on one device or on many."""
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,22 +39,50 @@ from fl_audit.tasks.learning_task import Examples
 _AT_ONCE = 64
 
 
-class Evaluator:
-    """Computes a model's accuracy on one set of held-out examples."""
+def accuracy_on(
+    held_out: Examples, model: JaxModel, padding_label: int
+) -> Callable[[Weights], float]:
+    """A function from weights to the share of counted labels that are predicted, in [0, 1].
 
-    def __init__(self, model: JaxModel, held_out: Examples, padding_label: int) -> None:
-        self._batches = functools.partial(_batches, held_out, padding_label)
-        self._count = jax.jit(model.accuracy_counts)
+    The share is 0 if no label counts.
+    """
+    count = jax.jit(model.accuracy_counts)
 
-    def accuracy(self, weights: Weights) -> float:
-        """The share of counted labels that are predicted, in [0, 1]; 0 if no label counts."""
+    def accuracy(weights: Weights) -> float:
         arrays, total = jax.device_put(list(weights)), np.zeros(2)
         with in_full_precision():
-            for batch in self._batches():
-                counts = self._count(arrays, batch.inputs[0, 0], batch.labels[0, 0])
+            for batch in _batches(held_out, padding_label):
+                counts = count(arrays, batch.inputs[0, 0], batch.labels[0, 0])
                 total += np.asarray(counts, np.float64)
         correct, counted = total
         return float(correct / counted) if counted else 0.0
+
+    return accuracy
+
+
+def mean_losses_on(
+    owners: Sequence[Examples], model: JaxModel, padding_label: int
+) -> Callable[[Weights], FloatArray]:
+    """A function from weights to the mean of `attacked_losses` over each owner's tokens.
+
+    It is in nats, float64 of shape (owners,); the mean is over examples where these have one label.
+    """
+    everything = Examples.concatenate(owners)
+    owner = np.repeat(np.arange(len(owners)), [len(examples) for examples in owners])
+    losses_of = jax.jit(model.attacked_by_example)
+
+    def mean_losses(weights: Weights) -> FloatArray:
+        arrays = jax.device_put(list(weights))
+        with in_full_precision():
+            parts = [
+                np.asarray(losses_of(arrays, b.inputs[0, 0], b.labels[0, 0]), np.float64)
+                for b in _batches(everything, padding_label)
+            ]
+        by_example = np.concatenate(parts, axis=1)[:, : len(everything)]
+        losses, tokens = (np.bincount(owner, row) for row in by_example)
+        return np.asarray(losses / tokens)
+
+    return mean_losses
 
 
 def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
@@ -66,71 +93,23 @@ def _batches(examples: Examples, padding_label: int) -> Iterator[PaddedBlock]:
         yield pad_block([part], shape, padding_label)
 
 
-class MeanLosses:
-    """Computes the mean of a model's `attacked_losses` over each owner's examples."""
-
-    def __init__(self, model: JaxModel, owners: Sequence[Examples], padding_label: int) -> None:
-        everything = Examples.concatenate(owners)
-        self._batches = functools.partial(_batches, everything, padding_label)
-        self._count = len(everything)
-        self._owner = np.repeat(np.arange(len(owners)), [len(examples) for examples in owners])
-        self._losses = jax.jit(model.attacked_by_example)
-
-    def evaluate(self, weights: Weights) -> FloatArray:
-        """The mean over each owner's tokens (or examples), in nats, float64 of shape (owners,)."""
-        arrays = jax.device_put(list(weights))
-        with in_full_precision():
-            parts = [
-                np.asarray(self._losses(arrays, b.inputs[0, 0], b.labels[0, 0]), np.float64)
-                for b in self._batches()
-            ]
-        by_example = np.concatenate(parts, axis=1)[:, : self._count]
-        losses, tokens = (np.bincount(self._owner, row) for row in by_example)
-        return np.asarray(losses / tokens)
-
-
 # The time that JAX spends on compiling, from its own monitoring events.
 
 
-_COUNTED = (
-    "/jax/core/compile/jaxpr_to_mlir_module_duration",
-    "/jax/core/compile/backend_compile_duration",
-)
-"""The events counted: lowering, and compilation by XLA; not tracing, whose events are nested."""
-
-_reported = {event: [0, 0.0] for event in _COUNTED}
+_seconds_of = {
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": 0.0,
+    "/jax/core/compile/backend_compile_duration": 0.0,
+}
+"""The seconds so far of lowering, and of XLA; not of tracing, whose events are nested."""
 
 
 def _count(event: str, seconds: float, **of_event: object) -> None:
-    if event in _reported:
-        _reported[event][0] += 1
-        _reported[event][1] += seconds
+    if event in _seconds_of:
+        _seconds_of[event] += seconds
 
 
-# JAX cannot remove a single listener, so the process has one listener for all clocks.
+# JAX cannot remove a single listener, so the process has one listener for all engines.
 monitoring.register_event_duration_secs_listener(_count)
-
-
-class CompilationClock:
-    """The number and the time of compilations in this process since the clock was created."""
-
-    def __init__(self) -> None:
-        self._before = _so_far()
-
-    @property
-    def programs(self) -> int:
-        """The number of programs that XLA compiled."""
-        return _so_far()[0] - self._before[0]
-
-    @property
-    def seconds(self) -> float:
-        """The seconds of lowering and compilation."""
-        return _so_far()[1] - self._before[1]
-
-
-def _so_far() -> tuple[int, float]:
-    seconds = sum(float(spent) for _, spent in _reported.values())
-    return int(_reported[_COUNTED[-1]][0]), seconds
 
 
 # The engine.
@@ -158,7 +137,7 @@ class JaxEngine(engine.Engine):
         noise_keys: NoiseKeys | None = None,
     ) -> None:
         """The functions of a run, by default on all devices and with fresh noise keys."""
-        self._compilation = CompilationClock()
+        self._seconds_before = sum(_seconds_of.values())
         config, model = run.config, run.task.classifier
         functions = as_jax_model(model)
         self._aggregation = aggregation_of(
@@ -189,7 +168,7 @@ class JaxEngine(engine.Engine):
 
     @property
     def compile_seconds(self) -> float:
-        return self._compilation.seconds
+        return sum(_seconds_of.values()) - self._seconds_before
 
     def begin(self) -> State:
         weights = [jnp.asarray(array) for array in self._run.task.classifier.initial_weights]
@@ -286,8 +265,13 @@ class JaxEngine(engine.Engine):
             after, aggregate = self._finish(state, total, key)
             return after, [np.asarray(part) for part in aggregate]
 
-        zeroing_norm = float(self._aggregation.zeroing_norm(state.norms))
-        promise = promise_of(run, float(state.norms.clip), zeroing_norm)
+        def clip_norm_of(state: State) -> float:
+            return float(state.norms.clip)
+
+        def zeroing_norm_of(state: State) -> float:
+            return float(self._aggregation.zeroing_norm(state.norms))
+
+        promise = promise_of(run, clip_norm_of(state), zeroing_norm_of(state))
         updates = trial_updates([array.shape for array in like], promise, run.config.seed)
         # A state fixes correlated noise, so two states are needed.
         begun = None if promise.correlation is None else (self.begin(), self.begin())
@@ -298,8 +282,8 @@ class JaxEngine(engine.Engine):
             run.config.seed,
             promise,
             begun=begun,
-            clip_norm_of=lambda state: float(state.norms.clip),
-            zeroing_norm_of=lambda state: float(self._aggregation.zeroing_norm(state.norms)),
+            clip_norm_of=clip_norm_of,
+            zeroing_norm_of=zeroing_norm_of,
         ).findings
 
     def scored_canaries(self, run: PreparedRun) -> ScoredCanaries:
@@ -308,7 +292,7 @@ class JaxEngine(engine.Engine):
 
     def losses(self, run: PreparedRun) -> Callable[[engine.Weights], FloatArray]:
         padding = run.task.classifier.padding_label
-        return MeanLosses(self._functions, run.canary_examples, padding).evaluate
+        return mean_losses_on(run.canary_examples, self._functions, padding)
 
     def client_updates(self, run: PreparedRun) -> engine.ClientUpdates:
         initial = run.task.classifier.initial_weights
@@ -316,7 +300,7 @@ class JaxEngine(engine.Engine):
 
     def evaluator(self, run: PreparedRun) -> Callable[[engine.Weights], float]:
         padding = run.task.classifier.padding_label
-        return Evaluator(self._functions, run.task.held_out, padding).accuracy
+        return accuracy_on(run.task.held_out, self._functions, padding)
 
 
 def make(run: PreparedRun, worker_log: Path, why: str) -> JaxEngine:

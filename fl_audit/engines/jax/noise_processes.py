@@ -195,10 +195,9 @@ class ClientNoise(NoiseProcess):
 class CorrelatedNoise(NoiseProcess):
     """Noise correlated with earlier rounds' noise, all from one key."""
 
-    @property
-    @abc.abstractmethod
-    def _num_kept(self) -> int:
-        """The number of kept vectors."""
+    def __init__(self, num_kept: int) -> None:
+        """`num_kept` is the number of kept vectors."""
+        self._num_kept = num_kept
 
     def begin(self, weights: Weights, key: Array) -> NoiseState:
         past = [jnp.zeros((self._num_kept, *w.shape), jnp.float32) for w in weights]
@@ -209,11 +208,8 @@ class MatrixNoise(CorrelatedNoise):
     """Rows of C^-1 z, with weights of z and of kept vectors from `mechanisms.kind.NoiseStream`."""
 
     def __init__(self, stream: "NoiseStream") -> None:
+        super().__init__(len(stream.weights))
         self._stream = stream
-
-    @property
-    def _num_kept(self) -> int:
-        return len(self._stream.weights)
 
     def next(self, state: NoiseState, key: Array, sums: Weights) -> tuple[list[Array], NoiseState]:
         pairs = [
@@ -251,11 +247,8 @@ class TreeNoise(CorrelatedNoise):
 
     def __init__(self, period: int) -> None:
         """`period` is the number of rounds of a tree."""
+        super().__init__(period.bit_length())
         self._period = period
-
-    @property
-    def _num_kept(self) -> int:
-        return self._period.bit_length()
 
     def begin(self, weights: Weights, key: Array) -> NoiseState:
         none_released = [jnp.zeros(w.shape, jnp.float32) for w in weights]

@@ -22,7 +22,7 @@ from fl_audit.canaries.families import CanaryFamily
 from fl_audit.canaries.pool import CanaryPool
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.canary_process import canary_dim, released_aggregate
+from fl_audit.engines.tff.canary_process import canary_dim, client_data_type, released_aggregate
 from fl_audit.engines.tff.native_worker import instead_of_tffs_worker
 from fl_audit.errors import InputError
 from fl_audit.inner_products import euclidean_norm, inner_product
@@ -217,7 +217,7 @@ def canary_client_data(
 
     `vector` is float32 of shape (dim,).
     """
-    examples_type = process.next.type_signature.parameter[1].member["examples"]
+    examples_type = client_data_type(process)["examples"]
     vectors = small_data_set(np.asarray(vector, np.float32)[None])
     return _client_data(vectors, _no_examples(examples_type))
 
@@ -403,21 +403,13 @@ def probe(
     if norm is not None and not 0 < norm < math.inf:
         raise InputError(f"norm: must be positive and finite, got {norm}")
     with instead_of_tffs_worker():
-        return _probe(process, norm, process.initialize() if state is None else state)
-
-
-def _probe(
-    process: tff.learning.templates.LearningProcess, norm: float | None, start: Any
-) -> ProbedCanary:
-    """The probe from a state, in any runtime."""
-    if norm is not None:
-        probed = _probed(process, start, norm)
+        start = process.initialize() if state is None else state
         if read_clip(start).norm is not None:
-            return probed
+            return _probed(process, start, norm_to_clip(start) if norm is None else norm)
+        if norm is None:
+            return _saturating(process, start)
+        probed = _probed(process, start, norm)
         return dataclasses.replace(probed, promised=_longest(process, start, probed))
-    if read_clip(start).norm is not None:
-        return _probed(process, start, norm_to_clip(start))
-    return _saturating(process, start)
 
 
 def _longest(

@@ -20,7 +20,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.errors import InputError
-from fl_audit.mechanisms.tff_aggregators import MeanOfNoisedUploads
+from fl_audit.mechanisms.tff_aggregators import MeanOfNoisedUploads, sums_uploads
 
 
 def compose_audited_process(
@@ -55,10 +55,12 @@ def compose_audited_process(
       (`CanaryClients.join`), and its metrics contain the round's aggregate (`released_aggregate`).
 
     Raises:
-      InputError: An update has other than floating-point numbers, or the weight is not positive
-        and finite.
+      InputError: An update has other than floating-point numbers, the weight is not positive and
+        finite, or clients should add noise to their uploads and `uploads` is None.
       TypeError: The parts do not fit together (raised by TFF).
     """
+    if uploads is None and sums_uploads(model_update_aggregator):
+        raise InputError(f"model_update_aggregator: {_FOR_RUNS}")
     return tff.learning.templates.compose_learning_process(
         initial_model_weights_fn,
         model_weights_distributor,
@@ -69,9 +71,28 @@ def compose_audited_process(
 
 
 def canary_dim(process: tff.learning.templates.LearningProcess) -> int:
-    """The length of a canary's vector: the number of coordinates in an update of the process."""
+    """The length of a canary's vector: the number of coordinates in an update of the process.
+
+    Raises InputError if clients of the process add noise to their uploads.
+    """
+    return int(client_data_type(process)["canary"].element.shape[0])
+
+
+_FOR_RUNS = (
+    "'client_gaussian' is for a run of a config, which gives clients their keys of noise; must be "
+    "another mechanism"
+)
+
+
+def client_data_type(process: tff.learning.templates.LearningProcess) -> tff.Type:
+    """The type of a client's data in an audited process: `canary` and `examples`.
+
+    Raises InputError if it has a `noise_key` too, which a user's own loop does not give clients.
+    """
     data_type = process.next.type_signature.parameter[1].member
-    return int(data_type["canary"].element.shape[0])
+    if tff.structure.has_field(data_type, "noise_key"):
+        raise InputError(f"process: {_FOR_RUNS}")
+    return data_type
 
 
 def released_aggregate(metrics: Any) -> list[npt.NDArray[Any]]:

@@ -225,16 +225,13 @@ _VIEWED = _ViewedTensors()
 
 def unflatten(leaves: Iterable[Any], type_spec: tff.Type) -> Any:
     """Parts in TFF's order as the type's Python containers."""
-    return _unflatten(iter(leaves), type_spec)
-
-
-def _unflatten(leaves: Iterator[Any], type_spec: tff.Type) -> Any:
+    left = iter(leaves)
     if isinstance(type_spec, tff.FederatedType):
-        return _unflatten(leaves, type_spec.member)
+        return unflatten(left, type_spec.member)
     if not isinstance(type_spec, tff.StructType):
-        return next(leaves)
+        return next(left)
     elements = tff.structure.iter_elements(type_spec)
-    struct = tff.structure.Struct([(name, _unflatten(leaves, kind)) for name, kind in elements])
+    struct = tff.structure.Struct([(name, unflatten(left, kind)) for name, kind in elements])
     return tff.types.type_to_py_container(struct, type_spec)
 
 
@@ -269,7 +266,7 @@ class LocalContext(tff.framework.SyncContext):
     def __init__(self, num_threads: int = 1) -> None:
         """`num_threads` clients work at once, and are added in the order of the cohort."""
         self._num_threads = num_threads
-        self._watch: SeeWork | None = None
+        self._see: SeeWork = _unseen
         # Keyed by identity, as hashing a computation hashes its serialised form of megabytes.
         self._compiled: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
@@ -285,33 +282,33 @@ class LocalContext(tff.framework.SyncContext):
 
     def client_sum(self, form: Any) -> ClientSum:
         """The function that trains clients and adds their results, from a round's MapReduceForm."""
-        return LocalSum(importer(form), self._num_threads, self._see)
+
+        def see(place: int, work: Sequence[tf.Tensor]) -> None:
+            self._see(place, work)
+
+        return LocalSum(importer(form), self._num_threads, see)
 
     @contextlib.contextmanager
     def watched(self, see: "SeeWork") -> Iterator[None]:
         """Passes each client's work to `see` inside the block, in the order of the cohort."""
-        self._watch = see
+        self._see = see
         try:
             yield
         finally:
-            self._watch = None
-
-    def _see(self, place: int, work: Sequence[tf.Tensor]) -> None:
-        if self._watch is not None:
-            self._watch(place, work)
+            self._see = _unseen
 
     def _compile(self, computation: tff.Computation) -> Callable[[Any], Any]:
         signature = computation.type_signature
         with _refusals():
             if not tff.types.contains(signature, lambda part: isinstance(part, tff.FederatedType)):
-                return _Function(ImportedComputation(computation), signature)
+                return _function(computation, signature)
             if signature.parameter is None:
                 initialize = tff.backends.mapreduce.get_state_initialization_computation(
                     computation
                 )
-                return _Function(ImportedComputation(initialize), signature)
+                return _function(initialize, signature)
         form = _form(computation)
-        return _Round(importer(form), signature, self.client_sum(form))
+        return _round(importer(form), signature, self.client_sum(form))
 
 
 @contextlib.contextmanager
@@ -362,7 +359,7 @@ class SeededRounds:
         def part(name: str) -> ImportedComputation:
             return self._part(name, seed)
 
-        one_round = _Round(part, self._signature, LocalSum(part, self._num_threads))
+        one_round = _round(part, self._signature, LocalSum(part, self._num_threads))
         return lambda state, client_data: one_round((state, client_data))
 
     def run(self, state: Any, client_data: Any, seed: int) -> Any:
@@ -379,17 +376,15 @@ class SeededRounds:
         return part
 
 
-class _Function:
-    """A compiled computation without clients."""
+def _function(computation: tff.Computation, signature: tff.FunctionType) -> Callable[[Any], Any]:
+    """A compiled computation without clients, as a function of its argument."""
+    imported, parameter = ImportedComputation(computation), signature.parameter
 
-    def __init__(self, imported: ImportedComputation, signature: tff.FunctionType) -> None:
-        self._imported = imported
-        self._signature = signature
-
-    def __call__(self, arg: Any) -> Any:
-        parameter = self._signature.parameter
+    def call(arg: Any) -> Any:
         leaves = flatten(arg, parameter) if parameter is not None else []
-        return _as_result(self._imported(leaves), self._signature.result)
+        return _as_result(imported(leaves), signature.result)
+
+    return call
 
 
 class LocalSum:
@@ -418,24 +413,19 @@ class LocalSum:
         return total
 
 
-class _Round:
-    """A compiled round of a learning process."""
+def _round(
+    import_part: ImportPart, signature: tff.FunctionType, client_sum: ClientSum
+) -> Callable[[Any], Any]:
+    """A compiled round of a learning process, as a function of state and clients' data."""
+    prepare, report, update = map(import_part, ("prepare", "report", "update"))
 
-    def __init__(
-        self, import_part: ImportPart, signature: tff.FunctionType, client_sum: ClientSum
-    ) -> None:
-        self._prepare = import_part("prepare")
-        self._report = import_part("report")
-        self._update = import_part("update")
-        self._state_type = signature.parameter[0].member
-        self._result_type = signature.result
-        self._client_sum = client_sum
-
-    def __call__(self, arg: Any) -> Any:
+    def call(arg: Any) -> Any:
         state_value, client_data = arg
-        state = flatten(state_value, self._state_type)
-        total = self._client_sum(self._prepare(state), client_data)
-        return _as_result(self._update([*state, *self._report(total)]), self._result_type)
+        state = flatten(state_value, signature.parameter[0].member)
+        total = client_sum(prepare(state), client_data)
+        return _as_result(update([*state, *report(total)]), signature.result)
+
+    return call
 
 
 def _as_result(leaves: list[Any], result_type: tff.Type) -> Any:

@@ -10,7 +10,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from fl_audit.array_types import Float32Array
-from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import as_vector, shows_uploads
 from fl_audit.engines.prepare import PreparedRun
@@ -18,7 +17,7 @@ from fl_audit.engines.tff.algorithms import build_process, build_process_over_re
 from fl_audit.engines.tff.canary_clients import DataSets
 from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
-from fl_audit.engines.tff.tff_engine import TffEngine, participants_of
+from fl_audit.engines.tff.tff_engine import ClientInputs, TffEngine, participants_of
 from fl_audit.engines.tff.trained_blocks import (
     NotVectorizedError,
     TrainedBlocks,
@@ -33,12 +32,9 @@ from fl_audit.tasks.tf.networks import as_classifier
 class Local(TffEngine):
     """The runtime `local`: the process as plain TensorFlow in this Python process."""
 
-    description: str
-    process: tff.templates.IterativeProcess
-    mechanism: Mechanism
     context: LocalContext
     shows_uploads: bool  # whether rounds record what canaries upload
-    client_inputs: DataSets | TrainedBlocks
+    client_inputs: ClientInputs
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         return local_runtime(self.context)
@@ -74,7 +70,7 @@ def _update_among(work: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> lis
     raise ValueError(f"no update of shapes {shapes} among parts of shapes {part_shapes}")
 
 
-def client_inputs_of(run: PreparedRun) -> DataSets | TrainedBlocks:
+def client_inputs_of(run: PreparedRun) -> ClientInputs:
     """The inputs of a run's process: of blocks of clients, or of clients one by one."""
     size = clients_per_block_of(run)
     if size > 1:
@@ -86,16 +82,14 @@ def client_inputs_of(run: PreparedRun) -> DataSets | TrainedBlocks:
     return DataSets.from_run(run)
 
 
-def process_of(
-    run: PreparedRun, inputs: DataSets | TrainedBlocks
-) -> tff.templates.IterativeProcess:
+def process_of(run: PreparedRun, inputs: ClientInputs) -> tff.templates.IterativeProcess:
     """The process of a run, over these inputs."""
     build = build_process if isinstance(inputs, DataSets) else build_process_over_results
     classifier, cohort = as_classifier(run.task.classifier), run.schedule.expected_cohort
     return build(classifier, run.config, cohort, run.num_rounds)
 
 
-def at_once(inputs: DataSets | TrainedBlocks) -> str:
+def at_once(inputs: ClientInputs) -> str:
     """The number of clients in a block, for a runtime's description; empty without blocks."""
     size = inputs.clients_per_block
     return f", {size} clients at once" if size > 1 else ""

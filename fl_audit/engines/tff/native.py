@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tensorflow_federated as tff
-
-from fl_audit.config import Mechanism
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.engine import shows_uploads
 from fl_audit.engines.prepare import PreparedRun
@@ -28,12 +25,9 @@ _ROUNDS_PER_WORKER = 100
 class Native(TffEngine):
     """TFF's own C++ runtime, in a worker process, whose output is appended to `worker_log`."""
 
-    description: str
-    process: tff.templates.IterativeProcess
-    mechanism: Mechanism
     data_sets: DataSets
     worker_log: Path
-    rounds_per_session: int | None = _ROUNDS_PER_WORKER
+    rounds_per_session = _ROUNDS_PER_WORKER
 
     def session(self) -> contextlib.AbstractContextManager[None]:
         """Starts a worker, and ends it with the block."""

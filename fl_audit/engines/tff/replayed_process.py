@@ -59,7 +59,7 @@ def replay_process(
         lambda vector: canary_client_data(process, vector),
         promise,
         seed,
-        begun=None if promise.correlation is None else (process.initialize(), process.initialize()),
+        begin=process.initialize,
         clip_norm_of=clip_norm_of,
         zeroing_norm_of=zeroing_norm_of,
     )
@@ -72,14 +72,11 @@ def replay_vectors(
     promise: Promise,
     seed: int,
     *,
-    begun: tuple[Any, Any] | None = None,
+    begin: Callable[[], Any],
     clip_norm_of: ClipNormOf | None = None,
     zeroing_norm_of: ZeroingNormOf | None = None,
 ) -> Replay:
-    """Replays a round whose updates are vectors.
-
-    `begun` is a pair of initial states, for noise that the initial state determines; else None.
-    """
+    """Replays a round whose updates are vectors; `begin` returns an initial state."""
 
     def server(held: _Held, updates: Any, random: np.random.Generator) -> tuple[Any, Any]:
         data = [client_data(flat(update).astype(np.float32)) for update in updates]
@@ -92,7 +89,8 @@ def replay_vectors(
         trial_updates([weights.shape for weights in model_weights(state)], promise, seed),
         seed,
         promise,
-        begun=None if begun is None else (_Held(begun[0]), _Held(begun[1])),
+        # A state fixes correlated noise, so two states are needed.
+        begun=None if promise.correlation is None else (_Held(begin()), _Held(begin())),
         clip_norm_of=None if clip_norm_of is None else lambda held: clip_norm_of(held.state),
         zeroing_norm_of=None
         if zeroing_norm_of is None
@@ -125,26 +123,25 @@ def replay_of(
         rounds = SeededRounds(process.next)
     except NotCompilableError as error:
         return (not_replayed(str(error)),)
+
+    def clip_norm_of(state: Any) -> float:
+        return clip_and_noise(mechanism, state.aggregator).clip_norm
+
+    def zeroing_norm_of(state: Any) -> float:
+        zeroing = mechanism.zeroing
+        return np.inf if zeroing is None else zeroing_norm(zeroing, state.aggregator)
+
     state = begin()
-    # The state holds the key of the next node's noise for trees, and of all noise for matrices.
-    is_correlated = run.release.correlation is not None
     return replay_vectors(
         rounds,
         state,
         lambda vector: _client_data(process, state, vector),
-        promise_of(
-            run, clip_and_noise(mechanism, state.aggregator).clip_norm, _zeroing_norm(run, state)
-        ),
+        promise_of(run, clip_norm_of(state), zeroing_norm_of(state)),
         run.config.seed,
-        begun=(begin(), begin()) if is_correlated else None,
-        clip_norm_of=lambda state: clip_and_noise(mechanism, state.aggregator).clip_norm,
-        zeroing_norm_of=lambda state: _zeroing_norm(run, state),
+        begin=begin,
+        clip_norm_of=clip_norm_of,
+        zeroing_norm_of=zeroing_norm_of,
     ).findings
-
-
-def _zeroing_norm(run: PreparedRun, state: Any) -> float:
-    zeroing = run.config.mechanism.zeroing
-    return np.inf if zeroing is None else zeroing_norm(zeroing, state.aggregator)
 
 
 def _client_data(process: tff.templates.IterativeProcess, state: Any, vector: Float32Array) -> Any:

@@ -47,7 +47,7 @@ from fl_audit.engines.shadow_recipe import (
 from fl_audit.engines.tff.canary_process import model_weights
 from fl_audit.engines.tff.compiled import NotCompilableError, SeededRounds
 from fl_audit.engines.tff.local import clients_in_parallel, local_of
-from fl_audit.engines.tff.tff_engine import Evaluator, MeanLosses
+from fl_audit.engines.tff.tff_engine import accuracy_on, mean_losses_on
 from fl_audit.errors import InputError
 from fl_audit.formats.npy_file import AnyArray, read_or_make
 from fl_audit.membership.outputs import MemberOutputs, margin, margin_of_loss
@@ -355,8 +355,8 @@ class FederatedRuns:
             raise InputError(f"an attack cannot run this process: {error}") from error
         task, self._classifier = run.task, as_classifier(run.task.classifier)
         self._clients = [task.population.examples(c) for c in range(run.num_clients)]
-        self._losses = MeanLosses(self._classifier, self._clients)
-        self._evaluator = Evaluator(self._classifier, task.held_out)
+        self._losses_of = mean_losses_on(self._clients, self._classifier)
+        self._accuracy_of = accuracy_on(task.held_out, self._classifier)
 
     def train(
         self, training: BoolArray, first: int, folder: Path, after_run: AfterBlock
@@ -390,13 +390,13 @@ class FederatedRuns:
 
     def _outputs(self, mask: BoolArray, number: int) -> dict[str, AnyArray]:
         weights = self._trained(mask, number)
-        losses = self._losses.evaluate(weights).label
+        losses = self._losses_of(weights).label
         if not np.isfinite(losses).all():
             raise InputError(
                 "training diverged: a run's losses are not finite; use a smaller "
                 "client.learning_rate"
             )
-        accuracy = np.array(self._evaluator.accuracy(weights))
+        accuracy = np.array(self._accuracy_of(weights))
         margins = margin_of_loss(losses) if self._classifier.has_log_odds else -losses
         return {"margins": margins, "losses": losses, "accuracy": accuracy}
 

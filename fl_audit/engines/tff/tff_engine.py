@@ -6,14 +6,13 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.array_types import Float32Array, FloatArray, IntArray
+from fl_audit.array_types import Float32Array, FloatArray
 from fl_audit.attacks.arrays import unflatten
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import Check
@@ -29,6 +28,7 @@ from fl_audit.engines.engine import (
     as_vector,
 )
 from fl_audit.engines.prepare import PreparedRun
+from fl_audit.engines.tff.canary_clients import DataSets
 from fl_audit.engines.tff.canary_process import model_weights, released_aggregate
 from fl_audit.engines.tff.replayed_process import replay_of
 from fl_audit.engines.tff.trained_blocks import (
@@ -49,31 +49,26 @@ from fl_audit.tasks.tf.networks import as_classifier
 _EVALUATED_AT_ONCE = 64
 
 
-class Evaluator:
-    """Computes a model's accuracy on one set of held-out examples."""
+def accuracy_on(held_out: Examples, classifier: Classifier) -> Callable[[Weights], float]:
+    """A function from weights to the share of counted labels that are predicted, in [0, 1].
 
-    def __init__(self, classifier: Classifier, held_out: Examples) -> None:
-        arrays = (held_out.inputs, held_out.labels)
-        self._batches = tf.data.Dataset.from_tensor_slices(arrays).batch(_EVALUATED_AT_ONCE)
+    The share is 0 if no label counts.
+    """
+    arrays = (held_out.inputs, held_out.labels)
+    batches = tf.data.Dataset.from_tensor_slices(arrays).batch(_EVALUATED_AT_ONCE)
 
-        @tf.function
-        def count(weights: Sequence[tf.Tensor], inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            logits = classifier.logits(weights, inputs)
-            return tf.stack(
-                [classifier.num_correct(logits, labels), classifier.num_counted(labels)]
-            )
+    @tf.function
+    def count(weights: Sequence[tf.Tensor], inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        logits = classifier.logits(weights, inputs)
+        return tf.stack([classifier.num_correct(logits, labels), classifier.num_counted(labels)])
 
-        self._count = count
-
-    def accuracy(self, weights: Sequence[npt.NDArray[np.float32]]) -> float:
-        """The share of counted labels that are predicted, in [0, 1]; 0 if no label counts."""
+    def accuracy(weights: Weights) -> float:
         tensors = [tf.constant(array) for array in weights]
-        correct, counted = np.sum(
-            [self._count(tensors, *batch).numpy() for batch in self._batches],
-            axis=0,
-            dtype=np.float64,
-        )
+        counts = [count(tensors, *batch).numpy() for batch in batches]
+        correct, counted = np.sum(counts, axis=0, dtype=np.float64)
         return float(correct / counted) if counted else 0.0
+
+    return accuracy
 
 
 _LOSSES_AT_ONCE = 256
@@ -87,44 +82,38 @@ class OwnersLosses:
     label: FloatArray  # minus the labels' log probabilities; the loss if a task has no log-odds
 
 
-class MeanLosses:
-    """Computes a model's mean losses on each owner's examples."""
+def mean_losses_on(
+    owners: Sequence[Examples], classifier: Classifier
+) -> Callable[[Weights], OwnersLosses]:
+    """A function from weights to the mean losses on each owner's examples."""
+    everything = Examples.concatenate(owners)
+    arrays = (everything.inputs, everything.labels)
+    batches = tf.data.Dataset.from_tensor_slices(arrays).batch(_LOSSES_AT_ONCE)
+    owner = np.repeat(np.arange(len(owners)), [len(examples) for examples in owners])
 
-    def __init__(self, classifier: Classifier, owners: Sequence[Examples]) -> None:
-        everything = Examples.concatenate(owners)
-        arrays = (everything.inputs, everything.labels)
-        self._batches = tf.data.Dataset.from_tensor_slices(arrays).batch(_LOSSES_AT_ONCE)
-        self._owner = np.repeat(np.arange(len(owners)), [len(examples) for examples in owners])
+    @tf.function(reduce_retracing=True)
+    def losses(weights: Sequence[tf.Tensor], inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        logits = classifier.logits(weights, inputs)
+        attacked, tokens = classifier.attacked_loss_by_example(logits, labels)
+        of_labels, _ = classifier.label_loss_by_example(logits, labels)
+        return tf.stack([tf.cast(part, tf.float64) for part in (attacked, of_labels, tokens)])
 
-        @tf.function(reduce_retracing=True)
-        def losses(weights: Sequence[tf.Tensor], inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            logits = classifier.logits(weights, inputs)
-            attacked, tokens = classifier.attacked_loss_by_example(logits, labels)
-            of_labels, _ = classifier.label_loss_by_example(logits, labels)
-            return tf.stack([tf.cast(part, tf.float64) for part in (attacked, of_labels, tokens)])
-
-        self._losses = losses
-
-    def evaluate(self, weights: Sequence[npt.NDArray[np.float32]]) -> OwnersLosses:
+    def mean_losses(weights: Weights) -> OwnersLosses:
         tensors = [tf.constant(array) for array in weights]
-        by_batch = [self._losses(tensors, *batch).numpy() for batch in self._batches]
+        by_batch = [losses(tensors, *batch).numpy() for batch in batches]
         attacked, of_labels, tokens = (
-            np.bincount(self._owner, weights=row) for row in np.concatenate(by_batch, axis=1)
+            np.bincount(owner, weights=row) for row in np.concatenate(by_batch, axis=1)
         )
         return OwnersLosses(np.asarray(attacked / tokens), np.asarray(of_labels / tokens))
+
+    return mean_losses
 
 
 # The engine.
 
 
-class ClientInputs(Protocol):
-    """Makes the inputs of a TFF process from a round's participants: data sets, or results."""
-
-    def inputs(self, weights: Weights, data: RoundData, canary_norm: float) -> Iterator[Any]:
-        """Inputs of participants that train, then of canaries that are vectors, lazily."""
-
-    def noise_key(self, key: IntArray) -> Any:
-        """A participant's noise key, int64 (2,), as a part of its input."""
+ClientInputs = DataSets | TrainedBlocks
+"""Makes the inputs of a TFF process from a round's participants: data sets, or results."""
 
 
 def participants_of(
@@ -142,9 +131,11 @@ def participants_of(
     )
 
 
+@dataclass(frozen=True)
 class TffEngine(Engine):
     """A learning process under a mechanism, and a runtime that runs it."""
 
+    description: str
     process: tff.templates.IterativeProcess
     mechanism: Mechanism
 
@@ -198,7 +189,7 @@ class TffEngine(Engine):
         return tf.nest.pack_sequence_as(like, list(leaves))
 
     def evaluator(self, run: PreparedRun) -> Callable[[Weights], float]:
-        return Evaluator(as_classifier(run.task.classifier), run.task.held_out).accuracy
+        return accuracy_on(run.task.held_out, as_classifier(run.task.classifier))
 
     def replay(self, run: PreparedRun) -> tuple[Check, ...]:
         """Replays the first round in this process (`fl_audit.engines.tff.replayed_process`)."""
@@ -210,8 +201,8 @@ class TffEngine(Engine):
         return replay_of(run, self.process, begin)
 
     def losses(self, run: PreparedRun) -> Callable[[Weights], FloatArray]:
-        losses = MeanLosses(as_classifier(run.task.classifier), run.canary_examples)
-        return lambda weights: losses.evaluate(weights).attacked
+        losses_of = mean_losses_on(run.canary_examples, as_classifier(run.task.classifier))
+        return lambda weights: losses_of(weights).attacked
 
     def client_updates(self, run: PreparedRun) -> ClientUpdates:
         try:

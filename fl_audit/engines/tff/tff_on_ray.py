@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from fl_audit.config import Mechanism
 from fl_audit.engines.engine import CohortReader
 from fl_audit.engines.prepare import PreparedRun
 from fl_audit.engines.ray.actors import RaySession, UnreadRound, check_for_ray
@@ -72,9 +71,6 @@ class RayContext(LocalContext):
 class OnRay(TffEngine):
     """The runtime whose clients train on Ray's actors."""
 
-    description: str
-    process: tff.templates.IterativeProcess
-    mechanism: Mechanism
     trains_in_blocks: bool  # if so, actors also get the model's weights
     context: RayContext
 

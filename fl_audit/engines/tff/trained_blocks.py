@@ -10,7 +10,7 @@ import abc
 import collections
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +23,7 @@ from fl_audit.config import FedSgd
 from fl_audit.engines.client_blocks import BlockShape, PaddedBlock, clients_in_memory, pad_block
 from fl_audit.engines.cohort import RoundData
 from fl_audit.engines.prepare import PreparedRun
-from fl_audit.engines.tff.algorithms import client_optimizer
+from fl_audit.engines.tff.algorithms import Optimizer, client_optimizer
 from fl_audit.errors import lines_of
 from fl_audit.tasks.learning_task import Examples
 from fl_audit.tasks.tf.classifier import Classifier
@@ -33,16 +33,6 @@ Weights = Sequence[tf.Tensor]
 
 Metrics = tuple[tf.Tensor, ...]
 """The sums of loss and of tokens over a client's batches; zero before the first batch."""
-
-
-class Optimizer(Protocol):
-    """The part of `tff.learning.optimizers.Optimizer` that is used here."""
-
-    def initialize(self, specs: Any) -> Any:
-        """The state of the optimizer before the first step."""
-
-    def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
-        """The state and weights after a step."""
 
 
 class LocalTraining(abc.ABC):

@@ -93,20 +93,25 @@ def with_images(run):
     return dataclasses.replace(run, task=task, family=family)
 
 
-def with_sentences(folder):
-    """A run of the next-word model on clients of 1 to 22 sentences."""
+def ragged_sentences(folder, sentences_per_client):
+    """The next-word task on sentences of 1 to 11 words: shorter and longer than its 6 tokens."""
     words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs"]
     random = np.random.default_rng(1)
     rows = [
         f"client {client},{' '.join(random.choice(words, random.integers(1, 12)))}"
-        for client in range(40)
-        for _ in range(1 + (client * 7) % 22)
+        for client, count in enumerate(sentences_per_client)
+        for _ in range(count)
     ]
     path = folder / "sentences.csv"
     path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
-    task = TextTask(
+    return TextTask(
         path=str(path), vocabulary_size=9, sequence_length=6, embedding_size=5, lstm_size=6
     )
+
+
+def with_sentences(folder):
+    """A run of the next-word model on clients of 1 to 22 sentences."""
+    task = ragged_sentences(folder, [1 + (client * 7) % 22 for client in range(40)])
     client = FedAvg(learning_rate=0.5, batch_size=4)
     return prepare(small_config(task=task, client=client))
 

@@ -1,5 +1,7 @@
 """Rounds in JAX: what they depend on, and what they do not."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -45,7 +47,7 @@ def test_each_function_is_compiled_once(run, engine, rounds):
     assert engine._finish._cache_size() == 1
     evaluator = engine.evaluator(run)
     evaluator(engine.weights(rounds[0].state))  # on 297 examples, 64 at a time
-    assert evaluator.__self__._count._cache_size() == 1
+    assert inspect.getclosurevars(evaluator).nonlocals["count"]._cache_size() == 1
 
 
 def test_a_round_that_nobody_comes_to_changes_nothing(run, engine):

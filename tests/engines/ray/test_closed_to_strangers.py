@@ -171,7 +171,7 @@ except InputError as error:
     command = [sys.executable, "-c", program, ray.get_runtime_context().gcs_address]
     environment = without_ray(os.environ)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert "asks for a token, and this program has none or another" in done.stdout
+    assert "asks for a token, and this program has none or a wrong one" in done.stdout
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
 

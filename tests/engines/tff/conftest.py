@@ -2,52 +2,23 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from fl_audit.config import (
-    Canaries,
-    Config,
-    DigitsTask,
-    FedAvg,
-    GaussianAdaptive,
-    ServerSgd,
-    Shuffle,
-    TextTask,
-)
+from fl_audit.config import DigitsTask, FedAvg, Shuffle, TextTask
 from fl_audit.engines.prepare import PreparedRun, prepare
 from fl_audit.engines.tff.native_worker import native_runtime
 from fl_audit.tasks.tf.networks import as_classifier
-
-_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs"]
-
-
-def _write_ragged_text(path: Path, sentences_per_client: Sequence[int]) -> None:
-    """Sentences of 1 to 11 words: shorter and longer than the model's 6 tokens."""
-    random = np.random.default_rng(1)
-    rows = [
-        f"client {client},{' '.join(random.choice(_WORDS, random.integers(1, 12)))}"
-        for client, count in enumerate(sentences_per_client)
-        for _ in range(count)
-    ]
-    path.write_text("client_id,text\n" + "\n".join(rows) + "\n")
+from tests.engines.jax.conftest import ragged_sentences, small_config
 
 
 def _small_run(task: DigitsTask | TextTask, learning_rate: float) -> PreparedRun:
     """Three rounds without noise, a few canaries in each, and a clip that moves."""
-    config = Config(
-        task=task,
-        mechanism=GaussianAdaptive(noise_multiplier=0.0, clip_norm=0.3),
-        participation=Shuffle(rounds=3, clients_per_round=7),
-        canaries=Canaries(count=12, family="gaussian"),
-        client=FedAvg(learning_rate=learning_rate, batch_size=4),
-        server=ServerSgd(learning_rate=0.9, momentum=0.5),
-        seed=3,
-    )
-    return prepare(config)
+    participation = Shuffle(rounds=3, clients_per_round=7)
+    client = FedAvg(learning_rate=learning_rate, batch_size=4)
+    return prepare(small_config(task=task, participation=participation, client=client))
 
 
 @pytest.fixture(scope="session")
@@ -78,11 +49,8 @@ def convolution_run(dense_run: PreparedRun) -> PreparedRun:
 @pytest.fixture(scope="session")
 def next_word_run(tmp_path_factory: pytest.TempPathFactory) -> PreparedRun:
     """Clients with 1 to 13 sentences: one to four batches, many of them partial."""
-    path = tmp_path_factory.mktemp("text") / "ragged.csv"
-    _write_ragged_text(path, [1, 13, 4, 9, 2, 6, 5, 11, 3, 8, 1, 7])
-    task = TextTask(
-        path=str(path), vocabulary_size=9, sequence_length=6, embedding_size=5, lstm_size=6
-    )
+    sentences = [1, 13, 4, 9, 2, 6, 5, 11, 3, 8, 1, 7]
+    task = ragged_sentences(tmp_path_factory.mktemp("text"), sentences)
     return _small_run(task, learning_rate=0.5)
 
 

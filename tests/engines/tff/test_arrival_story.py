@@ -42,12 +42,12 @@ def _loss(output, label, sample_weight=None):
     return tf.reduce_mean((output - label) ** 2)
 
 
-def process_with(aggregator):
+def process_with(aggregator, dim=DIM):
     model = tff.learning.models.FunctionalModel(
-        initial_weights=((np.zeros((DIM, 1), np.float32),), ()),
+        initial_weights=((np.zeros((dim, 1), np.float32),), ()),
         predict_on_batch_fn=_predict,
         loss_fn=_loss,
-        input_spec=(tf.TensorSpec([None, DIM]), tf.TensorSpec([None, 1])),
+        input_spec=(tf.TensorSpec([None, dim]), tf.TensorSpec([None, 1])),
     )
     optimizer = tff.learning.optimizers.build_sgdm(0.01)
     return build_audited_fed_avg(model, optimizer, model_aggregator=aggregator)

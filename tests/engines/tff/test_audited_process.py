@@ -14,7 +14,7 @@ from fl_audit.engines.tff.algorithms import (
     build_audited_fed_prox,
     build_audited_fed_sgd,
 )
-from fl_audit.engines.tff.canary_clients import canary_client_data, real_client_data
+from fl_audit.engines.tff.canary_clients import canary_client_data, probe, real_client_data
 from fl_audit.engines.tff.canary_process import (
     canary_dim,
     compose_audited_process,
@@ -24,6 +24,7 @@ from fl_audit.engines.tff.canary_process import (
 )
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
 from fl_audit.errors import InputError
+from fl_audit.mechanisms import ClientGaussian, make_aggregator
 
 pytestmark = pytest.mark.tff
 
@@ -306,6 +307,23 @@ def test_other_structures_of_updates_weights_and_client_data():
     aggregate = _flat(released_aggregate(output.metrics))
     np.testing.assert_allclose(aggregate, 1.5 * VECTOR, rtol=1e-6)
     np.testing.assert_allclose(as_vector(model_weights(output.state)), aggregate)
+
+
+def test_noise_of_clients_is_for_a_run_alone():
+    """No loop of one's own gives clients keys of noise; without `uploads` they would add none."""
+    factory = make_aggregator(ClientGaussian(noise_multiplier=1.0, clip_norm=1.0), 10.0, 3)
+    process = build_audited_fed_avg(_linear_model(), _sgd(), model_aggregator=factory)
+    for use in (canary_dim, probe, lambda it: canary_client_data(it, VECTOR)):
+        with pytest.raises(
+            InputError, match=r"^process: 'client_gaussian' is for a run of a config"
+        ):
+            use(process)
+    work = _still_client_work(UPDATE, tff.SequenceType(np.int64))
+    aggregator = tff.aggregators.as_weighted_aggregator(factory).create(
+        tff.to_type(UPDATE), tff.TensorType(np.float32)
+    )
+    with pytest.raises(InputError, match=r"^model_update_aggregator: 'client_gaussian' is for"):
+        compose_audited_process(None, None, work, aggregator, None)
 
 
 def test_what_cannot_carry_a_canary_is_refused():

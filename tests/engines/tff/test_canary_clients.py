@@ -2,19 +2,15 @@
 
 import ast
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from fl_audit import estimate
 from fl_audit.attacks import CanaryPool, RoundScorer
-from fl_audit.engines.tff.algorithms import build_audited_fed_avg
 from fl_audit.engines.tff.canary_clients import CanaryClients
 from fl_audit.engines.tff.canary_process import canary_dim
 from fl_audit.engines.tff.compiled import LocalContext, local_runtime
@@ -22,36 +18,20 @@ from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_score_file
 from fl_audit.report.checks import folder_canary_check, folder_checks
 from fl_audit.report.folder import AuditedFolder, folder_statistics
+from tests.engines.tff.test_arrival_story import process_with
 from tests.started_programs import left_of
+from tests.tests_of_docs import ROOT, blocks
 
 pytestmark = pytest.mark.tff
 
-_DOCUMENT = Path(__file__).parents[3] / "docs" / "any_process.md"
-
 
 def _programs() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", _DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    return blocks((ROOT / "docs/any_process.md").read_text(), "python")
 
 
 @pytest.fixture(scope="module")
 def process():
-    @tf.function
-    def predict(weights, x, training):
-        del training
-        return x @ weights[0][0]
-
-    @tf.function
-    def loss(output, label, sample_weight=None):
-        del sample_weight
-        return tf.reduce_mean((output - label) ** 2)
-
-    model = tff.learning.models.FunctionalModel(
-        initial_weights=((np.zeros((5, 1), np.float32),), ()),
-        predict_on_batch_fn=predict,
-        loss_fn=loss,
-        input_spec=(tf.TensorSpec([None, 5]), tf.TensorSpec([None, 1])),
-    )
-    return build_audited_fed_avg(model, tff.learning.optimizers.build_sgdm(0.1))
+    return process_with(None, dim=5)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +130,7 @@ def test_the_documents_whole_program_ends_and_leaves_no_worker(tmp_path):
     """What reads its output waits for all that may write to it; stock TFF's worker stays behind."""
     whole, *_ = _programs()
     (tmp_path / "audit.py").write_text(whole)
-    mark, root = tmp_path / "mark", str(_DOCUMENT.parents[1])
+    mark, root = tmp_path / "mark", str(ROOT)
     ended = subprocess.run(
         f"{sys.executable} audit.py | cat",
         shell=True,

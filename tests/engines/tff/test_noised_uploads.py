@@ -1,7 +1,5 @@
 """Noise at the client: uploads as the server receives them, and the aggregate that they make."""
 
-import dataclasses
-
 import msgspec
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from fl_audit.config.design import design_run
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.engines.tff.trained_blocks import TrainedBlocks
 from fl_audit.errors import InputError
+from tests.engines.jax.conftest import with_keys
 from tests.engines.noised_uploads import (
     AT_CLIENTS,
     SEEN,
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.tff
 def of(run, tmp_path, *, runtime="local", audit=SEEN, **changed):
     """The run with noise at the client, and its runtime."""
     keys = {"runtime": runtime, "mechanism": AT_CLIENTS, "audit": audit, **changed}
-    config = msgspec.structs.replace(run.config, **keys)
-    made = dataclasses.replace(run, config=config)
+    made = with_keys(run, **keys)
     return made, make_runtime(made, tmp_path / "worker.log")
 
 

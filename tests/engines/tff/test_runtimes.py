@@ -1,8 +1,5 @@
 """Which runtime a config gets, and what it says where it cannot have the one it asks for."""
 
-import dataclasses
-
-import msgspec
 import numpy as np
 import pytest
 import tensorflow_federated as tff
@@ -12,13 +9,13 @@ from fl_audit.engines.tff import local, trained_blocks
 from fl_audit.engines.tff.local import Local
 from fl_audit.engines.tff.native import Native
 from fl_audit.errors import InputError
+from tests.engines.jax.conftest import with_keys
 
 pytestmark = pytest.mark.tff
 
 
 def _asking_for(run, name, clients_per_block=None):
-    config = msgspec.structs.replace(run.config, runtime=name, clients_per_block=clients_per_block)
-    return dataclasses.replace(run, config=config)
+    return with_keys(run, runtime=name, clients_per_block=clients_per_block)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The runtime `ray` against `local`, and against itself when actors and nodes are lost."""
 
-import dataclasses
 import threading
 import time
 
@@ -12,6 +11,7 @@ from fl_audit.config import RayCluster
 from fl_audit.engines.engine import as_vector
 from fl_audit.engines.runtimes import make_runtime
 from fl_audit.errors import InputError
+from tests.engines.jax.conftest import with_keys
 
 pytest.importorskip("ray.util")
 pytestmark = [pytest.mark.slow, pytest.mark.tff]
@@ -31,8 +31,7 @@ def run(dense_run):
 
 def _with(run, runtime, block=1, **cluster):
     ray = RayCluster(**cluster) if cluster else None
-    config = msgspec.structs.replace(run.config, runtime=runtime, clients_per_block=block, ray=ray)
-    return dataclasses.replace(run, config=config)
+    return with_keys(run, runtime=runtime, clients_per_block=block, ray=ray)
 
 
 def _train(run, between_rounds=lambda index, runtime: None):
@@ -134,8 +133,7 @@ def test_a_loss_may_end_the_run(run, policy, message):
 
 def test_what_an_actor_cannot_read_is_told_in_one_line(run, next_word_run, tmp_path):
     gone = msgspec.structs.replace(next_word_run.config.task, path=str(tmp_path / "gone.csv"))
-    config = msgspec.structs.replace(next_word_run.config, task=gone)
-    asked = _with(dataclasses.replace(next_word_run, config=config), "ray", actors=1)
+    asked = _with(with_keys(next_word_run, task=gone), "ray", actors=1)
     with pytest.raises(InputError, match=r"gone\.csv"):
         _train(asked)
 
