@@ -174,14 +174,16 @@ class Toeplitz:
         to 4,096 rounds, if C has no negative entry and no more than `length` + 1 bands: only rounds
         of adjacent blocks then count together, and the best choice is found block by block
         (Viterbi). Else an upper bound: for blocks further apart each round counts with its largest
-        entry among the other block's rounds; beyond 4,096 rounds, all of a party's rounds may be
-        adjacent.
+        entry among the other block's rounds; beyond 4,096 rounds, or with so many short blocks of
+        unequal length, all of a party's rounds may be adjacent.
         """
         blocks = -(-(self.num_rounds - longer) // length)
-        if self.num_rounds > _LARGEST_GRAM:
+        width = length + bool(longer)
+        # Short blocks of unequal length are padded to a matrix of up to twice as many rounds.
+        if self.num_rounds > _LARGEST_GRAM or blocks * width > 1.25 * _LARGEST_GRAM:
             return self.min_separation(blocks, 1)
         rounds = np.arange(self.num_rounds)
-        width, shorter = length + bool(longer), (rounds - longer) // length - longer
+        shorter = (rounds - longer) // length - longer
         places = rounds + np.maximum(shorter, 0) * bool(longer)  # one is free in a shorter block
         pairs = np.zeros((blocks * width,) * 2)
         pairs[np.ix_(places, places)] = self._pairs()

@@ -33,7 +33,7 @@ from fl_audit.errors import InputError, refuse_misspelt
 from fl_audit.formats.folders import LogFolder
 from fl_audit.formats.noise_correlation import read_correlation
 from fl_audit.formats.npy_file import read_array
-from fl_audit.formats.participation_files import canaries_text, read_canaries
+from fl_audit.formats.participation_files import canaries_text, read_canaries, read_participation
 from fl_audit.formats.round_logs import CosineLog, LoggedTotal
 from fl_audit.formats.text_files import reading, write_text
 
@@ -259,7 +259,8 @@ def needs_directions(folder: LogFolder, family: str, own: OwnRounds, is_correlat
     That of `own_rounds` does where weighted sums are compared; that of `likelihood_ratio` for
     canaries of a log that states how rounds are drawn.
     """
-    is_pattern_stated = bool(own.arms) or folder.participation.exists()
+    stated = read_participation(folder.participation)
+    is_pattern_stated = bool(own.arms) or (stated is not None and stated.sampling != "none")
     return (
         own.most > 1
         or is_correlated

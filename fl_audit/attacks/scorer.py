@@ -166,8 +166,8 @@ class RoundScorer:
             raise InputError(
                 f"{path}: must be a new or empty folder; RoundScorer.open continues an audit"
             )
-        if num_rounds < 1:
-            raise InputError(f"num_rounds: must be at least 1, got {num_rounds}")
+        if not isinstance(num_rounds, int | np.integer) or num_rounds < 1:
+            raise InputError(f"num_rounds: must be a whole number, at least 1, got {num_rounds!r}")
         num_rounds = operator.index(num_rounds)
         variables = None
         if variable_sizes is not None:

@@ -104,7 +104,8 @@ def _check_comparable(new: ReportedRun, old: ReportedRun) -> None:
         if run.unsealed:
             raise InputError(
                 f"--require no-worse: {run.folder} lacks {' and '.join(run.unsealed)}, without "
-                "which nobody can tell whether its report was changed; restore what is missing"
+                "which nobody can tell whether its report was changed; restore what is missing, or "
+                "delete report.json and write it anew with `fl-audit run --resume`"
             )
         if run.why_canaries_failed is not None:
             raise InputError(

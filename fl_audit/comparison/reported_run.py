@@ -24,7 +24,7 @@ from fl_audit.errors import InputError
 from fl_audit.estimators import Estimate
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import read_canaries
-from fl_audit.formats.round_chain import Reported, digest_of
+from fl_audit.formats.round_chain import Reported, digest_of, read_chain
 from fl_audit.formats.run_record import FORMAT_VERSION, RunRecord, read_record
 from fl_audit.formats.text_files import check_format_version, read_json
 from fl_audit.library_words import json_words
@@ -102,11 +102,14 @@ class ReportedRun:
 
     @property
     def unsealed(self) -> tuple[str, ...]:
-        """The names of a run's files that are missing, without which changes cannot be noticed."""
+        """What a run lacks, in words, so that a change of its report cannot be noticed."""
         if self.record is None:
             return ()
         run = RunFolder(self.folder)
-        return tuple(path.name for path in (run.chain, run.record) if not path.exists())
+        missing = tuple(path.name for path in (run.chain, run.record) if not path.exists())
+        if not missing and read_chain(run.chain).last(Reported) is None:
+            missing = (f"the report's line in {run.chain.name}",)
+        return missing
 
     @property
     def why_canaries_failed(self) -> str | None:
@@ -244,7 +247,9 @@ def _report_fields(folder: RunFolder) -> dict[str, Any]:
     run = fields.get("run")
     version = run.get("format_version") if isinstance(run, Mapping) else None
     check_format_version(folder.report_json, version, FORMAT_VERSION)
-    chain, name = folder.checked_chain(), folder.report_json.name
+    # A run with a secret schedule shows others its report, not its chain.
+    chain = folder.checked_chain() if os.access(folder.chain, os.R_OK) else None
+    name = folder.report_json.name
     sealed = None if chain is None else chain.last(Reported)
     if sealed is not None and sealed.files.get(name) != digest_of(folder.report_json):
         raise InputError(

@@ -13,7 +13,7 @@ import msgspec
 from fl_audit.config.commitment import Commitment, Opened, opening_text, tries_of
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.formats.round_chain import read_chain
+from fl_audit.formats.round_chain import Logged, read_chain
 from fl_audit.formats.text_files import (
     OWNER_ALONE,
     append_whole,
@@ -75,11 +75,13 @@ def check_same_try(path: Path, opened: Opened, folder: RunFolder) -> None:
 def check_listed(folder: RunFolder) -> None:
     """Raises InputError for a run under a commitment that may not be listed under it yet.
 
-    A run is listed after its chain begins and before its first round, so a logged round shows it.
+    A run is listed after its chain begins and before its first round, so any line of a round shows
+    it, even of a round that a resumption drops.
     """
     if not folder.commitment.exists():
         return
-    if not folder.chain.exists() or not read_chain(folder.chain).rounds:
+    lines = read_chain(folder.chain).lines if folder.chain.exists() else ()
+    if not any(isinstance(line, Logged) for line in lines):
         raise InputError(
             f"{folder.path}: was begun under a commitment; resume it with --commitment"
         )

@@ -57,7 +57,7 @@ class Plan:
       not_predicted: Names of the run's statistics whose scores are not simulated.
       power: Power against the config's claimed epsilon; None without one.
       detectable: The detectable violation of a claimed curve, or of the configured noise; None if
-        an epsilon is claimed, or if no curve can be tested.
+        an epsilon is claimed, or if no curve can be tested and accounting contradicts none.
       cost: The cost of the audit.
       accuracy: Effect of canaries on the model.
       accounting: The analytical epsilon.

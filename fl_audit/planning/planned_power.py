@@ -352,6 +352,7 @@ class CurvePower:
             "noise_multiplier": None if detectable is None else detectable.noise_multiplier,
             "epsilon": self.epsilon,
             "canaries_needed": to_json(self.needed),
+            **({} if self.accounting is None else {"accounting": self.accounting}),
         }
 
     @property

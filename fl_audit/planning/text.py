@@ -47,6 +47,7 @@ def plan_lines(plan: Plan) -> list[str]:
         *_efficiency(plan),
         *_variants(plan),
         *_power(plan),
+        *(["", *_claim(plan)] if plan.detectable is not None else []),
         *_patterns(plan),
         *_cost(plan),
         *_accuracy(plan),

@@ -523,7 +523,9 @@ def _configured(
     run = folder.run
     if run is None or run.config.audit.claim == "none":
         return None
-    return configured_claim(run.record.release, delta, run.statistics, is_stated=False)
+    names = {one.name for one in statistics}
+    tested = [statistic for statistic in run.statistics if statistic.name in names]
+    return configured_claim(run.record.release, delta, tested, is_stated=False)
 
 
 def _claim_of_log(

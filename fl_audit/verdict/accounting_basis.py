@@ -26,6 +26,7 @@ from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
 from fl_audit.accounting.samplings.random_allocation import AllocatedRounds
 from fl_audit.accounting.upper_bounds import Attacker
+from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
 from fl_audit.estimators.trade_off import epsilon_of_curve
 from fl_audit.number_words import (
     count,
@@ -103,12 +104,16 @@ class Accounted:
     def shift_at_most(self, delta: float) -> float | None:
         """The largest mu of the Gaussian mechanism that an attacker faces; None without one.
 
-        None too if the attacker does not know the rounds: other bounds may then be smaller.
+        None too if sampling gives a smaller epsilon than this mechanism has.
         """
         bound = self._bound(delta)
-        if bound is None or self.attacker is Attacker.DOES_NOT_KNOW_ROUNDS:
+        if bound is None or not isinstance(bound.pair, GaussianPair):
             return None
-        return bound.pair.shift if isinstance(bound.pair, GaussianPair) else None
+        epsilon, shift = bound.guarantee.epsilon, bound.pair.shift
+        is_hidden = self.attacker is Attacker.DOES_NOT_KNOW_ROUNDS
+        if is_hidden and (epsilon is None or epsilon < (1 - 1e-6) * epsilon_of_mu(shift, delta)):
+            return None
+        return shift
 
     def _bound(self, delta: float) -> AttackerBound | None:
         bounds = attacker_bounds(self.release, self.party, delta)

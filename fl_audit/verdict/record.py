@@ -85,7 +85,8 @@ class Verdict:
         (sentences.py), one per line.
       claim: The claim.
       confidence: With at least this probability, no lower bound of a test exceeds the truth.
-      num_tests: Number of tests; for a point, each has confidence 1 - (1 - confidence) / num_tests.
+      num_tests: Number of tests; for a point, each has confidence 1 - (1 - confidence) / num_tests,
+        or half of this level if the claim is also tested by its parts.
       epsilon_lower: The largest lower bound; 0 without one.
       method: Name of the method of the largest lower bound, or of a curve's test with the smallest
         p-value; None if no method applies to the scores.

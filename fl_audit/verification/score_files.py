@@ -41,7 +41,7 @@ from fl_audit.formats.score_file import ScoreFile, read_score_file, score_text
 from fl_audit.formats.text_files import read_foreign
 from fl_audit.inner_products import euclidean_norm
 from fl_audit.report.finished_run import read_scores_of
-from fl_audit.verification.findings import Verified, differences
+from fl_audit.verification.findings import Difference, Verified, differences
 
 
 def compare_scores(
@@ -98,7 +98,22 @@ def compare_vectors(
 def _are_alike(recorded: ComparedVectors, derived: ComparedVectors) -> bool:
     """Whether both are equal except for last digits, as on another processor."""
     unequal = differences(msgspec.to_builtins(recorded), msgspec.to_builtins(derived))
-    return all(difference.kind == "last digits" for difference in unequal)
+    return all(
+        difference.kind == "last digits" or _is_rounding_of_factor(difference)
+        for difference in unequal
+    )
+
+
+_FACTOR_ROUNDING = 1e-7
+"""The largest error by rounding of the log of a factor, which may itself be as small as 1e-9."""
+
+
+def _is_rounding_of_factor(difference: Difference) -> bool:
+    values = (difference.recorded, difference.derived)
+    if not difference.place.endswith(".log_factor"):
+        return False
+    ours, theirs = (value if isinstance(value, float) else math.nan for value in values)
+    return abs(ours - theirs) <= _FACTOR_ROUNDING
 
 
 @dataclass(frozen=True, eq=False)

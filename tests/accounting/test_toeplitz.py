@@ -138,6 +138,14 @@ def test_one_round_of_each_block(num_rounds):
             assert found <= 1.02 * exact or not strategy.is_falling
 
 
+def test_many_short_blocks_of_unequal_length_take_no_large_matrix(monkeypatch):
+    strategy = Toeplitz((1.0, 0.5, 0.3), num_rounds=8)
+    exact, adjacent = strategy.once_per_block(1, 2), strategy.min_separation(6, 1)
+    monkeypatch.setattr("fl_audit.accounting.toeplitz._LARGEST_GRAM", 8)
+    assert exact < strategy.once_per_block(1, 2) == adjacent
+    assert strategy.once_per_block(2) < strategy.min_separation(4, 1)
+
+
 @pytest.mark.parametrize(("num_rounds", "parts"), [(7, 2), (8, 3), (11, 4), (5, 4), (3, 2)])
 def test_one_round_of_each_of_nearly_equal_parts(num_rounds, parts):
     length, longer = divmod(num_rounds, parts)

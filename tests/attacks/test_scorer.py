@@ -162,8 +162,10 @@ def test_rounds_may_be_numbers_of_numpy(tmp_path):
 
 
 def test_an_audit_that_cannot_be_is_refused_before_a_file_is_written(tmp_path):
-    with pytest.raises(InputError, match="num_rounds: must be at least 1, got 0"):
+    with pytest.raises(InputError, match="num_rounds: must be a whole number, at least 1, got 0"):
         RoundScorer.create(tmp_path / "audit", POOL, 0)
+    with pytest.raises(InputError, match=r"num_rounds: must be a whole number, .*, got 10\.0"):
+        RoundScorer.create(tmp_path / "audit", POOL, 10.0)
     alike = next(seed for seed in range(100) if _falls_alike(CanaryPool(seed, 2, 9)))
     with pytest.raises(InputError, match="coins of all 2 canaries"):
         RoundScorer.create(tmp_path / "audit", CanaryPool(alike, 2, 9), 5)

@@ -308,6 +308,15 @@ def test_a_log_without_a_null_or_a_pattern_is_not(tmp_path, family, said):
     assert "likelihood_ratio" not in score_log(log).scores
 
 
+def test_no_directions_are_kept_where_no_pattern_is_stated(tmp_path):
+    pool = CanaryPool(seed=5, count=COUNT, dim=DIM, family="gaussian")
+    for said in (None, Participation("none", client_rounds=1)):
+        scorer = RoundScorer.create(
+            tmp_path / str(said is None), pool, 2, [[1]] * COUNT, participation=said
+        )
+        assert not scorer.folder.round_directions.exists()
+
+
 @pytest.mark.parametrize("from_files", [False, True])
 def test_canaries_in_one_secret_round_each_have_a_known_null(tmp_path, fewer_samples, from_files):
     random = np.random.default_rng(7)

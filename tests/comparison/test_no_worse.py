@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -17,11 +18,14 @@ HIDDEN = "analytical.attackers.does_not_know_rounds.canary.epsilon"
 
 def run_of(make_run, name, noise, epsilon, **changes):
     """A run whose fit says so much, in an interval of a tenth on each side."""
-    return make_run(
+    folder = make_run(
         name,
         {NOISE: noise, CANARY: 100.0, HIDDEN: 100.0, **changes},
         {"shift_fit": epsilon, "threshold_valid": epsilon / 2, "one_run_valid": 0.0},
     )
+    written = Reported(files={"report.json": digest_of(folder / "report.json")})
+    ChainWriter.go_on(folder / "chain.jsonl").add(written)
+    return folder
 
 
 def test_a_run_that_leaks_more_is_status_5(make_run, capsys):
@@ -69,10 +73,22 @@ def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
     assert "two folders, got 3" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["chain.jsonl", "run.json"])
+def test_others_see_the_report_of_a_run_whose_chain_is_secret(make_run, monkeypatch, capsys):
+    run = run_of(make_run, "run", 0.3, 5.0)
+    (run / "chain.jsonl").write_text("not for others")
+    assert main(["show", str(run)]) == 2
+    monkeypatch.setattr(os, "access", lambda path, mode: path != run / "chain.jsonl")
+    assert main(["show", str(run)]) == 0
+
+
+@pytest.mark.parametrize("name", ["chain.jsonl", "run.json", "the report's line in chain.jsonl"])
 def test_a_run_whose_files_cannot_be_tied_together_is_no_pass(make_run, capsys, name):
     old, new = run_of(make_run, "old", 0.3, 5.0), run_of(make_run, "new", 0.3, 5.0)
-    (new / name).unlink()
+    if name.startswith("the report's line"):
+        *lines, _ = (new / "chain.jsonl").read_text().splitlines(keepends=True)
+        (new / "chain.jsonl").write_text("".join(lines))
+    else:
+        (new / name).unlink()
     assert main(["compare", str(new), str(old), "--require", "no-worse"]) == 2
     assert f"{new} lacks {name}" in capsys.readouterr().err
 
@@ -80,8 +96,6 @@ def test_a_run_whose_files_cannot_be_tied_together_is_no_pass(make_run, capsys, 
 def test_a_report_that_was_changed_is_refused(make_run, capsys):
     old, new = run_of(make_run, "old", 0.3, 5.0), run_of(make_run, "new", 0.3, 5.6)
     report = new / "report.json"
-    written = Reported(files={"report.json": digest_of(report)}, code="")
-    ChainWriter.go_on(new / "chain.jsonl").add(written)
     assert main(["compare", str(new), str(old)]) == 0
     report.write_text(report.read_text().replace("5.6", "0.6"))
     for command in (["compare", str(new), str(old)], ["show", str(new)]):

@@ -186,6 +186,9 @@ def test_a_plan_says_that_accounting_contradicts_any_claim(claim, canary_rounds,
     by_accounting = "contradicted by accounting, whatever canaries show: the configured noise gives"
     assert (by_accounting in printed) == (gives is not None)
     assert gives is None or f"{by_accounting} {gives}" in printed
+    if plan.detectable is not None:
+        given = plan.detectable.to_json().get("accounting")
+        assert given is gives or given.startswith(gives)
 
 
 @pytest.mark.parametrize(("models", "gives"), [(["known_rounds"], None), (["one_upload"], "4.38")])

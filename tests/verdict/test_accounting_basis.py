@@ -15,8 +15,10 @@ from fl_audit.accounting import (
     epsilon_at_least,
     exact_shift,
 )
+from fl_audit.accounting.samplings.min_separation import MinSeparationSampling
 from fl_audit.accounting.toeplitz import Toeplitz
 from fl_audit.accounting.tree_nodes import Trees
+from fl_audit.accounting.upper_bounds import Attacker
 from fl_audit.config.design import design_run
 from fl_audit.config.file import parse_config
 from fl_audit.estimators.gaussian.mechanism import epsilon_of_mu
@@ -29,6 +31,7 @@ from fl_audit.verdict import (
     ZeroConcentratedClaim,
 )
 from fl_audit.verdict.accounting_basis import (
+    Accounted,
     accounted_of_log,
     accounted_of_run,
     after_accounting,
@@ -134,6 +137,17 @@ def test_curves_of_known_rounds_are_compared_in_their_own_units(claim, outcome, 
     found = after_accounting(_verdict(claim), accounted_of_run(release, Scope()))
     assert found.outcome == outcome
     assert says in found.reason
+
+
+@pytest.mark.parametrize(("share", "is_kept"), [(1.0, True), (0.95, False), (0.88, False)])
+def test_a_rho_of_secret_rounds_without_amplification_is_compared_as_such(share, is_kept):
+    """Trees give a sampled client the bound of known rounds, whoever knows them."""
+    squared = {"client_squared": 16.0, "canary_squared": 16.0, "correlation": Trees(64, None)}
+    sampled = MinSeparationSampling(0.5, 32, 64)
+    release = release_of(5.0, sampled, rounds=64, distribution="tree", **squared)
+    noise = Accounted(release, release.client, Attacker.DOES_NOT_KNOW_ROUNDS, "configured")
+    kept = _verdict(ZeroConcentratedClaim(share * 16 / 50, DELTA))
+    assert (after_accounting(kept, [noise]) == kept) == is_kept
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.canaries.pool import write_pool
 from fl_audit.cli import main
 from fl_audit.config.commitment import write_commitment
+from fl_audit.config.tries import check_listed
 from fl_audit.errors import InputError, Interrupted
 from fl_audit.formats.folders import LogFolder, RunFolder
 from fl_audit.formats.participation_files import Participation
-from fl_audit.formats.round_chain import ChainWriter, Scored, read_chain
+from fl_audit.formats.round_chain import ChainWriter, Resumed, Scored, read_chain
 from fl_audit.formats.round_logs import ConcentrationLog, LoggedTotal
 from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.participation import PATTERNS, ParticipationPattern
@@ -239,6 +240,17 @@ def test_a_run_that_was_killed_before_it_was_listed(toy_runtime, tmp_path, monke
     continue_run(config, tmp_path / "run", commitment=commitment)
     assert len((tmp_path / "commitment.json.tries").read_text().splitlines()) == 1
     check(tmp_path / "run", commitment)
+
+
+def test_a_listed_run_whose_rounds_were_dropped_is_resumed_as_before(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.commitment.write_text("{}")
+    chain = ChainWriter.begin(folder.chain, [])
+    with pytest.raises(InputError, match="was begun under a commitment"):
+        check_listed(folder)
+    chain.log_round(1, [])
+    chain.add(Resumed(rounds=0))
+    check_listed(folder)
 
 
 @pytest.mark.slow
