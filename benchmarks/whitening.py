@@ -9,6 +9,7 @@ canaries' weights are made, and the lengths of their sums, from logs alone.
 
 import functools
 import itertools
+import math
 import statistics
 import tempfile
 import time
@@ -24,6 +25,7 @@ from fl_audit.attacks.own_rounds import OwnRounds
 from fl_audit.canaries.families import FAMILIES
 from fl_audit.config import Audit
 from fl_audit.formats.folders import RunFolder
+from fl_audit.formats.metrics_file import RoundMetrics, metrics_text
 
 DIM, ROUNDS, TURNS = 4_050_748, 20, 3
 
@@ -34,7 +36,12 @@ def attacker(
     """An attacker of a new run."""
     folder.mkdir()
     run = RunFolder(folder)
-    run.metrics.write_text("aggregate_norm\n" + f"{DIM**0.5!r}\n" * ROUNDS)
+    run.metrics.write_text(
+        metrics_text(
+            RoundMetrics(number, 10, 10, 1.0, 1.0, DIM**0.5, math.nan, None, 1.0, 1.0)
+            for number in range(1, ROUNDS + 1)
+        )
+    )
     rounds = np.random.default_rng(1).integers(ROUNDS, size=(canaries, 1))
     context = AttackContext(
         canaries=FAMILIES[family](seed=1, num_canaries=canaries, dim=DIM),

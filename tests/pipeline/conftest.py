@@ -7,14 +7,19 @@ from fl_audit.config import DigitsTask
 from fl_audit.pipeline import runs
 
 
-@pytest.fixture(scope="package", autouse=True)
-def shared_runtimes():
+@pytest.fixture(scope="session")
+def made():
+    """The runtimes of this folder's tests, by config."""
+    return {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_runtimes(made):
     """Keeps what `make_runtime` makes of a config, but for `native`, whose worker has its own log.
 
     What a run logs, tests and how many rounds it has is no part of its process. Only runs of digits
-    share one, whose data no test changes.
+    share one, whose data no test changes. Tests of other folders make their own runtimes.
     """
-    made = {}
 
     def shared(run, worker_log):
         config = run.config
