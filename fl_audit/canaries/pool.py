@@ -10,6 +10,7 @@
 import functools
 import itertools
 import json
+import math
 import typing
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +171,9 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
     # 1 / (1 - chance of equal coins) times as often. Few fair coins may be equal too, but p-values
     # of so few guesses are coarse, and at 95 % tests still err less often than their level.
     if probability != 0.5 and _chance_of_equal(num_canaries, probability) > _RARELY_EQUAL:
-        counts = itertools.count(num_canaries)
+        rarer = min(probability, 1 - probability)
+        first = math.ceil(math.log(_RARELY_EQUAL) / math.log1p(-rarer))
+        counts = itertools.count(first)
         least = next(k for k in counts if _chance_of_equal(k, probability) <= _RARELY_EQUAL)
         raise InputError(
             f"canaries.count: with coins of probability {probability:g} must be at least {least}, "
@@ -191,7 +194,8 @@ _RARELY_EQUAL = 1e-3
 
 
 def _chance_of_equal(count: int, probability: float) -> float:
-    return probability**count + (1 - probability) ** count
+    rarer = min(probability, 1 - probability)
+    return rarer**count + math.exp(count * math.log1p(-rarer))
 
 
 def draw_half(seed: int, num_canaries: int) -> npt.NDArray[np.bool_]:
