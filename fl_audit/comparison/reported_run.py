@@ -100,7 +100,7 @@ class ReportedRun:
             for own in listed
         ]
 
-    @property
+    @functools.cached_property
     def unsealed(self) -> tuple[str, ...]:
         """What a run lacks, in words, so that a change of its report cannot be noticed."""
         if self.record is None:

@@ -246,10 +246,15 @@ class LogFolder(ScoredFolder):
     faults = _In("faults.txt")
     """Errors of the audit during training, a line each; may be missing."""
 
+    @property
+    def has_aggregates(self) -> bool:
+        """Whether there are files of aggregates; hidden ones are still being written."""
+        return any(self.aggregates.glob("[!.]*"))
+
     def stated(self) -> list[Path]:
         """The files whose content nothing else in the folder confirms; each may be missing."""
         stated = {*self.round_logs(), *(self.path / name for name in self.optional)}
-        if any(self.aggregates.glob("[!.]*")):
+        if self.has_aggregates:
             stated -= {self.round_cosines, self.round_concentrations, self.round_directions}
         return sorted(stated)
 

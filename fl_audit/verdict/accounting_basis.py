@@ -6,8 +6,9 @@ rounded, so a claim within MARGIN below the accounted epsilon counts as equal.
 """
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -254,19 +255,25 @@ def _excess_of_curve(claim: Claim | CurveClaim, noise: Accounted) -> _Excess | N
 
     None if accounting exceeds the curve at none of `_FACTORS`, or if no curve is claimed or known.
     """
-    curve = None if isinstance(claim, Claim) else claim.curve(None)
-    if curve is None:
-        return None
-    for delta in (factor * claim.delta for factor in _FACTORS):
-        allowed, least = epsilon_of_curve(curve, delta), noise.at_least(delta)
+    for delta, allowed in _allowed(claim):
+        least = noise.at_least(delta)
         if least is not None and _is_above(least, allowed):
             given = _number_given(least, noise.at_most(delta))
-            return _Excess(
-                {"gdp": "μ", "zcdp": "ρ"}.get(claim.kind, "profile"),
-                f"ε = {given} at δ = {delta_text(delta)}, where the claim allows "
-                f"{epsilon_text(allowed)}",
-            )
+            symbol = {"gdp": "μ", "zcdp": "ρ"}.get(claim.kind, "profile")
+            return _Excess(symbol, f"ε = {given} at {_where(delta, allowed)}")
     return None
+
+
+def _allowed(claim: Claim | CurveClaim) -> Iterator[tuple[float, float]]:
+    """The deltas at which a claimed curve is compared, and the epsilons that it allows there."""
+    curve = None if isinstance(claim, Claim) else claim.curve(None)
+    if curve is not None:
+        for delta in (factor * claim.delta for factor in _FACTORS):
+            yield delta, epsilon_of_curve(curve, delta)
+
+
+def _where(delta: float, allowed: float) -> str:
+    return f"δ = {delta_text(delta)}, where the claim allows {epsilon_text(allowed)}"
 
 
 def _upper_bound_above(claim: Claim | CurveClaim, noise: Accounted) -> str | None:
@@ -281,14 +288,10 @@ def _upper_bound_above(claim: Claim | CurveClaim, noise: Accounted) -> str | Non
     most = noise.at_most(claim.delta)
     if most is not None and _is_above(most, claim.epsilon):
         return f"ε ≤ {upper_bound_text(most)}"
-    curve = None if isinstance(claim, Claim) else claim.curve(None)
-    if curve is None:
-        return None
-    for delta in (factor * claim.delta for factor in _FACTORS[1:]):
-        allowed, most = epsilon_of_curve(curve, delta), noise.at_most(delta)
+    for delta, allowed in itertools.islice(_allowed(claim), 1, None):
+        most = noise.at_most(delta)
         if most is not None and _is_above(most, allowed):
-            where = f"δ = {delta_text(delta)}, where the claim allows {epsilon_text(allowed)},"
-            return f"ε ≤ {upper_bound_text(most)} at {where}"
+            return f"ε ≤ {upper_bound_text(most)} at {_where(delta, allowed)},"
     return None
 
 

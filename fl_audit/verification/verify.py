@@ -59,7 +59,7 @@ def verify_folder(
         chain = verify_chain(log, link, verified)
         if link is None:
             verified.not_made_again += [path.name for path in log.stated() if path.exists()]
-        elif chain is not None and not chain.is_scored and any(log.aggregates.glob("[!.]*")):
+        elif chain is not None and not chain.is_scored and log.has_aggregates:
             # No digest is of these files, and no scores are compared with theirs.
             verified.not_made_again.append(log.aggregates.name)
         _verify_log(log, chain, progress, verified)
