@@ -13,7 +13,7 @@ difference's interval is above 0.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fl_audit.attacks.threat_models import title_of
@@ -21,6 +21,7 @@ from fl_audit.comparison.comparison import Comparison
 from fl_audit.comparison.ranking import span
 from fl_audit.comparison.reported_run import ReportedRun
 from fl_audit.errors import InputError
+from fl_audit.json_records import UNWRITTEN
 from fl_audit.number_words import epsilon_text, significant
 from fl_audit.report.headline import strongest_first
 from fl_audit.report.patterns import equally_often
@@ -28,16 +29,22 @@ from fl_audit.report.patterns import equally_often
 
 @dataclass(frozen=True)
 class Leakage:
-    """One run's estimate, None if the lower bound contradicts it, and interval (`ranking.span`)."""
+    """One run's estimate, None if the lower bound contradicts it, and interval (`ranking.span`).
+
+    `is_capped` says that the run's page caps them at the upper bound: a difference of two capped
+    estimates would hide what scores show.
+    """
 
     epsilon: float | None
     lower: float
     upper: float
+    is_capped: bool = field(default=False, metadata=UNWRITTEN)
 
     @property
     def words(self) -> str:
         ends = f"{epsilon_text(self.lower)} … {epsilon_text(self.upper)}"
-        return ends if self.epsilon is None else f"{epsilon_text(self.epsilon)} ({ends})"
+        capped = ", not capped at the upper bound" if self.is_capped else ""
+        return ends if self.epsilon is None else f"{epsilon_text(self.epsilon)} ({ends}{capped})"
 
 
 @dataclass(frozen=True)
@@ -134,9 +141,10 @@ def _leakage(run: ReportedRun, statistic: str) -> Leakage | None:
     ends = span(headline)
     if headline is None or ends is None:
         return None
-    fit = headline.estimated
-    is_fit = fit is not None and headline.estimate_within() is not None
-    return Leakage(fit.epsilon if fit is not None and is_fit else None, *ends)
+    fit, within = headline.estimated, headline.interval_within()
+    if fit is None or within is None:
+        return Leakage(None, *ends)
+    return Leakage(fit.epsilon, *ends, is_capped=within != ends)
 
 
 def interval_of_difference(new: Leakage, old: Leakage) -> tuple[float, float]:

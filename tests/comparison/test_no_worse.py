@@ -48,6 +48,15 @@ def test_a_difference_within_chance_passes(make_run, capsys):
     assert "no_worse" not in json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
+def test_estimates_that_pages_cap_say_so(make_run, capsys):
+    old = run_of(make_run, "old", 0.3, 5.0)
+    new = run_of(make_run, "new", 0.3, 5.4, **{CANARY: 5.2, HIDDEN: 5.2})
+    assert main(["compare", str(new), str(old), "--require", "no-worse"]) == 0
+    of_new, of_old = capsys.readouterr().out.splitlines()[-1].split(" against ")
+    assert "5.94, not capped at the upper bound)" in of_new
+    assert "capped" not in of_old
+
+
 def test_what_cannot_be_compared_is_no_pass(make_run, capsys):
     drawn = {"kind": "PoissonSampling", "probability": 0.8}
     sampled = {
