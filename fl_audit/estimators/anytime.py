@@ -47,7 +47,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 
 from fl_audit.array_types import BoolArray, FloatArray
 from fl_audit.estimators.distributions import narrowed
@@ -163,15 +163,16 @@ def _censoring(
 
 
 def _mean(shift: FloatArray, log_height: FloatArray, log_cap: FloatArray) -> FloatArray:
-    """E f(N): the mean excess of L(N) / h over 1, less the part above the cap."""
-    above = np.exp(log_cap) * _excess(shift, log_height + log_cap)
-    return np.asarray(np.maximum(_excess(shift, log_height) - above, 0.0))
+    """E f(N) = P(t <= N + m < u) / h + (1 + B) P(N >= u) - P(N >= t).
 
-
-def _excess(shift: FloatArray, log_height: FloatArray) -> FloatArray:
-    """E max(L(N) / h - 1, 0): P(N + m >= t) / h - P(N >= t), where L(t) = h."""
-    t = log_height / shift + shift / 2
-    return np.asarray(np.exp(log_ndtr(shift - t) - log_height) - np.exp(log_ndtr(-t)))
+    L is h at t and (1 + B) h at u. The first probability is a difference of values below 1/2, or of
+    tails, so that it does not cancel.
+    """
+    t, u = log_height / shift + shift / 2, (log_height + log_cap) / shift + shift / 2
+    below, above = ndtr(u - shift) - ndtr(t - shift), ndtr(shift - t) - ndtr(shift - u)
+    rising = np.where(u < shift, below, above) * np.exp(-log_height)
+    capped = np.exp(log_cap + log_ndtr(-u))
+    return np.asarray(np.maximum(rising + capped - np.exp(log_ndtr(-t)), 0.0))
 
 
 _GRID = np.concatenate([np.arange(1, 51) / 10, 5 * 1.02 ** np.arange(1, 207)])

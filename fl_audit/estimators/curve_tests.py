@@ -24,7 +24,9 @@ By Neyman and Pearson the best g against canaries with z from N(m, 1) is the log
 that density to the density of Z*. It rises with z for a Gaussian curve; otherwise the nearest
 rising ratio is taken (isotonic regression). m is the smallest shift that such a test detects in 80
 % of audits (`likely_shift`). A z below the 2 % quantile of N(m, 1) counts as that quantile, so a
-few canaries that left no trace in the model cost little power.
+few canaries that left no trace in the model cost little power. With more than 102,300 canaries, g
+has 41 values, and a z above the quantile 1 - 1 / (10 n) of N(m, 1) counts as that quantile: the few
+values are spread over the z that occur, not up to z where the ratio is rounding noise.
 
 **Canary by canary.** Under the claim, e^g(z) / E e^g(Z*) has a mean of at most 1, given the scores
 of earlier canaries. So the product over canaries, started at 1, is a nonnegative supermartingale,
@@ -59,8 +61,19 @@ _NEGLIGIBLE = 1e-12
 _VALUES = 1_000
 """The largest number of values of g on its grid."""
 
+_LEAST_VALUES = 41
+"""The number of values of g for the most canaries."""
+
 _MOST_VALUES_OF_SUM = 1 << 22
-"""The largest number of values of the sum, which bounds the memory: about 200 MB."""
+"""A sum with more values is computed on a window, which bounds the memory: about 200 MB."""
+
+_REACH = 4.0
+"""Half the window, in units of (values of g - 1) sqrt(canaries): by Hoeffding's inequality the sum
+is outside with a probability of at most 2 e^-32 < 3e-14, far below `ROUNDING`.
+"""
+
+_UNSEEN = 0.1
+"""The expected number of canaries of the alternative above the highest z that is distinguished."""
 
 _EXACT_UP_TO = 300_000
 """Power is computed exactly for sums with at most this many values."""
@@ -98,11 +111,17 @@ class SumTest:
 
     def p_value(self, z: FloatArray) -> float:
         """An upper bound on the probability, under the claim, of a sum at least this large."""
-        return float(self.tail[self.statistic(z)])
+        return float(self.p_value_of_sum(self.statistic(z)))
+
+    def p_value_of_sum(self, sums: IntArray) -> FloatArray:
+        """The p-value of each value of the statistic."""
+        at = np.asarray(sums) - self._window.start
+        return np.where(at < 0, 1.0, self._tail[np.clip(at, 0, len(self._tail) - 1)])
 
     def critical_value(self, level: float) -> int:
         """The least sum with a p-value of at most `level`; if none, the largest plus one."""
-        return int(np.searchsorted(-self.tail, -level, side="left"))
+        at = int(np.searchsorted(-self._tail, -level, side="left"))
+        return self._window[at] if at < len(self._tail) else self._largest + 1
 
     def under(self, curve: TradeOff) -> "SumTest":
         """The test of another curve with the same g."""
@@ -119,7 +138,8 @@ class SumTest:
         numbers = [number for number, _ in groups]
         masses = [self._masses(below) for _, below in groups]
         if self.num_included * len(self.masses) <= _EXACT_UP_TO:
-            return float(_tail_of_sum(masses, numbers)[critical_value:][:1].sum())
+            tail = _tail_of_sum(masses, numbers, range(self._largest + 1))
+            return float(tail[critical_value:][:1].sum())
         sums = np.arange(len(self.masses))
         means = [float(m @ sums) for m in masses]
         squares = [float(m @ (sums - mean) ** 2) for m, mean in zip(masses, means, strict=True)]
@@ -132,21 +152,38 @@ class SumTest:
         masses = np.bincount(self.values, cells, minlength=len(self.masses))
         return np.asarray(np.maximum(masses, 0.0), np.float64)
 
+    @property
+    def _largest(self) -> int:
+        return self.num_included * (len(self.masses) - 1)
+
     @functools.cached_property
-    def tail(self) -> FloatArray:
-        """P(sum >= s) for s = 0, 1, ..., at most 1 and never rising."""
-        return _tail_of_sum([self.masses], [self.num_included])
+    def _window(self) -> range:
+        """All values of the sum, or those near its mean under the claim: the others' mass is 0."""
+        if self._largest < _MOST_VALUES_OF_SUM:
+            return range(self._largest + 1)
+        mean = self.num_included * float(self.masses @ np.arange(len(self.masses)))
+        reach = _REACH * (len(self.masses) - 1) * math.sqrt(self.num_included)
+        return range(max(0, int(mean - reach)), min(self._largest, math.ceil(mean + reach)) + 1)
+
+    @functools.cached_property
+    def _tail(self) -> FloatArray:
+        """P(sum >= s) for s in the window, at most 1 and never rising."""
+        return _tail_of_sum([self.masses], [self.num_included], self._window)
 
 
-def _tail_of_sum(distributions: Sequence[FloatArray], numbers: Sequence[int]) -> FloatArray:
-    """P(sum >= s) for a sum of numbers[i] draws from distribution i; s = 0, 1, ...; rounded up."""
-    size = sum(numbers) * (len(distributions[0]) - 1) + 1
-    length = fft.next_fast_len(size, real=True)
+def _tail_of_sum(
+    distributions: Sequence[FloatArray], numbers: Sequence[int], window: range
+) -> FloatArray:
+    """P(sum >= s) for a sum of numbers[i] draws from distribution i, rounded up; s in a window.
+
+    The sum is computed modulo the window's length, so mass outside the window counts inside it.
+    """
+    length = fft.next_fast_len(len(window), real=True)
     transform = np.ones(length // 2 + 1, np.complex128)
     with np.errstate(under="ignore"):
         for probabilities, number in zip(distributions, numbers, strict=True):
             transform *= fft.rfft(probabilities, length) ** number
-        masses = fft.irfft(transform, length)[:size]
+        masses = np.roll(fft.irfft(transform, length), -window.start)[: len(window)]
     tail = np.cumsum(np.maximum(masses, 0.0)[::-1])[::-1]
     return np.asarray(np.minimum(tail + ROUNDING * (1 + sum(numbers) / 1000), 1.0))
 
@@ -156,7 +193,11 @@ def sum_test(curve: TradeOff, num_included: int, level: float) -> SumTest:
     edges, log_tail = _cells(curve)
     shift = likely_shift(edges, log_tail, num_included, level)
     g, masses = _log_ratios(edges, log_tail, shift)
-    most = max(2, min(_VALUES, _MOST_VALUES_OF_SUM // num_included))
+    most = min(_VALUES, _MOST_VALUES_OF_SUM // num_included)
+    if most < _LEAST_VALUES:
+        most = _LEAST_VALUES
+        highest = shift - float(special.ndtri(_UNSEEN / num_included))
+        g = np.minimum(g, g[np.searchsorted(edges, highest)])
     spread = g[-1] - g[0]
     scaled = (g - g[0]) * ((most - 1) / spread) if spread > 0 else np.zeros_like(g)
     values: IntArray = np.floor(scaled + 1e-9).astype(np.int64)

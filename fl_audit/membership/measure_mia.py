@@ -79,8 +79,8 @@ def measure_mia(
       shadow_having: Losses under shadow models trained with the point, of shape (bases, M1).
 
     Raises:
-      InputError: A side has fewer than 2 shadow models, a loss is not finite, the shapes disagree,
-        or the losses to which a distribution is fitted are all equal.
+      InputError: There are no bases, a side has fewer than 2 shadow models, a loss is not finite,
+        the shapes disagree, or the losses to which a distribution is fitted are all equal.
     """
     attacked = [_losses(challenges_without, 1), _losses(challenges_having, 1)]
     shadow = [_losses(shadow_without, 2), _losses(shadow_having, 2)]
@@ -103,8 +103,8 @@ def measure_mia_fast(losses_without: npt.ArrayLike, losses_having: npt.ArrayLike
       losses_having: Losses under models trained with the point, float of shape (bases, N1).
 
     Raises:
-      InputError: A side has fewer than 3 models, a loss is not finite, the shapes disagree, or the
-        losses to which a distribution is fitted are all equal.
+      InputError: There are no bases, a side has fewer than 3 models, a loss is not finite, the
+        shapes disagree, or the losses to which a distribution is fitted are all equal.
 
     >>> rng = np.random.default_rng(0)
     >>> attack = measure_mia_fast(rng.normal(size=(1, 100)), rng.normal(2, 1, size=(1, 100)))
@@ -124,6 +124,8 @@ def _losses(values: npt.ArrayLike, least: int) -> FloatArray:
     losses = np.asarray(values, dtype=np.float64)
     if losses.ndim != 2:
         raise InputError("losses must be arrays of challenge bases by models")
+    if len(losses) == 0:
+        raise InputError("losses must be of at least one challenge base")
     if losses.shape[1] < least:
         raise InputError(f"each side needs at least {least} models, got {losses.shape[1]}")
     if not np.all(np.isfinite(losses)):
@@ -150,8 +152,8 @@ def _warn_if_skewed(sides: list[FloatArray]) -> None:
         if losses.shape[1] < _ENOUGH_FOR_SKEWNESS:
             continue
         centred = losses - np.mean(losses, axis=1, keepdims=True)
-        stddev = np.maximum(np.std(losses, axis=1), np.finfo(float).tiny)
-        skewness = np.abs(np.mean(centred**3, axis=1)) / stddev**3
+        stddev = np.maximum(np.std(losses, axis=1, keepdims=True), np.finfo(float).tiny)
+        skewness = np.abs(np.mean((centred / stddev) ** 3, axis=1))
         if np.max(skewness) > _LARGE_SKEWNESS:
             warnings.warn(
                 f"losses are far from normal (skewness {np.max(skewness):.1f} on a challenge "

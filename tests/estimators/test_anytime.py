@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr, logsumexp, ndtri
 
 from fl_audit.estimators.anytime import (
     AnytimeBound,
@@ -35,6 +35,23 @@ def test_divisors_are_the_largest_means_that_the_claim_allows(delta):
         mean = integrate.trapezoid(np.expm1(gains(bets, claim, bet, Z)) * DENSITY, Z)
         expected = 1 + np.exp(CLAIMS[claim]) * mean + delta * np.expm1(cap)
         assert np.exp(bets.log_divisor[claim, bet]) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-250, 1e-5])
+def test_divisors_against_large_claims_are_the_means_to_rounding(delta):
+    """E f(N) is the integral over v from 0 to the log of the cap of e^v P(log(1 + f(N)) > v)."""
+    claims = AnytimeBound(delta).claims[::5]
+    bets = censored_bets(claims, delta)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    parts = np.arange(200)
+    share = ((parts[:, None] + (1 + nodes) / 2) / 200).ravel()
+    v = bets.log_cap[..., None] * share
+    log_tail = log_ndtr(-bets.start[..., None] - v / bets.shift[..., None])
+    with np.errstate(divide="ignore"):  # a bet that the claim allows has no cap
+        log_weights = np.log(np.tile(weights / 400, 200)) + np.log(bets.log_cap)[..., None]
+    log_mean = logsumexp(v + log_tail + log_weights, axis=-1)
+    expected = np.log1p(np.exp(claims[:, None] + log_mean) + delta * np.expm1(bets.log_cap))
+    np.testing.assert_allclose(bets.log_divisor, expected, rtol=0, atol=2e-12)
 
 
 # The bound over rounds: coverage where the mechanism is exactly as claimed, and its power.

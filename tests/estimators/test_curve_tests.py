@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import ndtr
 
 from fl_audit.accounting.attacker_bounds import SeenRounds
 from fl_audit.accounting.hidden_rounds import one_round_of_each
@@ -76,14 +77,32 @@ def test_for_a_gaussian_it_is_next_to_the_best_test_there_is(mu, num_included):
     assert found >= best - 0.03  # 4 standard errors are 0.025
 
 
-@pytest.mark.parametrize("num_included", [1, 7, 100_000])
+LEAKS = (GaussianTradeOff(0.1), GaussianTradeOff(5.0), zcdp_trade_off(0.1), CURVES["point"])
+
+
+@pytest.mark.parametrize("curve", LEAKS, ids=["mu 0.1", "mu 5", "zcdp", "point"])
+@pytest.mark.parametrize("num_included", [200_000, 10_000_000])
+def test_many_canaries_have_the_level_and_detect_the_likely_shift(curve, num_included):
+    test, rng = sum_test(curve, num_included, LEVEL), np.random.default_rng(SEED)
+    rejected = []
+    for below in (-np.expm1(claimed_tail(curve, test.edges)), ndtr(test.edges - test.shift)):
+        cells = rng.multinomial(num_included, np.diff(below, prepend=0.0, append=1.0), size=2000)
+        rejected.append((cells @ test.values >= test.critical_value(LEVEL)).mean())
+    assert 0.02 < rejected[0] <= LEVEL + 5 * math.sqrt(LEVEL * (1 - LEVEL) / 2000)
+    assert rejected[1] >= 0.76  # 80 % less 4 standard errors
+    largest = num_included * test.values[-1]
+    assert test.critical_value(1e-20) == largest + 1
+    assert test.p_value_of_sum(np.array([0, largest])) == pytest.approx([1.0, 0.0], abs=2e-8)
+
+
+@pytest.mark.parametrize("num_included", [1, 7, 100_000, 10_000_000])
 def test_the_tail_of_two_values_is_binomial(num_included):
     two = SumTest(np.array([0.0]), np.array([0, 1]), np.array([0.7, 0.3]), num_included, 1.0)
     counts = np.unique(np.linspace(0, num_included, 50).astype(int))
     exact = stats.binom.sf(counts - 1, num_included, 0.3)
-    found = two.tail[counts]
+    found = two.p_value_of_sum(counts)
     assert np.all(found >= exact * (1 - 1e-9))
-    assert found == pytest.approx(exact, rel=1e-6, abs=2e-10)
+    assert found == pytest.approx(exact, rel=1e-6, abs=2e-12 * (1 + num_included / 1000))
 
 
 @pytest.mark.parametrize("name", CURVES)

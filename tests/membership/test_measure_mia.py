@@ -41,6 +41,8 @@ def test_cross_feeding_leaves_each_model_out_of_its_own_fit():
         (np.eye(2), np.eye(2), 0.1, "at least 3 models, got 2"),
         (np.full((3, 3), np.inf), np.eye(3), 0.1, "losses must be finite"),
         (np.ones((1, 4)), np.array([[1, 2, 3, 4.0]]), 0.1, "must not be all equal"),
+        (np.ones((1, 40)), np.arange(40.0)[None], 0.1, "must not be all equal"),
+        (np.zeros((0, 40)), np.zeros((0, 40)), 0.1, "at least one challenge base"),
         (np.array([[1, 2, 4.0]]), np.array([[1, 2, 3, 4.0]]), 1.0, "must be in (0, 1), got [1.0]"),
     ],
 )

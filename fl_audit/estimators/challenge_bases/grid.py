@@ -132,9 +132,14 @@ class StrengthRows:
     likelihood: FloatArray  # each row on its own scale, (i, k)
 
     @functools.cached_property
+    def _below(self) -> FloatArray:
+        """The prior's integrals of 1, s and s^2 up to each strength, (3, i, k)."""
+        return self.prior.moments_below(self.strength)
+
+    @functools.cached_property
     def moments(self) -> FloatArray:
         """The prior's integrals of 1, s and s^2 over each cell, (3, i, k - 1)."""
-        return np.diff(self.prior.moments_below(self.strength), axis=-1)
+        return np.diff(self._below, axis=-1)
 
     @property
     def totals(self) -> FloatArray:
@@ -155,8 +160,9 @@ class StrengthRows:
 
     def cdf(self, strength: float) -> FloatArray:
         """The posterior probability in each row that s is at most `strength`."""
-        ends = np.minimum(self.strength, strength)
-        zeroth, first, _ = np.diff(self.prior.moments_below(ends), axis=-1)
+        end = self.prior.moments_below(np.array(strength))[:, None, None]
+        below = np.where(self.strength <= strength, self._below, end)
+        zeroth, first, _ = np.diff(below, axis=-1)
         return np.asarray(np.sum(self._per_total(self._integrals(zeroth, first)), axis=1))
 
     def quantile(self, p: float, weights: FloatArray) -> float:

@@ -193,7 +193,9 @@ def bayes(setting: AuditSetting) -> Estimate:
         details={
             "threshold": float(roc.thresholds[index]),
             **asdict(counts),
-            "probability_of_zero": round(posterior.atom, 8),  # `sf` is exact to 1e-8
+            "probability_of_zero": round(
+                posterior.atom, 8
+            ),  # exact to 1e-8: scores are fewer than 1e9
             "num_thresholds": len(roc.thresholds),
         },
     )

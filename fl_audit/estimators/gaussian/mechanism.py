@@ -89,10 +89,6 @@ def estimate_sigma(cosines: npt.ArrayLike, dim: int) -> float:
 # if two neighbouring inputs are at least as hard to distinguish as N(0, 1) and N(mu, 1).
 
 
-_LEAST_MU, _LARGEST_MU = 1e-150, 1e150
-"""Below the first, epsilon is 0 for every positive float delta; above the second, it overflows."""
-
-
 @dataclass(frozen=True)
 class _FittedMu:
     """The distance mu of the means in standard deviations."""
@@ -152,16 +148,16 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     """
     if math.isnan(mu):
         raise InputError(f"mu must be a number, got {mu}")
-    if mu > _LARGEST_MU:
+    if mu > 1 / _LEAST_SIGMA:
         return math.inf
-    return epsilon_of_sigma(1 / mu if mu > _LEAST_MU else math.inf, delta)
+    # A mu at or below the least sigma counts as 0, and so does its epsilon.
+    return epsilon_of_sigma(1 / mu if mu > _LEAST_SIGMA else math.inf, delta)
 
 
 def _with_known_null(setting: AuditSetting) -> _FittedMu:
     null, included = setting.null.closed_form(), setting.scores.included
     mu = (float(np.mean(included)) - null.mean) / null.std
-    std_ratio = float(np.std(included, ddof=1)) / null.std
-    return _FittedMu(mu, len(included) ** -0.5, null.std, std_ratio)
+    return _FittedMu(mu, len(included) ** -0.5, null.std, _std(included) / null.std)
 
 
 def _pooled(setting: AuditSetting) -> _FittedMu:
@@ -177,9 +173,14 @@ def _pooled(setting: AuditSetting) -> _FittedMu:
         return _FittedMu(math.copysign(math.inf, distance) if distance else 0.0, None, 0.0, None)
     mu = distance / std
     error = math.sqrt(1 / n1 + 1 / n0 + mu**2 / (2 * (n1 + n0 - 2)))
-    null_std = float(np.std(excluded, ddof=1))
-    std_ratio = float(np.std(included, ddof=1)) / null_std if null_std else None
+    null_std = _std(excluded)
+    std_ratio = _std(included) / null_std if null_std else None
     return _FittedMu(mu, error, std * unit, std_ratio)
+
+
+def _std(values: FloatArray) -> float:
+    """The sample standard deviation of at least 2 values; exactly 0 if all are equal."""
+    return math.sqrt(_sum_of_squares(values) / (len(values) - 1))
 
 
 def _sum_of_squares(values: FloatArray) -> float:

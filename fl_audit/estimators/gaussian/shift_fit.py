@@ -505,7 +505,7 @@ def _interval(
 ) -> tuple[ShiftedDistribution, ShiftedDistribution]:
     """The distributions with the smallest and the largest shift in the likelihood interval."""
     if likelihood.has_no_spread:
-        return replace(best, shift=0.0), replace(best, shift=math.inf)
+        return replace(best, shift=likelihood.least), replace(best, shift=math.inf)
     top = likelihood.profile(best.shift)
 
     def excess(shift: float) -> float:

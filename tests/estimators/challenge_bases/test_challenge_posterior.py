@@ -81,6 +81,21 @@ def test_grid_agrees_with_importance_sampling(counts, delta, prior):
         )
 
 
+def test_quantiles_of_the_strength_ask_for_the_prior_of_a_grid_once(monkeypatch):
+    # An incomplete Beta function of extreme shapes takes seconds on a grid.
+    asked, moments = [], BetaStrength.moments_below
+    monkeypatch.setattr(
+        BetaStrength,
+        "moments_below",
+        lambda prior, strength: asked.append(np.size(strength)) or moments(prior, strength),
+    )
+    counts = ChallengeCounts(fp=[3, 1], n0=[10, 10], fn=[2, 0], n1=[10, 10])
+    found = grid_posterior(counts, 1e-5, Prior(10.0, BetaStrength(5.0, 0.5)))
+    asked.clear()
+    found.summary(0.9)
+    assert sum(asked) < 1.1 * found.strength.strength.size
+
+
 @pytest.mark.slow
 def test_correlated_chain_agrees_with_importance_sampling():
     """Equation 7 by its covariance matrix, everything drawn from the prior or the unit square."""

@@ -95,6 +95,40 @@ def test_cdf_of_a_million_counts(counts, delta):
         assert float(posterior.cdf(epsilon)) == pytest.approx(expected, abs=1e-8)
 
 
+def edgeworth(counts, delta, epsilon):
+    """P(FNR + e^epsilon FPR < 1 - delta), the larger corner, by the cumulants of both rates."""
+    cumulants = np.zeros(4)
+    for wrong, right, scale in (
+        (counts.false_negatives, counts.true_positives, 1.0),
+        (counts.false_positives, counts.true_negatives, math.exp(epsilon)),
+    ):
+        mean, variance, skew, excess = map(
+            float, stats.beta.stats(wrong + 0.5, right + 0.5, moments="mvsk")
+        )
+        own = [mean, variance, skew * variance**1.5, excess * variance**2]
+        cumulants += np.array(own) * scale ** np.arange(1, 5)
+    std = math.sqrt(cumulants[1])
+    z, third, fourth = (1 - delta - cumulants[0]) / std, *(cumulants[2:] / std ** np.array([3, 4]))
+    terms = third / 6 * (z**2 - 1) + fourth / 24 * (z**3 - 3 * z)
+    terms += third**2 / 72 * (z**5 - 10 * z**3 + 15 * z)
+    return stats.norm.cdf(z) - stats.norm.pdf(z) * terms
+
+
+@pytest.mark.parametrize(("size", "error"), [(10**9, 1e-8), (10**12, 2e-5)])
+@pytest.mark.parametrize("rates", [(0.3, 0.2), (0.5, 0.1), (0.9, 0.05)])
+def test_large_counts_have_the_stated_precision(size, error, rates):
+    fn, fp = (int(rate * size) for rate in rates)
+    counts = ConfusionCounts(fn, size - fn, fp, size - fp)
+    for delta in (0.0, 1e-5):
+        posterior = EpsilonPosterior(counts, delta)
+        likely = math.log((1 - delta - rates[0]) / rates[1])
+        for z in (-2, -0.5, 0, 1):
+            epsilon = likely + z * math.sqrt(1 / fp + 1 / fn)
+            expected = edgeworth(counts, delta, epsilon)
+            assert float(posterior.sf(epsilon)) == pytest.approx(expected, abs=error)
+    assert EpsilonPosterior(counts, 0.0).atom <= error
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("counts", TABLES, ids=str)
 @pytest.mark.parametrize("delta", [0, 1e-5, 0.2])

@@ -131,3 +131,15 @@ def test_equal_scores(included, excluded, mu, epsilon):
     assert (made.details["mu"], made.epsilon) == (mu, epsilon)
     assert made.details["mu_standard_error"] is made.details["std_ratio"] is None
     made.to_json()
+
+
+@pytest.mark.parametrize(
+    ("included", "excluded", "dim", "ratio"),
+    [
+        ([0.1, 0.2, 0.3], [0.1] * 3, None, None),
+        ([0.1] * 3, [0.1, 0.2, 0.3], None, 0.0),
+        ([0.1] * 7, [0.01, 0.02], 10_000, 0.0),
+    ],
+)
+def test_the_ratio_of_deviations_where_one_group_has_equal_scores(included, excluded, dim, ratio):
+    assert fit(included, excluded, dim=dim).details["std_ratio"] == ratio  # 0.1 * 3 / 3 is not 0.1

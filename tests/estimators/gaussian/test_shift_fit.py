@@ -129,6 +129,15 @@ def test_refuted_null_is_not_used():
     assert made.details["shift"] == pytest.approx(2.5, abs=0.3)
 
 
+@pytest.mark.parametrize(("member", "shift"), [(0.0, -math.inf), (1.0, 0.0), (2.0, math.inf)])
+def test_groups_without_spread_allow_every_shift(member, shift):
+    scores = CanaryScores([member] * 2, [1.0] * 2)
+    made = shift_fit(AuditSetting(scores, DELTA, 0.95, Null("empirical")))
+    found = [made.details[name] for name in ("shift_lower", "shift", "shift_upper")]
+    assert found == [-math.inf, shift, math.inf]
+    assert (made.lower, made.epsilon, made.upper) == (0.0, max(shift, 0.0), math.inf)
+
+
 @pytest.mark.parametrize("dim", [2, 64])
 def test_scores_of_an_excluded_canary_are_standard_normal(dim):
     rng = np.random.default_rng(8)
