@@ -29,6 +29,7 @@ DRAWN = (
         "comparison/test_patterns",
         "pipeline/test_attack",
     ),
+    "engines/ray/test_killed_driver",  # verifies pages that a program of its own has drawn
     *("report/test_attack_page", "report/test_chart", "report/test_pages"),
     "report/test_write.py::test_the_",
 )
