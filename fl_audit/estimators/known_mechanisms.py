@@ -12,6 +12,7 @@ import numpy as np
 
 from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.errors import InputError
+from fl_audit.estimators.distributions import EXACT_COSINE_BELOW
 from fl_audit.estimators.gaussian.mechanism import sigma_of_epsilon
 from fl_audit.estimators.methods import estimate
 from fl_audit.estimators.null import GaussianCanaryNull
@@ -53,8 +54,13 @@ def gaussian(epsilon: float, delta: float, dim: int | None = None) -> KnownMecha
     """The Gaussian mechanism: each bit plus noise calibrated to epsilon (Balle & Wang 2018).
 
     Scores are in units of the noise: N(0, 1) for an excluded canary. With `dim` they are like
-    cosines of gaussian canaries of that dimension: N(0, 1 / dim).
+    cosines of gaussian canaries of that dimension: N(0, 1 / dim). Raises InputError for a dimension
+    below EXACT_COSINE_BELOW, where cosines are not so.
     """
+    if dim is not None and dim < EXACT_COSINE_BELOW:
+        raise InputError(
+            f"dim must be at least {EXACT_COSINE_BELOW:,} for scores like cosines, got {dim}"
+        )
     shift, unit = 1 / sigma_of_epsilon(epsilon, delta), (dim or 1) ** -0.5
 
     def release(rng: np.random.Generator, bits: IntArray) -> FloatArray:

@@ -241,8 +241,8 @@ def register_method(method: Method) -> Method:
 remove_method = METHODS.remove
 
 
-def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
-    """Names of the methods with `is_valid` that allow a way of including canaries.
+def valid_methods(inclusion: Inclusion | None = None) -> tuple[str, ...]:
+    """Names of the methods with `is_valid` that allow a way of including canaries; None for any.
 
     >>> valid_methods()
     ('threshold_valid', 'one_run_valid')
@@ -250,7 +250,9 @@ def valid_methods(inclusion: Inclusion = "coins") -> tuple[str, ...]:
     ('threshold_valid',)
     """
     return tuple(
-        name for name, method in METHODS.items() if method.is_valid and method.allows(inclusion)
+        name
+        for name, method in METHODS.items()
+        if method.is_valid and (inclusion is None or method.allows(inclusion))
     )
 
 

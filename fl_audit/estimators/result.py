@@ -87,9 +87,11 @@ class Estimate:
     def is_without_error(self) -> bool:
         """Whether epsilon is above 0 without any counted error: other scores give no larger bound.
 
-        As many guesses at inclusion as a method may make must all be right. Threshold bounds with a
-        closed-form null are excluded: they count no false positives, and higher scores give a
-        larger bound.
+        Guesses at inclusion must be about all canaries and all right. Fewer guesses are excluded,
+        even if all are right: other scores may allow more, except where a method guesses about half
+        of the canaries at most (`one_run_fdp`, and `one_run_valid` with unequal coins). Threshold
+        bounds with a closed-form null are excluded too: they count no false positives, and higher
+        scores give a larger bound.
         """
         wrong = [self.details.get(kind) for kind in ("false_negatives", "false_positives")]
         m = self.details.get("m", -1)

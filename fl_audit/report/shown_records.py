@@ -102,7 +102,7 @@ def _upper_bound(epsilon: float | None) -> str:
 
 
 def refuted_statistics(statistics: Mapping[str, StatisticReport]) -> list[tuple[str, str]]:
-    """The statistics whose scores reject their closed-form null, and why."""
+    """The statistics whose scores reject their known null, and why."""
     return [
         (name, reason)
         for name, statistic in statistics.items()

@@ -67,9 +67,11 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
 
 
 def chosen_methods(
-    names: Collection[str] | None, inclusion: Inclusion = "coins"
+    names: Collection[str] | None, inclusion: Inclusion | None = None
 ) -> tuple[str, ...]:
     """The valid methods among the requested `names` (None for all), in the order of reports.
+
+    They allow a way of including canaries; None for any.
 
     >>> chosen_methods(["one_run", "one_run_valid"])
     ('one_run_valid',)

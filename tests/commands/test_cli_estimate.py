@@ -76,7 +76,7 @@ def test_a_table_says_which_null_bounds_stand_on_and_why_another_is_not_used(sco
     assert main([*argv, "400"]) == 0
     wrong = " ".join(capsys.readouterr().out.split())
     assert "null distribution of the valid bounds:" not in wrong
-    assert wrong.count("empirical null: the excluded scores refute the closed-form null (p <") == 1
+    assert wrong.count("empirical null: the excluded scores refute the known null (p <") == 1
 
 
 def test_a_contradicted_claim_exits_3(scores_csv, capsys):

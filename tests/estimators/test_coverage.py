@@ -129,3 +129,8 @@ def test_bounds_cover_every_mechanism(design, epsilon, num_canaries):
 def test_an_odd_number_of_canaries_is_in_no_pairs(inclusion):
     with pytest.raises(InputError, match=f"must be even with {inclusion}, got 7"):
         check(laplace(1.0), ["one_run_valid"], 7, runs=1, inclusion=inclusion)
+
+
+def test_few_dimensions_hold_no_gaussian_scores_like_cosines():
+    with pytest.raises(InputError, match=r"^dim must be at least 1,000 .* got 999$"):
+        gaussian(1.0, 1e-5, dim=999)

@@ -91,12 +91,12 @@ def test_the_page_and_the_terminal_say_that_scores_refute_their_null(run_folder)
     write_compared_vectors(run_folder.compared_vectors, known_of_rounds(1.0))  # far too short
     report = write_report(run_folder)
     page = " ".join(run_folder.report_html.read_text().split())
-    reason = "the excluded scores refute the closed-form null (p &lt; 1e-06)"
+    reason = "the excluded scores refute the known null (p &lt; 1e-06)"
     assert "<b>Sum of rounds</b>: bounds do not use the known null" in page
     assert f"the known null distribution, because {reason}" in page
     lines = [line for line in summary_lines(report) if "refute" in line]
     assert len(lines) == 1
-    assert lines[0].startswith("sum: the excluded scores refute the closed-form null")
+    assert lines[0].startswith("sum: the excluded scores refute the known null")
 
 
 def test_a_report_has_statistics_and_threat_models_from_outside(run_folder):

@@ -33,6 +33,7 @@ from fl_audit.verdict import (
 from fl_audit.verdict.exposure import VectorExposure
 from fl_audit.verdict.less_noise import least_noise
 from fl_audit.verdict.power import PointTests, SimulatedAudit
+from tests.planning.planned_runs import small_config
 from tests.report.made_reports import statistic as made_statistic
 
 THRESHOLD = 2.0
@@ -90,6 +91,28 @@ def test_a_verdict_tests_it(toy):
     verdict = reach_verdict(Claim(0.5, CLAIM.delta), ClaimTests([statistic], 0.95, [toy]))
     assert (verdict.outcome, verdict.method, verdict.num_tests) == ("contradicted", toy, 1)
     assert verdict.p_value < 0.05
+
+
+@pytest.fixture
+def of_pairs():
+    made = ("of_pairs", fixed_threshold, "lower_bound", "any mechanism")
+    register_method(Method(*made, valid_inclusions=("pairs",)))
+    yield "of_pairs"
+    remove_method("of_pairs")
+
+
+def test_a_verdict_on_pairs_tests_one_that_is_valid_only_there(of_pairs):
+    scores = released(40)
+    pairs = ScoredStatistic("max", CanaryScores(scores.included, scores.excluded, "pairs"))
+    methods = chosen_methods(None, "pairs")
+    assert of_pairs in methods
+    assert len(ClaimTests([pairs], 0.95, methods)) == 3
+    assert of_pairs in predicted_methods()
+    assert of_pairs not in valid_methods("coins")
+    verdict = {"claimed_epsilon": 1.0, "verdict_method": of_pairs}
+    assert small_config({"canaries": {"inclusion": "pairs"}, "audit": verdict})
+    with pytest.raises(InputError, match="not valid for this inclusion: 'of_pairs'"):
+        small_config({"audit": verdict})
 
 
 def test_simulated_power_counts_it(toy):

@@ -26,7 +26,6 @@ import numpy as np
 
 from fl_audit.estimators.null import NullTail
 from fl_audit.estimators.result import Detail
-from fl_audit.estimators.scores import CanaryScores
 from fl_audit.estimators.setting import AuditSetting, NotApplicableError
 from fl_audit.estimators.threshold.rejection_tests import largest_rate, strongest_rejection
 
@@ -68,7 +67,7 @@ def chosen_null(setting: AuditSetting) -> ChosenNull:
         return ChosenNull(None, setting.confidence)
     is_argument = setting.null.source == "argument"
     level = (1 - setting.confidence) * SHARE_OF_REFUTATION if is_argument else REFUTED_BELOW
-    refutation = _refutation(setting.scores, tail, level)
+    refutation = _refutation(setting, tail, level)
     if refutation is None and not is_argument:
         return ChosenNull(tail, setting.confidence, _assumption(tail, setting.scores.num_excluded))
     if refutation is None:
@@ -109,16 +108,18 @@ def refuted_nulls(details: Iterable[Mapping[str, Detail]]) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
-def _refutation(scores: CanaryScores, tail: NullTail, level: float) -> str | None:
+def _refutation(setting: AuditSetting, tail: NullTail, level: float) -> str | None:
     """Why the scores reject the null; None if they do not reject it."""
+    scores, null = setting.scores, setting.null
     everything = np.concatenate([scores.included, scores.excluded])
     if len(everything) > 1 and np.ptp(everything) == 0:
-        return f"all {len(everything)} scores are equal, so the closed-form null cannot be tested"
+        return f"all {len(everything)} scores are equal, so the known null cannot be tested"
     if scores.num_excluded == 0 or tail.p_value(scores.excluded) >= level:
         return None
+    may_be_wrong = "; check dim" if null.source == "argument" and null.dim is not None else ""
     return (
-        f"the excluded scores refute the closed-form null (p < {level:g}): they are not "
-        f"{tail.description}; check dim"
+        f"the excluded scores refute the known null (p < {level:g}): they are not "
+        f"{tail.description}{may_be_wrong}"
     )
 
 

@@ -183,7 +183,6 @@ class RejectedThreshold:
     claim: float  # the largest claim rejected, such as epsilon; 0 if none is
     threshold: float  # scores above it are guessed to be included
     rank: int  # among the excluded scores, 1 for the largest
-    num_excluded: int
     false_negatives: int
     false_positives: int
     level: float  # failure probability of the test at this rank
@@ -218,7 +217,6 @@ def strongest_rejection(setting: AuditSetting, largest_rate: LargestRate) -> Rej
         claim=claim,
         threshold=float(thresholds[best]),
         rank=int(tests.ranks[best]),
-        num_excluded=scores.num_excluded,
         false_negatives=scores.num_included - int(above[best]),
         false_positives=int(np.sum(scores.excluded > thresholds[best])),
         level=float(tests.levels[best]),

@@ -124,7 +124,7 @@ def _favoured(null: Null, num_included: int, delta: float, confidence: float) ->
 
 def _guess(setting: AuditSetting, best: RejectedThreshold) -> Guess:
     """Whether "included" or "excluded" limits TPR more at the expected false positive rate."""
-    rate = best.rank / (best.num_excluded + 1)
+    rate = best.rank / (setting.scores.num_excluded + 1)
     by_included = math.exp(best.claim) * rate + setting.delta
     by_excluded = 1 - math.exp(-best.claim) * (1 - setting.delta - rate)
     return "included" if by_included <= by_excluded else "excluded"

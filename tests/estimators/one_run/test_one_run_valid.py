@@ -144,17 +144,14 @@ def setting_of(scores, delta, level):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "num_canaries", "margin"),
-    # The margin: 0.01 of the boundary, and what the estimator gains by trying larger epsilons.
+    ("epsilon", "delta", "num_canaries"),
     [
-        pytest.param(1.0, 1e-5, 400, 0.02, marks=pytest.mark.slow),
-        pytest.param(2.0, 1e-4, 1001, 0.02, marks=pytest.mark.slow),
-        (3.0, 1e-3, 250, 0.2),
+        pytest.param(1.0, 1e-5, 400, marks=pytest.mark.slow),
+        pytest.param(2.0, 1e-4, 1001, marks=pytest.mark.slow),
+        (3.0, 1e-3, 250),
     ],
 )
-def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
-    epsilon, delta, num_canaries, margin
-):
+def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(epsilon, delta, num_canaries):
     rejects = one_run_rejection(epsilon, delta, LEVEL)
     rng = np.random.default_rng(1)
     rejected = 0
@@ -169,8 +166,34 @@ def test_the_one_run_region_is_where_the_bound_exceeds_epsilon(
         if rejects([setting])[0]:
             assert bound > epsilon - 1e-5
         else:
-            assert bound < epsilon + margin
+            assert bound < epsilon + 0.03  # boundaries are 0.01 apart
     assert 2 < rejected < 22
+
+
+@pytest.mark.parametrize(
+    ("num_canaries", "shift", "inclusion", "delta"),
+    [
+        (1000, 4.0, "coins", 0.01),  # each boundary reserves its own part for delta
+        (200, 2.0, "coins", 1e-5),
+        (120, 1.2, "pairs", 1e-5),  # few guesses reach less than the level at their own epsilon
+        (200, 2.0, "unequal_coins", 1e-4),
+    ],
+)
+def test_the_fast_rejection_rejects_all_claims_up_to_the_bound(
+    num_canaries, shift, inclusion, delta
+):
+    rng = np.random.default_rng(SEED)
+    num_included = num_canaries // (5 if inclusion == "unequal_coins" else 2)
+    values = rng.standard_normal(num_canaries)
+    included, excluded = shift + values[:num_included], values[num_included:]
+    probability = num_included / num_canaries
+    scores = CanaryScores(included, excluded, inclusion, probability)
+    setting = setting_of(scores, delta, 0.05)
+    found = METHODS["one_run_valid"](setting).epsilon
+    assert found > 0.4
+    claims = [0.0, found / 8, found / 4, found / 2, found - 0.1, found - 0.03, found + 0.001]
+    rejected = [bool(one_run_rejection(each, delta, 0.05)([setting])[0]) for each in claims]
+    assert rejected == [each < found for each in claims]
 
 
 @pytest.mark.sampled(1)

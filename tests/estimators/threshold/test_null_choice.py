@@ -18,6 +18,7 @@ from fl_audit.estimators.null import Null
 
 METHODS = ["threshold_valid", "threshold_gdp"]
 RNG_SEED = 20230302
+_DIM_10 = GaussianCanaryNull(10)
 
 
 def made(method, included, excluded, dim, **arguments):
@@ -37,14 +38,20 @@ def test_pure_noise_under_a_wrong_dimension_proves_nothing(method, null):
     without = made(method, *noise(2, 500), None)
     assert found.epsilon == without.epsilon == 0
     assert found.details["null"] == "empirical"
-    assert "refute the closed-form null" in found.details["refuted_null"]
+    assert "refute the known null" in found.details["refuted_null"]
     assert "dimension 4,050,748" in found.assumes
     assert "check dim" in found.assumes
 
 
+@pytest.mark.parametrize("by", [{"null": Null("closed_form", _DIM_10, 10)}, {"null_tail": _DIM_10}])
+def test_a_refuted_null_asks_only_who_gave_dim_to_check_it(by):
+    found = made("threshold_valid", *noise(2, 500), None, **by)
+    assert found.details["refuted_null"].endswith("(exact distribution)")
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_one_excluded_score_far_out_leaves_the_method_out(method):
-    with pytest.raises(InputError, match=r"refute the closed-form null .* at least 2 excluded"):
+    with pytest.raises(InputError, match=r"refute the known null .* at least 2 excluded"):
         made(method, noise(50), [0.5], 10**6)
 
 
