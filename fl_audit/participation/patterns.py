@@ -509,7 +509,7 @@ def min_separation_schedule(
     config: MinSeparation, seed: int, roster: schedule.Roster
 ) -> schedule.Schedule:
     """Schedules each client only in the rounds of its group, every `separation`-th round."""
-    check_groups(config.clients_per_round, config.separation, roster.num_clients)
+    check_separation(config.clients_per_round, config.separation, roster.num_clients)
     mean = config.canary_mean_repeats
     if config.canaries != "like_clients" and mean is not None:
         raise InputError(
@@ -535,15 +535,15 @@ def min_separation_schedule(
     )
 
 
-def check_groups(clients_per_round: int, separation: int, num_clients: int) -> None:
-    """Refuses more groups of this size than the population can fill."""
+def check_separation(clients_per_round: int, separation: int, num_clients: int) -> None:
+    """Refuses a separation with which the population cannot fill rounds of this size."""
     schedule.check_cohort_size(clients_per_round, num_clients)
     largest = num_clients // clients_per_round
     if separation > largest:
         raise InputError(
-            f"participation.separation: {separation} groups of {clients_per_round} "
-            f"clients (participation.clients_per_round) are more than the {num_clients} real "
-            f"clients; must be at most {largest}"
+            f"participation.separation: where clients rest for {separation - 1} rounds, "
+            f"{num_clients} of them cannot fill rounds of {clients_per_round} "
+            f"(participation.clients_per_round); must be at most {largest}"
         )
 
 
