@@ -220,10 +220,15 @@ def _coins(members: IntArray, probability: float, seed: int, stream: Stream) -> 
 
 def _bernoulli_client_rounds(record: RunRecord, config: Bernoulli) -> str:
     probability = significant(config.clients_per_round / record.num_clients)
-    limit = "" if config.largest_round is None else f" and {config.largest_round} at most"
+    coins = f"Clients are Poisson-sampled: each joins each round with probability {probability}"
+    sampling = record.release.client.sampling
+    if not isinstance(sampling, TruncatedPoissonSampling):
+        return f"{coins}, {count(config.clients_per_round, 'client')} a round on average."
+    who = "clients" if sampling.members == record.num_clients else "clients and canaries"
     return (
-        f"Clients are Poisson-sampled: each joins each round with probability {probability}, "
-        f"{count(config.clients_per_round, 'client')} a round on average{limit}."
+        f"{coins}, and a round of more than {sampling.largest:,} {who} is cut to as many at "
+        f"random, {significant(sampling.mean_share * record.num_clients)} clients a round on "
+        "average."
     )
 
 
@@ -415,7 +420,7 @@ def _canaries_of_mean(
         return np.sort(group[places[places < len(group)]])
 
     sampling: Sampling = FixedSizeSampling(size, urn)
-    if separation > 1:
+    if isinstance(config, MinSeparation):  # whose seed draws the schedule, not a secret
         sampling = OneGroup.over(config.rounds, separation)
     expected = share / separation * int(roster.included.sum())
     return schedule.CanaryAttendance(
