@@ -81,18 +81,17 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: schedule.Roster) -> sch
     placement.check_placement(config, config.canaries)
     num_clients, rounds = roster.num_clients, config.rounds
     epochs = _epochs(config, num_clients)
-    is_even = all(len(epoch) == len(epochs[0]) for epoch in epochs)
-    expected_clients = num_clients / len(epochs[0])
-    if not is_even:
+    length, longer = len(epochs[0]), 0
+    expected_clients = num_clients / length
+    if len(epochs[-1]) < length:  # equal parts of a number of rounds that they do not divide
+        length, longer = divmod(rounds, len(epochs))
         expected_clients = num_clients * len(epochs) / rounds
     return schedule.Schedule(
         num_rounds=rounds,
         client_attendance=schedule.Attendance(
             members_in=_shuffled_epochs(num_clients, epochs, seed),
             expected=expected_clients,
-            sampling=(
-                OncePerBlock.over(rounds, len(epochs[0])) if is_even else FixedRounds(len(epochs))
-            ),
+            sampling=OncePerBlock(len(epochs), length, longer),
         ),
         canary_attendance=_shuffle_canaries(config, seed, roster, epochs, expected_clients),
     )
