@@ -162,6 +162,8 @@ def mechanism_for_epsilon(
         noised = release.with_noise(noise)
         guarantee = guarantee_to(noised, noised.client, delta)
         if guarantee.epsilon is None:
+            # If the kind can add no noise at all, its reason says more than accounting's.
+            round_noise(mechanism.with_multiplier(0.0), expected_cohort)
             reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)
             raise InputError(f"no analytical epsilon is known here: {reasons}")
         return guarantee.epsilon
