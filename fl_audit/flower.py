@@ -150,15 +150,30 @@ class ScoredStrategy:
         framework_adapter.finish_audit(self.scorer, final)
 
     def _write_claim(self) -> None:
-        """Writes the strategy's privacy, if stated: the accountant's curve, or one point."""
+        """Writes the strategy's privacy, if stated: the accountant's curve, or one point.
+
+        Nothing is written if no epsilon is finite. Raises InputError, without a claim, if the
+        accountant has counted fewer releases than there are scored rounds.
+        """
         spent = getattr(self.strategy, "privacy_spent", lambda: None)()
         if spent is None:
             return
+        claim, scored = self.scorer.folder.claim, len(self.scorer.scored_rounds)
+        claim.unlink(missing_ok=True)  # of fewer rounds, before a restart
+        releases = getattr(spent, "num_releases", scored)
+        if releases < scored:
+            raise InputError(
+                f"{claim.name}: not written, as the accountant counts {releases} releases and the "
+                f"audit {scored} rounds; after a restart load the accountant's state "
+                "(load_state_dict) before the training"
+            )
         accountant = getattr(self.strategy, "accountant", None)
         if accountant is not None and hasattr(accountant, "get_epsilon"):
-            framework_adapter.write_profile(accountant.get_epsilon, self.scorer.folder.claim)
+            points = framework_adapter.profile_of(accountant.get_epsilon)
         else:
-            framework_adapter.write_points([(spent.epsilon, spent.delta)], self.scorer.folder.claim)
+            points = framework_adapter.finite([(spent.epsilon, spent.delta)])
+        if points:
+            framework_adapter.write_points(points, claim)
 
     def _stated_noise(self, number: int) -> dict[str, float | None]:
         """The noise on this number of answers, as far as known, for `RoundScorer.score_round`."""

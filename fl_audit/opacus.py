@@ -177,7 +177,8 @@ class CanaryGradients:
 def write_claim(privacy_engine: Any, path: Path | str) -> None:
     """Writes the epsilon of `PrivacyEngine.get_epsilon` at 25 deltas, after the training.
 
-    The file is for `fl-audit estimate --claimed-profile`.
+    The file is for `fl-audit estimate --claimed-profile`. Raises InputError if no epsilon is
+    finite.
     """
     framework_adapter.write_profile(privacy_engine.get_epsilon, path)
 

@@ -218,7 +218,8 @@ def write_claim(accountant: Any, path: Path | str) -> None:
     """Writes the epsilon of a privacy accountant of pfl at 25 deltas.
 
     The file is for `fl-audit estimate --claimed-profile`. The claim assumes noise of the
-    accountant's `noise_parameter`; a `noise_scale` below 1 adds less.
+    accountant's `noise_parameter`; a `noise_scale` below 1 adds less. Raises InputError if no
+    epsilon is finite.
     """
     framework_adapter.write_profile(
         lambda delta: dataclasses.replace(accountant, epsilon=None, delta=delta).epsilon, path

@@ -304,13 +304,14 @@ def test_lost_canaries_are_a_sentence_and_end_the_training_if_so_chosen(tmp_path
 class Accounted(Strategy):
     """With what Flower's DP strategies have since flwr 1.35."""
 
-    def __init__(self, epsilon_at=None) -> None:
+    def __init__(self, epsilon_at=None, releases=3) -> None:
         super().__init__(skipped=0)
+        self.releases = releases
         if epsilon_at is not None:
             self.accountant = SimpleNamespace(get_epsilon=epsilon_at)
 
     def privacy_spent(self):
-        return SimpleNamespace(epsilon=2.5, delta=1e-3)
+        return SimpleNamespace(epsilon=2.5, delta=1e-3, num_releases=self.releases)
 
 
 def test_what_privacy_spent_says_is_the_claim(tmp_path, capsys):
@@ -328,3 +329,27 @@ def test_what_privacy_spent_says_is_the_claim(tmp_path, capsys):
     scorer = RoundScorer.create(tmp_path / "none", POOL, 3)
     ScoredStrategy(Strategy(0), scorer).start(grid, record([np.zeros(s) for s in SHAPES]))
     assert not scorer.folder.claim.exists()
+
+
+def test_no_finite_epsilon_is_no_claim(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 3)
+    strategy = ScoredStrategy(Accounted(lambda delta: np.inf), scorer)
+    strategy.start(grid, record([np.zeros(s) for s in SHAPES]))
+    assert not scorer.folder.claim.exists() and not scorer.folder.faults.exists()
+    assert main(["estimate", str(scorer.folder.path), "--delta", "1e-3"]) == 0
+
+
+@pytest.mark.parametrize("releases", [1, 4])
+def test_an_accountant_that_forgot_the_rounds_before_a_restart_states_no_claim(tmp_path, releases):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 4)
+    first = ScoredStrategy(Accounted(), scorer)
+    result = first.start(grid, record([np.zeros(s) for s in SHAPES]), num_rounds=3)
+    assert scorer.folder.claim.exists()
+    scorer = RoundScorer.open(tmp_path / "audit")
+    again = ScoredStrategy(Accounted(releases=releases), scorer, rounds_before=3)
+    again.start(grid, result.arrays, num_rounds=1)
+    assert scorer.folder.claim.exists() == (releases == 4)
+    if releases == 1:
+        said = scorer.folder.faults.read_text()
+        assert "counts 1 releases and the audit 4 rounds; after a restart load" in said
+    assert verify_folder(scorer.folder.path).findings == []

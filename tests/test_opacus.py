@@ -225,6 +225,10 @@ def test_the_claim_is_a_profile(tmp_path):
     points = read_profile(tmp_path / "claim.csv")
     assert len(points) == 25
     assert all(epsilon == pytest.approx(-np.log(delta)) for epsilon, delta in points)
+    without_noise = SimpleNamespace(get_epsilon=lambda delta: np.inf)
+    with pytest.raises(InputError, match=r"none\.csv: not written, as .* gives no finite epsilon"):
+        write_claim(without_noise, tmp_path / "none.csv")
+    assert not (tmp_path / "none.csv").exists()
 
 
 class DPOptimizerFastGradientClipping:

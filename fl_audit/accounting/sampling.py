@@ -232,11 +232,6 @@ class OncePerBlock(FixedRounds):
     length: int
     longer: int = field(default=0, metadata=WRITTEN_IF_SET)
 
-    @classmethod
-    def over(cls, rounds: int, length: int) -> "OncePerBlock":
-        """The blocks of this length in a number of rounds."""
-        return cls(-(-rounds // length), length)
-
     def worst_sensitivity(self, correlation: Toeplitz | Trees) -> float | None:
         return correlation.once_per_block(self.length, self.longer)
 

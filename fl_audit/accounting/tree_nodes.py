@@ -13,7 +13,7 @@ arXiv:2103.00039, appendix D). A round of a tree of n rounds is in at most floor
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -66,15 +66,15 @@ class Trees:
     def once_per_block(self, length: int, longer: int = 0) -> int:
         """The largest squared sensitivity to a party that is in one round of each block.
 
-        Blocks of `length` rounds, such as shuffled epochs, start with the first round; the last may
-        have fewer. If the first `longer` blocks have one round more, this is an upper bound: all of
-        a party's rounds may be adjacent.
+        Blocks of `length` rounds, such as shuffled epochs, start with the first round; the first
+        `longer` have one round more, the last may have fewer. Exact.
+
+        >>> Trees(num_rounds=5).once_per_block(length=1, longer=2)  # rounds 0, 2 and 4, say
+        9
         """
-        if longer:
-            return self.min_separation(-(-(self.num_rounds - longer) // length), 1)
         best = {False: 0}  # indexed by whether the open block has had its round
         for start, height in self.roots():
-            best = _with_root(best, start, height, length)
+            best = _with_root(best, start, height, _Blocks(length, longer))
         return max(best.values())
 
     def one_group(self, separation: int) -> int:
@@ -172,26 +172,48 @@ def squared_sensitivities(members: IntArray, rounds: IntArray, trees: Trees) -> 
     return total
 
 
-def _with_root(best: dict[bool, int], start: int, height: int, block: int) -> dict[bool, int]:
+class _Blocks(NamedTuple):
+    """Blocks of `length` rounds, one after the other; the first `longer` have one round more."""
+
+    length: int
+    longer: int
+
+    def number(self, index: int) -> int:
+        """The number of the block that holds a round; both count from 0."""
+        after = index - self.longer * (self.length + 1)
+        return index // (self.length + 1) if after < 0 else self.longer + after // self.length
+
+    def start(self, number: int) -> int:
+        return number * self.length + min(number, self.longer)
+
+    def is_within(self, index: int) -> bool:
+        """Whether a round is in the same block as the round before it."""
+        return index != self.start(self.number(index))
+
+
+def _with_root(best: dict[bool, int], start: int, height: int, blocks: _Blocks) -> dict[bool, int]:
     """The largest sums with the next root added, by whether the open block has had its round."""
     end = start + (1 << height)
     largest: dict[bool, int] = {}
     for was_used, value in best.items():
-        for first, last, is_used in _choices(start, end, was_used, block):
-            total = value + _best_in(start, height, first, last, block)
+        for first, last, is_used in _choices(start, end, was_used, blocks):
+            total = value + _best_in(start, height, first, last, blocks)
             largest[is_used] = max(largest.get(is_used, 0), total)
     return largest
 
 
-def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple[bool, bool, bool]]:
+def _choices(
+    start: int, end: int, was_used: bool, blocks: _Blocks
+) -> Iterator[tuple[bool, bool, bool]]:
     """The choices of rounds for the blocks that cross a node's ends.
 
     Each choice says whether the block across the start has its round in the node, whether the block
     across the end does, and whether the block still open after the node has had its round.
     """
     either = (False, True)
-    goes_on, stays_open = start % block != 0, end % block != 0
-    if goes_on and stays_open and start // block == (end - 1) // block:  # one block holds the node
+    goes_on, stays_open = blocks.is_within(start), blocks.is_within(end)
+    is_in_one = blocks.number(start) == blocks.number(end - 1)
+    if goes_on and stays_open and is_in_one:
         yield from ((False, False, was_used),) if was_used else ((x, x, x) for x in either)
         return
     for first in either if goes_on and not was_used else (False,):
@@ -200,31 +222,33 @@ def _choices(start: int, end: int, was_used: bool, block: int) -> Iterator[tuple
 
 
 @functools.lru_cache(maxsize=100_000)
-def _best_in(start: int, height: int, first: bool, last: bool, block: int) -> int:
+def _best_in(start: int, height: int, first: bool, last: bool, blocks: _Blocks) -> int:
     """The largest sum of squares over a node of 2^height rounds and all nodes in this node.
 
     `first` and `last` are whether a block that began before the node, or ends after it, has its
     round in the node.
     """
     end, middle = start + (1 << height), start + (1 << height >> 1)
-    if start // block == (end - 1) // block:
-        is_in = first if start % block else last if end % block else True
+    number = blocks.number(start)
+    goes_on = start > blocks.start(number)
+    if end <= blocks.start(number + 1):
+        is_in = first if goes_on else last if blocks.is_within(end) else True
         return (height + 1) * is_in
-    whole = end // block - -(-start // block)
+    whole = blocks.number(end) - number - goes_on
     total = (whole + first + last) ** 2
-    if middle % block == 0:
+    if not blocks.is_within(middle):
         return (
             total
-            + _best_in(start, height - 1, first, False, block)
-            + _best_in(middle, height - 1, False, last, block)
+            + _best_in(start, height - 1, first, False, blocks)
+            + _best_in(middle, height - 1, False, last, blocks)
         )
     # The block across the middle has its round on one side, if in this node at all.
-    number = middle // block
-    from_before, to_after = number * block < start, (number + 1) * block > end
+    number = blocks.number(middle)
+    from_before, to_after = blocks.start(number) < start, blocks.start(number + 1) > end
     is_in = first if from_before else last if to_after else True
     return total + max(
-        _best_in(start, height - 1, on_left if from_before else first, on_left, block)
-        + _best_in(middle, height - 1, on_right, on_right if to_after else last, block)
+        _best_in(start, height - 1, on_left if from_before else first, on_left, blocks)
+        + _best_in(middle, height - 1, on_right, on_right if to_after else last, blocks)
         for on_left, on_right in (((True, False), (False, True)) if is_in else ((False, False),))
     )
 

@@ -205,11 +205,26 @@ _CLAIMED_DELTAS = np.geomspace(0.3, 1e-9, 25)
 
 
 def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> None:
-    """Writes an accountant's privacy profile as a CSV file for `estimate --claimed-profile`."""
-    write_points([(epsilon_at(delta), delta) for delta in _CLAIMED_DELTAS.tolist()], path)
+    """Writes an accountant's privacy profile as a CSV file for `estimate --claimed-profile`.
+
+    Raises InputError, without a file, if no epsilon is finite.
+    """
+    points = profile_of(epsilon_at)
+    if not points:
+        raise InputError(f"{path}: not written, as the accountant gives no finite epsilon")
+    write_points(points, path)
+
+
+def profile_of(epsilon_at: Callable[[float], float]) -> list[tuple[float, float]]:
+    """The points (epsilon, delta) of an accountant's privacy profile whose epsilon is finite."""
+    return finite([(epsilon_at(delta), delta) for delta in _CLAIMED_DELTAS.tolist()])
+
+
+def finite(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(float(e), float(delta)) for e, delta in points if 0 <= e < np.inf]
 
 
 def write_points(points: Iterable[tuple[float, float]], path: Path | str) -> None:
-    """Writes the points (epsilon, delta) of a privacy profile whose epsilon is finite."""
-    rows = [f"{float(e)!r},{float(delta)!r}" for e, delta in points if 0 <= e < np.inf]
+    """Writes points (epsilon, delta) of a privacy profile."""
+    rows = [f"{epsilon!r},{delta!r}" for epsilon, delta in points]
     write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")

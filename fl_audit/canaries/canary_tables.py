@@ -116,7 +116,7 @@ class Canaries(Table, frozen=True, tag_field="kind", tag="vectors"):
         if self.arms and self.inclusion == "pairs":
             raise ValueError(
                 "arms cannot be combined with inclusion 'pairs', because the two canaries of a "
-                "pair participate in the same rounds"
+                "pair would be in different arms"
             )
 
 

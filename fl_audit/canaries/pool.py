@@ -170,6 +170,12 @@ def flip_coins(seed: int, num_canaries: int, probability: float = 0.5) -> npt.ND
     # As equal coins are refused, all others are conditioned on being unequal, and tests may err
     # 1 / (1 - chance of equal coins) times as often. Few fair coins may be equal too, but p-values
     # of so few guesses are coarse, and at 95 % tests still err less often than their level.
+    largest = _RANGE["count"][1]
+    if _chance_of_equal(largest, probability) > _RARELY_EQUAL:
+        raise InputError(
+            f"canaries.inclusion_probability: with coins of probability {probability:g} all coins "
+            f"of a pool of {largest:,}, the largest possible, may be equal; must be closer to 0.5"
+        )
     if probability != 0.5 and _chance_of_equal(num_canaries, probability) > _RARELY_EQUAL:
         rarer = min(probability, 1 - probability)
         first = math.ceil(math.log(_RARELY_EQUAL) / math.log1p(-rarer))

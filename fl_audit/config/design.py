@@ -171,9 +171,12 @@ def is_secret(config: Config, schedule: Schedule) -> bool:
     True if there is noise and a client's upper bound relies on secret rounds, or if the config
     names a secret.
     """
-    noise = config.mechanism.epsilon or getattr(config.mechanism, "noise_multiplier", 0.0)
-    counts_on_draw = isinstance(schedule.client_attendance.sampling, SecretSampling)
-    return config.schedule_secret is not UNSET or bool(noise and counts_on_draw)
+    if config.schedule_secret is not UNSET:
+        return True
+    if not isinstance(schedule.client_attendance.sampling, SecretSampling):
+        return False
+    mechanism, cohort = config.mechanism, schedule.expected_cohort
+    return mechanism.epsilon is not None or round_noise(mechanism, cohort).noise_multiplier > 0
 
 
 def _check_uploads(config: Config) -> None:

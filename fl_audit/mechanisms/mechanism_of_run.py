@@ -59,12 +59,8 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     """The noise of a round of a mechanism; InputError if the table's values do not fit together."""
-    multiplier = getattr(table, "noise_multiplier", 0.0)
-    if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
-        raise InputError(
-            f"mechanism.noise_multiplier: must be 0, for no noise, or from {_LEAST_NOISE:g} to "
-            f"{_MOST_NOISE:g}, got {multiplier:g}"
-        )
+    if isinstance(table, NoisyMechanism):
+        _check_multiplier(table.multiplier)  # kinds calculate with it
     kind = MECHANISMS.kind_of(table)
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
@@ -72,7 +68,16 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
             f"round_noise must return noise of distribution {kind.noise_distribution.name!r}, got "
             f"{noise.distribution!r}"
         )
+    _check_multiplier(noise.noise_multiplier)
     return noise
+
+
+def _check_multiplier(multiplier: float) -> None:
+    if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
+        raise InputError(
+            f"mechanism.noise_multiplier: must be 0, for no noise, or from {_LEAST_NOISE:g} to "
+            f"{_MOST_NOISE:g}, got {multiplier:g}"
+        )
 
 
 def make_aggregator(
@@ -157,6 +162,8 @@ def mechanism_for_epsilon(
         noised = release.with_noise(noise)
         guarantee = guarantee_to(noised, noised.client, delta)
         if guarantee.epsilon is None:
+            # If the kind can add no noise at all, its reason says more than accounting's.
+            round_noise(mechanism.with_multiplier(0.0), expected_cohort)
             reasons = "; ".join(by.reason for by in guarantee.by_accountant if by.reason)
             raise InputError(f"no analytical epsilon is known here: {reasons}")
         return guarantee.epsilon

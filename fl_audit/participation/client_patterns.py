@@ -30,11 +30,12 @@ from fl_audit.errors import InputError
 from fl_audit.formats.run_record import RunRecord
 from fl_audit.number_words import count, significant
 from fl_audit.participation import schedule
-from fl_audit.participation.patterns import check_groups
+from fl_audit.participation.patterns import check_separation
 from fl_audit.participation.placement import (
     DrawnParticipation,
     OwnDraw,
     canary_rounds,
+    check_share,
     possible_mean,
     schedule_of_draws,
     share_of_rounds,
@@ -77,7 +78,7 @@ def cyclic_poisson_schedule(
     config: CyclicPoisson, seed: int, roster: schedule.Roster
 ) -> schedule.Schedule:
     """Schedules the groups in turn, the clients of each by coins. A round may be empty."""
-    check_groups(config.clients_per_round, config.separation, roster.num_clients)
+    check_separation(config.clients_per_round, config.separation, roster.num_clients)
     groups, rounds = config.separation, config.rounds
 
     def by_coin(probability: float) -> OwnDraw:
@@ -148,6 +149,7 @@ def balls_in_bins_schedule(
         return OwnDraw(draw_rounds, BallsInBinsSampling(bins, rounds), 1 / bins)
 
     def with_mean(mean: float) -> OwnDraw:
+        check_share(mean / rounds)
         most, least = max(math.ceil(rounds / mean), 1), max(math.floor(rounds / mean), 1)
         why = "a canary in one of b groups participates in one b-th of the rounds"
         return among(round(rounds / possible_mean(mean, rounds / most, rounds / least, why)))
@@ -276,14 +278,7 @@ class BMinSep(OwnDraws, frozen=True, kw_only=True, tag_field="kind", tag="b_min_
 
 def b_min_sep_schedule(config: BMinSep, seed: int, roster: schedule.Roster) -> schedule.Schedule:
     """Schedules each client by coins, whose probability gives rounds of the requested mean size."""
-    schedule.check_cohort_size(config.clients_per_round, roster.num_clients)
-    largest = roster.num_clients // config.clients_per_round
-    if config.separation > largest:
-        raise InputError(
-            f"participation.separation: where clients rest for {config.separation - 1} rounds, "
-            f"{roster.num_clients} of them cannot fill rounds of {config.clients_per_round}; must "
-            f"be at most {largest}"
-        )
+    check_separation(config.clients_per_round, config.separation, roster.num_clients)
 
     def by_coin(coin: float) -> OwnDraw:
         def draw_rounds(members: IntArray, stream: Stream) -> schedule.Draw:

@@ -81,18 +81,17 @@ def shuffle_schedule(config: Shuffle, seed: int, roster: schedule.Roster) -> sch
     placement.check_placement(config, config.canaries)
     num_clients, rounds = roster.num_clients, config.rounds
     epochs = _epochs(config, num_clients)
-    is_even = all(len(epoch) == len(epochs[0]) for epoch in epochs)
-    expected_clients = num_clients / len(epochs[0])
-    if not is_even:
+    length, longer = len(epochs[0]), 0
+    expected_clients = num_clients / length
+    if len(epochs[-1]) < length:  # equal parts of a number of rounds that they do not divide
+        length, longer = divmod(rounds, len(epochs))
         expected_clients = num_clients * len(epochs) / rounds
     return schedule.Schedule(
         num_rounds=rounds,
         client_attendance=schedule.Attendance(
             members_in=_shuffled_epochs(num_clients, epochs, seed),
             expected=expected_clients,
-            sampling=(
-                OncePerBlock.over(rounds, len(epochs[0])) if is_even else FixedRounds(len(epochs))
-            ),
+            sampling=OncePerBlock(len(epochs), length, longer),
         ),
         canary_attendance=_shuffle_canaries(config, seed, roster, epochs, expected_clients),
     )
@@ -220,10 +219,15 @@ def _coins(members: IntArray, probability: float, seed: int, stream: Stream) -> 
 
 def _bernoulli_client_rounds(record: RunRecord, config: Bernoulli) -> str:
     probability = significant(config.clients_per_round / record.num_clients)
-    limit = "" if config.largest_round is None else f" and {config.largest_round} at most"
+    coins = f"Clients are Poisson-sampled: each joins each round with probability {probability}"
+    sampling = record.release.client.sampling
+    if not isinstance(sampling, TruncatedPoissonSampling):
+        return f"{coins}, {count(config.clients_per_round, 'client')} a round on average."
+    who = "clients" if sampling.members == record.num_clients else "clients and canaries"
     return (
-        f"Clients are Poisson-sampled: each joins each round with probability {probability}, "
-        f"{count(config.clients_per_round, 'client')} a round on average{limit}."
+        f"{coins}, and a round of more than {sampling.largest:,} {who} is cut to as many at "
+        f"random, {significant(sampling.mean_share * record.num_clients)} clients a round on "
+        "average."
     )
 
 
@@ -415,7 +419,7 @@ def _canaries_of_mean(
         return np.sort(group[places[places < len(group)]])
 
     sampling: Sampling = FixedSizeSampling(size, urn)
-    if separation > 1:
+    if isinstance(config, MinSeparation):  # whose seed draws the schedule, not a secret
         sampling = OneGroup.over(config.rounds, separation)
     expected = share / separation * int(roster.included.sum())
     return schedule.CanaryAttendance(
@@ -509,7 +513,7 @@ def min_separation_schedule(
     config: MinSeparation, seed: int, roster: schedule.Roster
 ) -> schedule.Schedule:
     """Schedules each client only in the rounds of its group, every `separation`-th round."""
-    check_groups(config.clients_per_round, config.separation, roster.num_clients)
+    check_separation(config.clients_per_round, config.separation, roster.num_clients)
     mean = config.canary_mean_repeats
     if config.canaries != "like_clients" and mean is not None:
         raise InputError(
@@ -535,15 +539,15 @@ def min_separation_schedule(
     )
 
 
-def check_groups(clients_per_round: int, separation: int, num_clients: int) -> None:
-    """Refuses more groups of this size than the population can fill."""
+def check_separation(clients_per_round: int, separation: int, num_clients: int) -> None:
+    """Refuses a separation with which the population cannot fill rounds of this size."""
     schedule.check_cohort_size(clients_per_round, num_clients)
     largest = num_clients // clients_per_round
     if separation > largest:
         raise InputError(
-            f"participation.separation: {separation} groups of {clients_per_round} "
-            f"clients (participation.clients_per_round) are more than the {num_clients} real "
-            f"clients; must be at most {largest}"
+            f"participation.separation: where clients rest for {separation - 1} rounds, "
+            f"{num_clients} of them cannot fill rounds of {clients_per_round} "
+            f"(participation.clients_per_round); must be at most {largest}"
         )
 
 

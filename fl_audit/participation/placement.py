@@ -108,7 +108,7 @@ over the share, so that `urn_for` meets two digits.
 """
 
 _LEAST_SHARE = 1e-9
-"""The least share, whose urn has at most about 1e11 places."""
+"""The least share of canaries in a round, whose urn has at most about 1e11 places."""
 
 
 def possible_mean(mean: float, below: float, above: float, why: str) -> float:
@@ -133,20 +133,25 @@ def whole_rounds(mean: float, rounds: int, why: str) -> int:
     return round(possible_mean(mean, below, above, why))
 
 
-def urn_for(share: float, members: int) -> tuple[int, int]:
-    """The sample size and the size of an urn, in the ratio `share`, with room for all members.
-
-    The urn has empty places if `share` times `members` is not a whole number. Raises InputError for
-    a share below `_LEAST_SHARE`.
-
-    >>> urn_for(0.125, 101)
-    (13, 104)
-    """
+def check_share(share: float) -> None:
+    """Refuses a share of the canaries in a round below `_LEAST_SHARE`."""
     if share < _LEAST_SHARE:
         raise InputError(
             f"participation.canary_mean_repeats: gives a share of {share:.2g} of the canaries in a "
             f"round; must be larger, so that the share is at least {_LEAST_SHARE:g}"
         )
+
+
+def urn_for(share: float, members: int) -> tuple[int, int]:
+    """The sample size and the size of an urn, in the ratio `share`, with room for all members.
+
+    The urn has empty places if `share` times `members` is not a whole number. Raises InputError for
+    too small a share (`check_share`).
+
+    >>> urn_for(0.125, 101)
+    (13, 104)
+    """
+    check_share(share)
     finest = max(_FINEST_SHARE, math.ceil(100 / share))
     exact = Fraction(share).limit_denominator(finest)
     multiple = -(-members // exact.denominator)

@@ -166,6 +166,20 @@ def test_shuffled_epochs(noise, rounds, epochs):
     checked(given, 1e-5, epsilon_of_shift(math.sqrt(epochs) / noise, 1e-5))
 
 
+@pytest.mark.parametrize(("rounds", "epochs"), [(12, 4), (11, 4)])  # of one length, and of two
+def test_trees_under_shuffled_epochs(rounds, epochs):
+    given = options(
+        noise_multiplier=2.0,
+        rounds=rounds,
+        sampling="shuffle",
+        participations=epochs,
+        mechanism="tree_aggregation",
+    )
+    parts = np.array_split(np.arange(rounds), epochs)
+    shift = shift_of_trees(rounds, itertools.product(*parts), None)
+    checked(given, 1e-5, epsilon_of_shift(shift / 2.0, 1e-5))
+
+
 @pytest.mark.parametrize(("rounds", "most", "separation", "every"), TREES)
 def test_trees(rounds, most, separation, every):
     keys = {} if every is None else {"restart_every": every}

@@ -34,14 +34,16 @@ def test_the_worst_rounds_of_all_choices(num_rounds):
             assert trees.once_per_block(block) == max(choices)
 
 
-@pytest.mark.parametrize(("num_rounds", "parts"), [(11, 4), (8, 3), (5, 4)])
-def test_nearly_equal_parts_have_an_upper_bound(num_rounds, parts):
+@pytest.mark.parametrize(
+    ("num_rounds", "parts"), [(3, 2), (5, 3), (5, 4), (7, 2), (8, 3), (11, 4), (13, 3), (17, 3)]
+)
+def test_one_round_of_each_of_nearly_equal_parts(num_rounds, parts):
     length, longer = divmod(num_rounds, parts)
     blocks = np.array_split(np.arange(num_rounds), parts)
-    for restart in (None, length):
+    for restart in (None, length, length + 1, 5):
         trees = Trees(num_rounds, restart)
-        worst = max(by_hand(rounds, trees) for rounds in itertools.product(*blocks))
-        assert worst <= trees.once_per_block(length, longer) <= by_hand(range(num_rounds), trees)
+        choices = [by_hand(rounds, trees) for rounds in itertools.product(*blocks)]
+        assert trees.once_per_block(length, longer) == max(choices)
 
 
 def test_of_several_parties():

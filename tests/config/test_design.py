@@ -123,6 +123,8 @@ def test_samples_of_fixed_size():
         ({"epsilon": 1e14}, {}, r"mechanism\.epsilon: 1e\+14: .*must be 0, for no noise, or from"),
         ({"kind": "tree_aggregation"}, {"kind": "bernoulli"}, "no analytical epsilon is known"),
         ({"zeroing": {"kind": "adaptive"}}, {}, "one client can decide"),
+        ({"kind": "distributed", "bits": 3}, {}, r"3: mechanism\.bits: 3 bits cannot hold"),
+        ({"kind": "distributed", "clip_norm": None}, {}, "3: .* the clip norm is adaptive"),
     ],
 )
 def test_what_cannot_be_found_is_refused(mechanism, participation, words):

@@ -15,10 +15,13 @@ from fl_audit.accounting.noise_distributions import (
 )
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.config import Canaries, EveryRound
+from fl_audit.config.design import design_run
 from fl_audit.config.file import config_to_toml, load_config
+from fl_audit.config_tables import Table
 from fl_audit.errors import InputError
 from fl_audit.mechanisms import (
     MECHANISMS,
+    Mechanism,
     MechanismKind,
     canary_norm,
     clip_and_noise,
@@ -28,6 +31,7 @@ from fl_audit.mechanisms import (
 )
 from fl_audit.participation import make_schedule
 from tests.mechanisms.doubled_noise import PARTS, DoubledNoise, doubled_noise
+from tests.planning.planned_runs import small_config
 
 CONFIG = """
 [task]
@@ -102,6 +106,28 @@ def test_noise_of_another_law_than_it_says_is_refused():
             round_noise(DoubledNoise(noise_multiplier=0.7), 4.0)
     finally:
         MECHANISMS.remove("doubled_noise")
+
+
+class BySigma(Table, Mechanism, frozen=True, tag_field="kind", tag="by_sigma"):
+    """A mechanism whose noise has another name than those of fl-audit."""
+
+    sigma: float
+    clip_norm: float = 0.5
+
+
+def test_noise_of_any_name_has_a_range_and_a_schedule_drawn_in_secret():
+    noise_of = {"round_noise": lambda table, cohort: GAUSSIAN.noise(table.sigma, table.sigma)}
+    MECHANISMS.register(MechanismKind(**{**PARTS, **noise_of, "table": BySigma}))
+    try:
+        with pytest.raises(InputError, match=r"must be 0, for no noise, or from .*, got 1e\+30"):
+            round_noise(BySigma(sigma=1e30), 4.0)
+        for sigma, secret in ((0.0, None), (1.0, 1 << 200)):
+            mechanism = {"kind": "by_sigma", "sigma": sigma}
+            pattern = {"kind": "bernoulli", "rounds": 12, "clients_per_round": 6}
+            config = small_config({"mechanism": mechanism, "participation": pattern})
+            assert design_run(config, list("abcdefgh"), 40, 1 << 200).secret == secret
+    finally:
+        MECHANISMS.remove("by_sigma")
 
 
 @pytest.mark.tff

@@ -18,8 +18,10 @@ from fl_audit.config import (
     BallsInBins,
     Bernoulli,
     BMinSep,
+    CyclicPoisson,
     GaussianFixed,
     MatrixFactorisation,
+    MinSeparation,
     RandomAllocation,
     TreeAggregation,
 )
@@ -101,8 +103,9 @@ def test_too_large_samples_are_cut():
 def test_rounds_must_suffice_for_one_of_each_client():
     with pytest.raises(InputError, match=r"less than a round for each; must be at least 174"):
         schedule_of(RandomAllocation(rounds=23, clients_per_round=50), CLIENTS)
-    with pytest.raises(InputError, match=r"participation\.separation: where clients rest for 5"):
-        schedule_of(BMinSep(**SIZES, separation=6), CLIENTS)
+    for pattern in (BMinSep, CyclicPoisson, MinSeparation):
+        with pytest.raises(InputError, match=r"separation: where clients rest for 5 .* at most 5$"):
+            schedule_of(pattern(**SIZES, separation=6), CLIENTS)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from fl_audit.accounting.gaussian_accountants import (
 from fl_audit.accounting.samplings.cyclic_poisson import cyclic_rounds
 from fl_audit.canaries.canary_tables import Canaries
 from fl_audit.config import CyclicPoisson, GaussianFixed, MatrixFactorisation, TreeAggregation
-from fl_audit.errors import InputError
 from fl_audit.mechanisms import describe, round_noise
 from fl_audit.mechanisms.matrix import strategy_of
 from fl_audit.participation import make_schedule
@@ -50,11 +49,6 @@ def test_everybody_has_a_group_and_its_rounds_alone():
     # 6,000 coins of probability 0.4: 6 standard deviations are 228, exceeded once in 5e8.
     assert abs(drawn - 400 * 6) < 228
     assert schedule.expected_clients == 6
-
-
-def test_groups_must_hold_the_cohort():
-    with pytest.raises(InputError, match=r"participation\.separation: 11 groups of 6 clients"):
-        schedule_of(CyclicPoisson(rounds=9, clients_per_round=6, separation=11))
 
 
 def test_under_independent_noise_a_group_is_poisson_sampled_in_its_rounds():

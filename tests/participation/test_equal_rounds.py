@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fl_audit.accounting.attacker_bounds import attacker_bounds
-from fl_audit.accounting.sampling import FixedRounds, OncePerBlock, Sampling
+from fl_audit.accounting.sampling import OncePerBlock, Sampling
 from fl_audit.accounting.secret_sampling import SecretSampling
 from fl_audit.accounting.toeplitz import Toeplitz
+from fl_audit.accounting.tree_nodes import Trees
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,
@@ -86,11 +87,16 @@ def test_each_client_in_exactly_so_many_rounds_dealt_evenly(rounds, epochs):
         assert (part.sum(axis=0) == 1).all()
         assert np.ptp(part.sum(axis=1)) <= 1
     sampling = schedule.client_attendance.sampling
-    is_even = rounds % epochs == 0
-    assert sampling == (
-        OncePerBlock.over(rounds, rounds // epochs) if is_even else FixedRounds(epochs)
-    )
+    assert sampling == OncePerBlock(epochs, *divmod(rounds, epochs))
     assert schedule.expected_clients == pytest.approx(31 * epochs / rounds)
+
+
+@pytest.mark.parametrize(("rounds", "epochs", "squared"), [(7, 2, 5), (5, 3, 9), (100, 3, 30)])
+@pytest.mark.parametrize("clients", [3, 300])
+def test_trees_count_any_round_of_each_of_unequal_parts(clients, rounds, epochs, squared):
+    """However few clients the seed draws; the numbers are of all choices of rounds."""
+    schedule = schedule_of(Shuffle(rounds=rounds, epochs=epochs), clients)
+    assert squared_sensitivity(schedule.client_attendance, Trees(rounds)) == squared
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from attendance import POOL, chi_square, schedule_of
 
+from fl_audit.accounting.sampling import OneGroup
 from fl_audit.config import MinSeparation
 from fl_audit.errors import InputError
 from tests.seeds_tried import some
@@ -127,3 +128,14 @@ def test_a_cap_that_leaves_rounds_empty_is_refused():
     odd = MinSeparation(rounds=3, clients_per_round=2, separation=2, client_rounds_at_most=1)
     with pytest.raises(InputError, match="must be at least 2"):
         schedule_of(odd, 4, np.zeros(0, bool))
+
+
+@pytest.mark.parametrize("separation", [1, 4])
+def test_nothing_counts_on_canaries_of_a_schedule_that_the_seed_draws(separation):
+    """Groups of known turns, whatever a canary's mean number of rounds is."""
+    config = MinSeparation(
+        rounds=60, clients_per_round=5, separation=separation, canary_mean_repeats=2.0
+    )
+    schedule = schedule_of(config, 40)
+    assert schedule.canary_attendance.sampling == OneGroup.over(60, separation)
+    assert schedule.canary_attendance.sampling == schedule.client_attendance.sampling

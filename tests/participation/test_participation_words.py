@@ -7,6 +7,7 @@ import pytest
 from fl_audit.accounting.sampling import FixedRounds, Sampling
 from fl_audit.accounting.samplings.fixed_size import FixedSizeSampling
 from fl_audit.accounting.samplings.poisson import PoissonSampling
+from fl_audit.accounting.samplings.truncated_poisson import TruncatedPoissonSampling
 from fl_audit.config import (
     BallsInBins,
     Bernoulli,
@@ -70,9 +71,10 @@ def record_of(client: Sampling) -> RunRecord:
             "of its group with probability 0.500, 30 clients a round on average.",
         ),
         (
-            Bernoulli(**SIZES, largest_round=50),
-            {},
-            "probability 0.100, 30 clients a round on average and 50 at most.",
+            Bernoulli(**SIZES, largest_round=30),
+            TruncatedPoissonSampling(0.1, 1300, 30),
+            "probability 0.100, and a round of more than 30 clients and canaries is cut to as many "
+            "at random, 6.92 clients a round on average.",
         ),
         (
             BallsInBins(**SIZES),

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fl_audit.accounting import PoissonSampling
 from fl_audit.accounting.sampling import OneRoundPerBlock
-from fl_audit.config import Bernoulli, Shuffle, Uniform
+from fl_audit.config import BallsInBins, Bernoulli, Shuffle, Uniform
 from fl_audit.errors import InputError
 from fl_audit.participation.placement import urn_for
 
@@ -140,6 +140,7 @@ def test_placed_canaries_leave_clients_to_their_sampling():
         ),
         (Uniform, {"canary_mean_repeats": 10.5}, "canary_mean_repeats: is 10.5, .* mean is 10$"),
         (Uniform, {"canary_mean_repeats": 1e-9}, "canary_mean_repeats: gives a share of 1e-10 .*"),
+        (BallsInBins, {"canary_mean_repeats": 1e-18}, "mean_repeats: gives a share of 1e-19 .*"),
         (Uniform, {"canaries": "last_rounds"}, "canary_last_rounds: is missing"),
         (
             Shuffle,
