@@ -119,6 +119,7 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         **_accounted(release, statistics, run.record.delta, run.config.audit.confidence),
         run=run.record,
         config=run.config,
+        are_client_rounds_known=True,
         arms=arms_of_run(run),
         estimate_is_over=unlike_canaries(arms, run.canary_rounds),
         fl_audit_version=__version__,
@@ -400,7 +401,21 @@ def report_on_statistics(
         report = dataclasses.replace(report, **accounted)
     if log is not None and request.delta > 0:
         report = _with_stated(report, log, request)
-    return dataclasses.replace(report, arms=arms, estimate_is_over=folder_unlike(folder))
+    return dataclasses.replace(
+        report,
+        arms=arms,
+        estimate_is_over=folder_unlike(folder),
+        are_client_rounds_known=_are_client_rounds_known(folder),
+    )
+
+
+def _are_client_rounds_known(folder: AuditedFolder) -> bool:
+    """Whether a run or a log says how often clients, and which rounds' canaries, participate."""
+    log = folder.log
+    if log is None or log.listed.own_rounds is None:
+        return folder.run is not None
+    stated = read_participation(log.folder.participation)
+    return stated is not None and (stated.sampling != "none" or stated.client_rounds is not None)
 
 
 def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Report:

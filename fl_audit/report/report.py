@@ -239,6 +239,8 @@ class Report:
       source: The origin of the scores; None for a run.
       why_not_accounted: Why `analytical` is None, in words.
       is_stated_by_log: Whether accounting uses noise and rounds as stated by a log.
+      are_client_rounds_known: Whether it is known how often clients participate, and that canaries
+        participate no more often where their scores test a claim.
       arms: Comparison of the arms (groups of canaries with different participation patterns) by the
         shifts of their scores; None without arms.
       estimate_is_over: Words for how canaries differ in arms or in numbers of rounds. An estimate
@@ -262,6 +264,7 @@ class Report:
         default="scores alone do not state the noise", metadata=UNWRITTEN
     )
     is_stated_by_log: bool = field(default=False, metadata=UNWRITTEN)
+    are_client_rounds_known: bool = field(default=False, metadata=UNWRITTEN)
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     estimate_is_over: str | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str

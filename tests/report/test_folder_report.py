@@ -11,9 +11,13 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.errors import InputError
+from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.number_words import delta_text, lower_bound_text
+from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.folder import AuditedFolder, folder_statistics
+from fl_audit.report.verdict_words import verdict_facts
+from fl_audit.verdict import Claim
 from tests.report.conftest import Reported
 
 DIM, COUNT = 4000, 300
@@ -68,6 +72,26 @@ def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, caps
         for estimate in statistic["estimates"]:
             if estimate["kind"] == "lower_bound":
                 assert f"≥ {lower_bound_text(estimate['epsilon'])}" in text
+
+
+@pytest.mark.parametrize("client_rounds", [1, None])
+def test_the_page_says_that_clients_rounds_are_not_known_only_where_they_are_not(
+    tmp_path, client_rounds
+):
+    pool = CanaryPool(seed=1, count=COUNT, dim=DIM)
+    rounds = [[1 + canary % 3] for canary in range(COUNT)]
+    stated = Participation("none", client_rounds=client_rounds)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 3, rounds, participation=stated)
+    random = np.random.default_rng(1)
+    for number in (1, 2, 3):
+        scorer.score_round(number, random.normal(0, 1, DIM))
+    scorer.finish()
+    request = EstimateRequest(1e-4, claim=Claim(1.0, 1e-4))
+    report = report_on_folder(AuditedFolder(scorer.folder.path), request)
+    assert report.verdict.p_value is not None
+    claim = verdict_facts(report, report.verdict)["Claim"]
+    assert ("How often clients participate is not known here" in claim) == (client_rounds is None)
+    assert ("participates no more often" in claim) == (client_rounds is not None)
 
 
 def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsys):
