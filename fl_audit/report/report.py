@@ -39,7 +39,7 @@ from fl_audit.verdict import Verdict
 
 @dataclass(frozen=True)
 class NormalityTests:
-    """Anderson-Darling tests of both groups; None for fewer than three scores, or equal ones."""
+    """Anderson-Darling tests of both groups; None for fewer than four scores, or equal ones."""
 
     included: AndersonDarling | None
     excluded: AndersonDarling | None
@@ -98,11 +98,6 @@ class StatisticReport(AuditResult):
     def estimate_by(self, method: str) -> Estimate | None:
         """The estimate by a method; None if it was left out."""
         return next((estimate for estimate in self.estimates if estimate.method == method), None)
-
-    def epsilon_by(self, method: str) -> float | None:
-        """Epsilon by a method; None if it was left out."""
-        estimate = self.estimate_by(method)
-        return None if estimate is None else estimate.epsilon
 
 
 @dataclass(frozen=True)
