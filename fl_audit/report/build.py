@@ -391,7 +391,9 @@ def report_on_statistics(
             of_log=log is not None and checks is not None and bool(checks.results),
             missing_rounds=() if log is None else log.missing_rounds,
         )
-    source = ScoreSource(folder.path.resolve().name, folder.family, folder.num_rounds)
+    source = ScoreSource(
+        folder.path.resolve().name, folder.family, folder.num_rounds, folder.record is not None
+    )
     report = _scores_report(
         reports, audit, source, canary_check=canary_check, checks=checks, verdict=verdict
     )

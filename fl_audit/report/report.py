@@ -207,11 +207,12 @@ AS_THE_LOG_STATES = "as the log states"
 
 @dataclass(frozen=True)
 class ScoreSource:
-    """The origin of scores whose training is not known."""
+    """The origin of scores whose training is not shown."""
 
     name: str  # the name of the folder or file
     family: str | None = None
     num_rounds: int | None = None
+    has_record: bool = False  # whether a run.json beside the scores says what was trained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,7 +76,7 @@ def test_bad_configs_are_refused(config, override, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("zeroing", "reason"), [(None, None), ("adaptive", "zeroing norm")])
+@pytest.mark.parametrize(("zeroing", "reason"), [("none", None), ("adaptive", "zeroing norm")])
 def test_the_bound_of_a_client_carries_why_accounting_gives_none(zeroing, reason):
     party = Party(FixedRounds(2))
     release = Release(

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +113,15 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
     assert 'class="verdict' not in page.read_text()
     assert "No claim was tested" in text
     assert "unknown (the log does not state" in text
-    assert f"fl-audit estimate {audit.folder.path} --delta 0.0001" in text
+    assert f"How to reproduce fl-audit estimate {audit.folder.path} --delta 0.0001 Reported" in text
+    options = ["--statistic", "max", "--confidence", "0.9", "--claimed-epsilon", "1.5"]
+    options += ["--methods", "threshold_valid, one_run_valid"]
+    main(["estimate", str(audit.folder.path), "--delta=1e-4", *options, f"--out={page}"])
+    command = text_of(page).rpartition("How to reproduce ")[2].rpartition(" Reported by")[0]
+    given = shlex.split(command)
+    assert given[:5] == ["fl-audit", "estimate", str(audit.folder.path), "--delta", "0.0001"]
+    pairs = [options[at : at + 2] for at in range(0, len(options), 2)]
+    assert sorted(given[at : at + 2] for at in range(5, len(given), 2)) == sorted(pairs)
 
 
 def test_a_run_has_its_upper_bound_at_another_delta(run_folder, capsys):
