@@ -169,6 +169,8 @@ def _threat_models(
     for name in dict.fromkeys([*of_config, *(one.threat_model for one in statistics)]):
         model = THREAT_MODELS.get(name)
         rounds = range(record.rounds) if model is None else model.rounds(audit, record.rounds)
+        if rounds.start < record.rounds_done:
+            rounds = rounds[: record.rounds_done - rounds.start]
         views[name] = dataclasses.replace(
             _seen_by(name, audit),
             first_round=rounds.start + 1,

@@ -83,6 +83,11 @@ def test_canaries_whose_rounds_had_not_come_are_unlike_the_others(stopped):
     assert asked(stopped).estimate_is_over == words
 
 
+def test_attackers_saw_no_round_that_never_ran(stopped):
+    views = write_report(stopped).threat_models.values()
+    assert {(view.first_round, view.last_round) for view in views} == {(1, DONE)}
+
+
 def test_arms_are_not_compared_by_rounds_that_never_ran(stopped):
     header, *rows = stopped.canaries.read_text().splitlines()
     named = [f"{row},{('once', 'twice')[number % 2]}" for number, row in enumerate(rows)]
