@@ -119,7 +119,6 @@ def build_report(run: FinishedRun, estimated: Report | None = None) -> Report:
         **_accounted(release, statistics, run.record.delta, run.config.audit.confidence),
         run=run.record,
         config=run.config,
-        are_client_rounds_known=True,
         arms=arms_of_run(run),
         estimate_is_over=unlike_canaries(arms, run.canary_rounds),
         fl_audit_version=__version__,
@@ -394,7 +393,11 @@ def report_on_statistics(
             missing_rounds=() if log is None else log.missing_rounds,
         )
     source = ScoreSource(
-        folder.path.resolve().name, folder.family, folder.num_rounds, folder.record is not None
+        folder.path.resolve().name,
+        folder.family,
+        folder.num_rounds,
+        has_record=folder.record is not None,
+        says_client_rounds=_says_client_rounds(folder),
     )
     report = _scores_report(
         reports, audit, source, canary_check=canary_check, checks=checks, verdict=verdict
@@ -405,15 +408,10 @@ def report_on_statistics(
         report = dataclasses.replace(report, **accounted)
     if log is not None and request.delta > 0:
         report = _with_stated(report, log, request)
-    return dataclasses.replace(
-        report,
-        arms=arms,
-        estimate_is_over=folder_unlike(folder),
-        are_client_rounds_known=_are_client_rounds_known(folder),
-    )
+    return dataclasses.replace(report, arms=arms, estimate_is_over=folder_unlike(folder))
 
 
-def _are_client_rounds_known(folder: AuditedFolder) -> bool:
+def _says_client_rounds(folder: AuditedFolder) -> bool:
     """Whether a run or a log says how often clients, and which rounds' canaries, participate."""
     log = folder.log
     if log is None or log.listed.own_rounds is None:

@@ -213,6 +213,7 @@ class ScoreSource:
     family: str | None = None
     num_rounds: int | None = None
     has_record: bool = False  # whether a run.json beside the scores says what was trained
+    says_client_rounds: bool = False  # whether a run or a log says how often clients participate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,8 +236,6 @@ class Report:
       source: The origin of the scores; None for a run.
       why_not_accounted: Why `analytical` is None, in words.
       is_stated_by_log: Whether accounting uses noise and rounds as stated by a log.
-      are_client_rounds_known: Whether it is known how often clients participate, and that canaries
-        participate no more often where their scores test a claim.
       arms: Comparison of the arms (groups of canaries with different participation patterns) by the
         shifts of their scores; None without arms.
       estimate_is_over: Words for how canaries differ in arms or in numbers of rounds. An estimate
@@ -260,7 +259,6 @@ class Report:
         default="scores alone do not state the noise", metadata=UNWRITTEN
     )
     is_stated_by_log: bool = field(default=False, metadata=UNWRITTEN)
-    are_client_rounds_known: bool = field(default=False, metadata=UNWRITTEN)
     arms: ReportedArms | None = field(default=None, metadata=WRITTEN_IF_SET)
     estimate_is_over: str | None = field(default=None, metadata=WRITTEN_IF_SET)
     fl_audit_version: str
@@ -282,6 +280,11 @@ class Report:
             if view.num_included_in_rounds is not None
             and view.num_included_in_rounds < self.num_included
         }
+
+    @property
+    def are_client_rounds_known(self) -> bool:
+        """Whether it is known how often clients participate, as of every run."""
+        return self.source is None or self.source.says_client_rounds
 
     @property
     def is_sampled(self) -> bool:
