@@ -57,12 +57,14 @@ def canary_check_in_rounds(
     *,
     dim: int,
     family: str | None,
+    are_secret: bool = False,
     false_alarm: float = CANARY_CHECK_FALSE_ALARM,
 ) -> CanaryCheck:
     """Checks a pool's included canaries by their cosines with the aggregates of their rounds.
 
     `lengths` is called after the rows are read. A correct mechanism fails with probability at most
-    `false_alarm`. For a family without a known null, nothing is assumed about tails.
+    `false_alarm`. For a family without a known null, nothing is assumed about tails. The numbers of
+    a check of secret rounds (`are_secret`) do not reveal them.
     """
     collected, scored = _collect(rows, own, included)
     norms = lengths()
@@ -87,6 +89,7 @@ def canary_check_in_rounds(
             is_first=first[canaries] == rounds - shift,
             dim=dim,
             knows_tails=family in WITH_KNOWN_NULL,
+            are_secret=are_secret,
         )
 
     canary_check = check_canaries(

@@ -162,9 +162,13 @@ def check_canaries(
     signal = _signal(of_included, mixture)
     error = of_included.standard_error
     is_full = mixture is None and of_included.ratio >= 1 - _AS_EXPECTED * error
-    length = 1.0 if is_full else _length(of_included.ratio - LESS * error, mixture)
+    told, short = of_included.told, of_included.ratio - LESS * error
     canary_check = CanaryCheck(
-        "not_arrived", of_included.ratio, words, signal=signal, length=length
+        "not_arrived",
+        told(of_included.ratio),
+        words,
+        signal=told(signal),
+        length=1.0 if is_full else told(_length(short, mixture)),
     )
     if cause := _excluded_cause(excluded, of_included, alarm):
         return dataclasses.replace(canary_check, reason=cause, fault=cause)
@@ -411,7 +415,7 @@ def _words(measured: Coefficient) -> str:
 
 
 def _share(measured: Coefficient) -> str:
-    return f"{measured.ratio:.3g} ± {measured.standard_error:.2g}"
+    return f"{measured.told(measured.ratio):.3g} ± {measured.told_error:.2g}"
 
 
 def _is_about_one(measured: Coefficient) -> bool:
@@ -423,7 +427,7 @@ def _unclear(included: Coefficient, excluded: Coefficient | None) -> str:
     """Why the check is inconclusive without a sign of a fault, and how much data would suffice."""
     measured = {"": included, " of excluded canaries": excluded}
     enough = {
-        whose: math.ceil(each.count * (each.standard_error / _WANTED_ERROR) ** 2)
+        whose: math.ceil(each.count * (each.told_error / _WANTED_ERROR) ** 2)
         for whose, each in measured.items()
         if each is not None and each.standard_error > _WANTED_ERROR
     }

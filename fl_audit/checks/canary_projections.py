@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_audit.array_types import FloatArray, IntArray
+from fl_audit.secret_digits import rounded_down
 
 NO_FAULT = 0.02
 """The largest deviation, relative to a client's norm, that is never a fault: norms are rounded."""
@@ -44,6 +45,7 @@ class CanaryParticipations:
       dim: The length of the vectors.
       knows_tails: Whether a canary's inner product with any vector is sub-Gaussian, as for canaries
         of random signs or of uniform direction, but not of one coordinate.
+      are_secret: Whether the rounds are secret, so that a report must not reveal them.
     """
 
     canaries: IntArray
@@ -55,6 +57,7 @@ class CanaryParticipations:
     is_first: npt.NDArray[np.bool_]
     dim: int
     knows_tails: bool
+    are_secret: bool = False
 
     def __len__(self) -> int:
         return len(self.cosines)
@@ -115,6 +118,16 @@ class Coefficient:
     # Bernstein's linear term, per nat, as canaries of one round disturb each other
     skew: float
     count: int
+    is_of_secret: bool = False  # whether the participations' rounds are secret
+
+    def told(self, value: float) -> float:
+        """A value for a report: of secret rounds, rounded down on the grid of `secret_digits`."""
+        return float(rounded_down(value, self.standard_error)) if self.is_of_secret else value
+
+    @property
+    def told_error(self) -> float:
+        """The standard error for a report, rounded up like `told`."""
+        return -self.told(-self.standard_error)
 
     def deviation(self, nats: float) -> float:
         """The deviation that chance exceeds with probability at most e^-nats on each side."""
@@ -162,6 +175,7 @@ def coefficient(participations: CanaryParticipations, expected: float) -> Coeffi
         standard_error=math.sqrt(variance),
         skew=float(np.max(2 * crowd * weights)) / participations.dim,
         count=len(participations),
+        is_of_secret=participations.are_secret,
     )
 
 

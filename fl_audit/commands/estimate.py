@@ -1,6 +1,7 @@
 """`fl-audit estimate`: epsilon from the scores of canaries."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from fl_audit.report.report import Report
     from fl_audit.verdict import ScoredStatistic
     from fl_audit.verdict.claims import Claim, CurveClaim, ProfileClaim
+
+
+_CONFIDENCE = 0.95
+"""The confidence without the option --confidence."""
 
 
 def add(commands: Commands) -> None:
@@ -61,7 +66,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--confidence",
         type=float,
-        default=0.95,
+        default=_CONFIDENCE,
         help="confidence of each bound, and of the verdict",
     )
     parser.add_argument(
@@ -141,10 +146,25 @@ def _estimate(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         from fl_audit.report.page import render_estimates
 
-        printing.write_page(render_estimates(source, report, scored), arguments.out)
+        page = render_estimates(source, report, scored, _command(arguments))
+        printing.write_page(page, arguments.out)
         printing.print_path("page", arguments.out, is_json=arguments.json)
     printing.write_junit(report, arguments.junit, arguments.require)
     return exit_status.exit_status_of(report, arguments.require)
+
+
+_SHAPING = ("delta", "statistic", "dim", "canaries", "confidence", "methods", "null", *_CLAIMS)
+"""The options that change what a page says."""
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    """The command that estimates alike, without the options that say where results go."""
+    words = ["fl-audit", "estimate", str(arguments.scores)]
+    for name in _SHAPING:
+        given = getattr(arguments, name)
+        if given is not None and (name, given) != ("confidence", _CONFIDENCE):
+            words += [f"--{name.replace('_', '-')}", str(given)]
+    return shlex.join(words)
 
 
 def _check_source(scores: Path) -> None:

@@ -216,12 +216,14 @@ def _check_clients(num_clients: int, attack: FederatedAttack) -> None:
 def _accounted_bound(run: PreparedRun) -> AccountedBound:
     """The upper bound from accounting for a client; infinite if unknown."""
     accounting = account(run.release, run.delta)
-    epsilon = accounting.client.epsilon
+    client = accounting.client
+    reasons = (by.reason for by in client.by_accountant if by.reason is not None)
     return AccountedBound(
-        epsilon=math.inf if epsilon is None else epsilon,
+        epsilon=math.inf if client.epsilon is None else client.epsilon,
         noise_multiplier=run.noise.noise_multiplier,
         by="the config",
         neighbours=accounting.neighbours,
+        why_unknown=next(reasons, None) if client.epsilon is None else None,
     )
 
 

@@ -188,8 +188,10 @@ def at_work(folder: RunFolder) -> Iterator[RunFolder]:
         raise
     except OSError as error:
         what = f"{error.filename or folder.path}: {error.strerror or error}"
-        saved = folder.checkpoint.exists()
-        then = "--resume continues from the last checkpoint" if saved else "start the run again"
+        then = "start the run again"
+        if folder.config.exists():
+            saved = folder.checkpoint.exists()
+            then = f"--resume continues {'from the last checkpoint' if saved else 'it'}"
         raise InputError(f"{what}; once that is fixed, {then}") from error
     finally:
         if not existed:

@@ -20,6 +20,7 @@ from fl_audit.accounting import (
 from fl_audit.accounting.guarantee import ACCOUNTANT_TITLES
 from fl_audit.accounting.skellam import SKELLAM
 from fl_audit.accounting.upper_bounds import Attacker
+from fl_audit.canaries.canary_tables import Canaries, ExampleCanaries
 from fl_audit.config import Config, ReleaseStatement
 from fl_audit.config.file import parse_tables
 from fl_audit.config.tries import read_try
@@ -124,7 +125,7 @@ def sheet_of_run(
         _selection(sweep),
         _audit(report),
         _by_operator(statement),
-        _RISKS,
+        _risks(run.num_canaries, config.canaries),
         _provenance(report, run, config),
     ):
         is_less = evidence == COMPUTED and "run.json" in provenance.not_made_again
@@ -370,7 +371,8 @@ def _audit(report: Report) -> Iterator[Stated]:
         title = f"{verdict.outcome.upper()}{claim_clause(verdict)}."
         sentences = " ".join(s for s in reason_sentences(verdict) if not s.startswith(NEXT))
         tests = f"{count(verdict.num_tests, 'test')}, together at {100 * verdict.confidence:g} %"
-        yield "verdict", f"{title} {sentences}", f"measured: {tests}"
+        how = COMPUTED if verdict.basis == "accounting" else f"measured: {tests}"
+        yield "verdict", f"{title} {sentences}", how
         yield _detectable(verdict)
     if answer.lower_bound is not None:
         yield (
@@ -390,9 +392,7 @@ def _audit(report: Report) -> Iterator[Stated]:
                 f"{most_detected(risk.curves.canary, rate)}.",
                 f"measured, {sure} interval; bound computed",
             )
-    if report.canary_check is not None:
-        words = canary_check_words(report.canary_check)
-        yield "arrival", f"{words[0].upper()}{words[1:]}.", "measured in the aggregates"
+    yield from _arrival(report)
     if report.checks is not None and report.checks.results:
         titles = ", ".join(title_of_check(check.name) for check in report.checks.results)
         words = checks_words(report.checks)
@@ -412,10 +412,21 @@ def _audit(report: Report) -> Iterator[Stated]:
     )
 
 
+def _arrival(report: Report) -> Iterator[Stated]:
+    """The canary check, in the aggregates of canaries' rounds if their cosines were logged."""
+    canary_check = report.canary_check
+    if canary_check is None:
+        return
+    words, how = canary_check_words(canary_check), "measured in the aggregates"
+    if canary_check.num_scored is None:
+        how = "measured by scores" if report.num_canaries else NOT_AUDITED
+    yield "arrival", f"{words[0].upper()}{words[1:]}.", how
+
+
 def _detectable(verdict: Verdict) -> Stated:
     """The smallest detectable violation; for a curve, also its noise multiplier."""
-    if verdict.power is None:
-        is_decided = verdict.outcome is Outcome.CONTRADICTED
+    is_decided = verdict.outcome is Outcome.CONTRADICTED
+    if verdict.power is None and (is_decided or verdict.basis != "parts"):
         why = "as the claim is contradicted already" if is_decided else "as the verdict explains"
         return "detectable", f"Not simulated, {why}.", NOT_AUDITED
     words = detectable_words(verdict.detectable_epsilon)
@@ -430,26 +441,29 @@ def _detectable(verdict: Verdict) -> Stated:
 # Risks, evidence, provenance.
 
 
-_RISKS: tuple[Stated, ...] = (
-    (
-        "risks",
+def _risks(num_canaries: int, canaries: object) -> Iterator[Stated]:
+    """The limits of the audit and of the guarantee; `canaries` is the config's table."""
+    which = ", which are random vectors" if isinstance(canaries, Canaries) else ""
+    which = ", which hold examples" if isinstance(canaries, ExampleCanaries) else which
+    limit = (
         "A lower bound proves no privacy: another attack may find more than this audit's "
-        "canaries, which are random vectors.",
-        "a limit of every audit",
-    ),
-    (
+        f"canaries{which}."
+    )
+    if not num_canaries:
+        limit = "There are no canaries: nothing was tried against the model."
+    yield "risks", limit, "a limit of every audit" if num_canaries else RECORDED
+    yield (
         "risks",
         "The guarantee is for one unit. A person with k of them (devices, accounts) has k times μ "
         "(Dong, Roth & Su 2019, theorem 2.14).",
         "group privacy",
-    ),
-    (
+    )
+    yield (
         "risks",
         "Side channels (timing, logs, who can read the run's folder), key management and the "
         "collection of the data.",
         NOT_AUDITED,
-    ),
-)
+    )
 
 
 _ALL_AGAIN = "All that the verdict rests on was computed again from logs and models: equal."

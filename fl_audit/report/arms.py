@@ -74,11 +74,11 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
     """The arms of a run; None without own-round scores of two arms, or if the run was stopped."""
     if run.record.stopped_after is not None:
         return None
-    record, arms = run.record, np.array(run.arms)
+    record = run.record
     found = _ScoredArms(
         run.scores,
         run.facts,
-        arms,
+        np.array(run.arms),
         run.rounds_of_canaries,
         record.release,
         is_drawn=run.config.dropouts is None,
@@ -87,13 +87,20 @@ def arms_of_run(run: FinishedRun) -> ReportedArms | None:
     ).reported()
     if found is None:
         return None
-    allowed = _allowed(record.release, run.rounds_of_canaries)
-    means = {
+    return dataclasses.replace(
+        found, allowed=allowed_of_run(run, found), seconds=record.training_seconds
+    )
+
+
+def allowed_of_run(run: FinishedRun, found: ReportedArms) -> dict[str, float]:
+    """`ReportedArms.allowed` of the arms that were found in a run."""
+    allowed, arms = _allowed(run.record.release, run.rounds_of_canaries), np.array(run.arms)
+    if allowed is None:
+        return {}
+    return {
         arm.arm: float(allowed[(arms == arm.arm) & run.included].mean())
         for arm in found.comparison.arms
-        if allowed is not None
     }
-    return dataclasses.replace(found, allowed=means, seconds=record.training_seconds)
 
 
 def arms_of_log(
@@ -279,7 +286,8 @@ def allowed_words(arms: ReportedArms, found: ArmShift | ArmDifference) -> str:
         return "not known"
     if isinstance(found, ArmShift):
         return significant(arms.allowed[found.arm])
-    return significant(arms.allowed[found.second] - arms.allowed[found.first])
+    second, first = arms.allowed[found.second], arms.allowed[found.first]
+    return "0" if math.isclose(second, first) else significant(second - first)
 
 
 def arms_as_patterns(arms: ReportedArms | None, faults: Sequence[TrainingFault]) -> PatternTable:

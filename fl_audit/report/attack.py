@@ -52,6 +52,7 @@ class AccountedBound:
     noise_multiplier: float | None  # noise over clip norm; None without any mechanism
     by: str  # what accounting covers, such as "DP-SGD"
     neighbours: str  # the neighbouring relation, in words
+    why_unknown: str | None = None  # as a clause; None with a bound, or without any noise
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,8 @@ def _guarantee(report: AttackReport) -> str:
     """The upper bound from accounting, and whether a lower bound contradicts it."""
     upper_bound = report.upper_bound
     if math.isinf(upper_bound.epsilon):
-        return (
-            "Accounting gives no upper bound: no noise of a known distribution covers a single "
-            f"{report.words.member}."
-        )
+        no_noise = f"no noise of a known distribution covers a single {report.words.member}"
+        return f"Accounting gives no upper bound: {upper_bound.why_unknown or no_noise}."
     # The first statistic alone: the largest of several bounds would hold with less confidence.
     first = next(iter(report.results.values()))
     lower_bound = _by(first, "threshold_valid").lower or 0.0
@@ -181,6 +180,7 @@ def _by(result: AuditResult, method: str) -> Estimate:
 
 def _row(name: str, result: AuditResult) -> tuple[str, ...]:
     """A statistic's title, credible interval, lower bound, errors and AUC."""
+    assert result.roc is not None  # challenges have scores of both kinds
     bayes = _by(result, "bayes")
     errors = f"{bayes.details['false_negatives']} + {bayes.details['false_positives']}"
     return (
@@ -188,7 +188,7 @@ def _row(name: str, result: AuditResult) -> tuple[str, ...]:
         f"{epsilon_text(bayes.lower)} to {epsilon_text(bayes.upper)}",
         lower_bound_text(_by(result, "threshold_valid").lower),
         errors,
-        "" if result.roc is None else f"{result.roc.auc:.4f}",
+        f"{result.roc.auc:.4f}",
     )
 
 

@@ -168,6 +168,8 @@ def _threat_models(
     for name in dict.fromkeys([*of_config, *(one.threat_model for one in statistics)]):
         model = THREAT_MODELS.get(name)
         rounds = range(record.rounds) if model is None else model.rounds(audit, record.rounds)
+        if rounds.start < record.rounds_done:
+            rounds = rounds[: record.rounds_done - rounds.start]
         views[name] = dataclasses.replace(
             _seen_by(name, audit),
             first_round=rounds.start + 1,
@@ -390,7 +392,13 @@ def report_on_statistics(
             of_log=log is not None and checks is not None and bool(checks.results),
             missing_rounds=() if log is None else log.missing_rounds,
         )
-    source = ScoreSource(folder.path.resolve().name, folder.family, folder.num_rounds)
+    source = ScoreSource(
+        folder.path.resolve().name,
+        folder.family,
+        folder.num_rounds,
+        has_record=folder.record is not None,
+        says_client_rounds=_says_client_rounds(folder),
+    )
     report = _scores_report(
         reports, audit, source, canary_check=canary_check, checks=checks, verdict=verdict
     )
@@ -401,6 +409,15 @@ def report_on_statistics(
     if log is not None and request.delta > 0:
         report = _with_stated(report, log, request)
     return dataclasses.replace(report, arms=arms, estimate_is_over=folder_unlike(folder))
+
+
+def _says_client_rounds(folder: AuditedFolder) -> bool:
+    """Whether a run or a log says how often clients, and which rounds' canaries, participate."""
+    log = folder.log
+    if log is None or log.listed.own_rounds is None:
+        return folder.run is not None
+    stated = read_participation(log.folder.participation)
+    return stated is not None and (stated.sampling != "none" or stated.client_rounds is not None)
 
 
 def _with_stated(report: Report, log: SeenLog, request: EstimateRequest) -> Report:

@@ -442,6 +442,7 @@ def run_canary_check(run: FinishedRun) -> CanaryCheck:
         lambda: run_lengths(run),
         dim=run.record.dim,
         family=canaries.family if isinstance(canaries, Canaries) else None,
+        are_secret=run.record.schedule_secret is not None,
     )
     # fl_audit itself made and sent the canaries.
     lacks = _CLIP if np.isinf(run.rounds.clip_norm).any() else None

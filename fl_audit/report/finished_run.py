@@ -26,6 +26,7 @@ from fl_audit.formats.participation_files import CanaryRow, check_scored, read_c
 from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
 from fl_audit.mechanisms import MECHANISMS, Mechanism
+from fl_audit.secret_digits import rounded_down
 from fl_audit.verdict import ScoredStatistic, scored_statistic
 
 
@@ -177,18 +178,15 @@ def assembled_run(
 def without_rounds(scores: Mapping[str, ScoreFile]) -> dict[str, ScoreFile]:
     """The scores of a run with secret rounds; scores that may reveal rounds are rounded to a grid.
 
-    Anyone who sees all aggregates can compute a canary's score for any set of rounds, so the digits
-    of a score, or of a bound derived from it, reveal the set. Rounding down increases no bound. A
-    grid step is a quarter to half of the standard error of the scores' mean.
+    The digits of a score, or of a bound derived from it, reveal rounds (`secret_digits`). Rounding
+    down increases no bound. The grid's step follows from the standard error of the scores' mean.
     """
     rounded = dict(scores)
     for name, file in scores.items():
         statistic = STATISTICS.get(name)
         error = float(file.score.std()) / math.sqrt(len(file.score))
-        if (statistic is None or statistic.tells_rounds) and error > 0:
-            step = 2.0 ** (math.floor(math.log2(error)) - 1)
-            on_grid = np.floor(file.score / step) * step
-            rounded[name] = dataclasses.replace(file, score=on_grid)
+        if statistic is None or statistic.tells_rounds:
+            rounded[name] = dataclasses.replace(file, score=rounded_down(file.score, error))
     return rounded
 
 

@@ -27,7 +27,7 @@ from fl_audit.formats.folders import LogFolder, RunFolder, ScoredFolder
 from fl_audit.formats.participation_files import CanaryRow, check_scored, read_canaries
 from fl_audit.formats.run_record import RunRecord, read_record
 from fl_audit.formats.score_file import ScoreFile, read_score_file
-from fl_audit.report.arms import ReportedArms, arms_of_log, unlike_canaries
+from fl_audit.report.arms import ReportedArms, allowed_of_run, arms_of_log, unlike_canaries
 from fl_audit.report.finished_run import (
     FinishedRun,
     check_together,
@@ -191,11 +191,14 @@ def folder_arms(folder: AuditedFolder, delta: float, confidence: float) -> Repor
     """
     if folder.is_stopped or not any(row.arm for row in folder.canaries.values()):
         return None
-    facts, release = _facts(folder, folder.scored), None
-    if folder.run is not None and folder.run.config.dropouts is None:
-        release = folder.run.record.release
+    facts, release, run = _facts(folder, folder.scored), None, folder.run
+    if run is not None and run.config.dropouts is None:
+        release = run.record.release
     scores = folder.scored.scores
-    return arms_of_log(folder.canaries, scores, facts, release, (delta, confidence))
+    found = arms_of_log(folder.canaries, scores, facts, release, (delta, confidence))
+    if run is None or found is None:
+        return found
+    return dataclasses.replace(found, allowed=allowed_of_run(run, found))
 
 
 def folder_unlike(folder: AuditedFolder) -> str | None:

@@ -305,6 +305,7 @@ _KNOWS = f"against an attacker {Attacker.KNOWS_ROUNDS.words}"
 
 def _to_canary(against: Guarantees, report: Report) -> str:
     """The upper bound's parties (a client too if the bound is equal) and its source."""
+    assert report.analytical is not None  # `against` is of accounting
     canary, client = against.canary, against.client
     stated = f" {AS_THE_LOG_STATES}" if report.is_stated_by_log else ""
     by = f", from accounting{stated}{_relation(report.analytical)}"
@@ -360,10 +361,8 @@ def _hidden(against: Guarantees, report: Report) -> str:
     return f"ε ≤ {upper_bound_text(both[0].client.epsilon)}"
 
 
-def _relation(analytical: Accounting | None) -> str:
+def _relation(analytical: Accounting) -> str:
     """The neighbouring relation of accounting in a few words; may be empty."""
-    if analytical is None:
-        return ""
     name = {ADD_OR_REMOVE: "add or remove one", ZERO_OUT: "zero-out"}.get(analytical.neighbours)
     return "" if name is None else f" (neighbours: {name})"
 

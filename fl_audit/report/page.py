@@ -84,10 +84,10 @@ def sections(report: Report) -> dict[str, str]:
     known = {
         "verdict": report.verdict is not None,
         "arms": report.arms is not None,
-        "efficiency": report.run is not None or report.is_stated_by_log,
+        "efficiency": report.analytical is not None,
         "checks": report.checks is not None and bool(report.checks.results),
         "training": report.run is not None,
-        "accounting": report.run is not None or report.is_stated_by_log,
+        "accounting": report.analytical is not None,
     }
     return {id: title for id, title in _SECTIONS.items() if known.get(id, True)}
 
@@ -139,16 +139,16 @@ def page_of_run(report: Report, run: FinishedRun) -> str:
 
 
 def render_estimates(
-    source: AuditedFolder, estimated: Report, scored: Sequence[ScoredStatistic]
+    source: AuditedFolder, estimated: Report, scored: Sequence[ScoredStatistic], command: str
 ) -> str:
     """The page of estimates from a folder or file; for a finished run, with all facts of the run.
 
-    `scored` has the scores of each statistic of `estimated`, in the same order.
+    `scored` has the scores of each statistic of `estimated`, in the same order; `command` estimated
+    them.
     """
     is_reported = RunFolder(source.path).report_json.exists()
     run = source.run if is_reported and estimated.delta > 0 else None  # accounting needs a delta
     if run is None:
-        command = f"fl-audit estimate {source.path} --delta {estimated.delta:g}"
         return render_html(estimated, scored, command=command)
     config = run.config
     audit = msgspec.structs.replace(config.audit, confidence=estimated.confidence)
@@ -157,7 +157,7 @@ def render_estimates(
         record=dataclasses.replace(run.record, delta=estimated.delta),
         config=msgspec.structs.replace(config, audit=audit),
     )
-    return render_html(build_report(as_asked, estimated), scored, run)
+    return render_html(build_report(as_asked, estimated), scored, run, command)
 
 
 def render(package: str, name: str, context: Mapping[str, Any]) -> str:

@@ -19,7 +19,11 @@ from fl_audit.estimators.challenge_bases import ChallengeCounts, Prior
 from fl_audit.estimators.challenge_bases.counts_and_priors import BetaStrength, FixedStrength
 from fl_audit.estimators.challenge_bases.grid import GridPosterior
 from fl_audit.estimators.challenge_bases.mhaar_chains import MhaarDraws
-from fl_audit.estimators.challenge_bases.posterior_summary import Marginal, autocorrelations
+from fl_audit.estimators.challenge_bases.posterior_summary import (
+    Marginal,
+    PosteriorSummary,
+    autocorrelations,
+)
 from fl_audit.number_words import significant
 from fl_audit.report.chart import BLUE, FAINT, INK, ORANGE, draw
 from fl_audit.report.page import render
@@ -52,16 +56,15 @@ def render_posterior(report: PosteriorReport) -> str:
             "summary": summary,
             "rows": {name: interval for name, interval in named.items() if interval is not None},
             "prior": _words_of_prior(report.prior),
-            "densities": _densities(report),
+            "densities": _densities(report, summary),
             "chains": _chains(free_chains(posterior)) if isinstance(posterior, MhaarDraws) else {},
         },
     )
 
 
-def _densities(report: PosteriorReport) -> dict[str, Markup]:
+def _densities(report: PosteriorReport, summary: PosteriorSummary) -> dict[str, Markup]:
     """The figures of the posterior's densities and of the error rates, by title."""
     posterior, prior = report.posterior, report.prior
-    summary = posterior.summary(report.confidence)
     plots: dict[str, Callable[[Axes], None]] = {
         "ε": partial(plot_epsilon, posterior=posterior, prior=prior, interval=summary.epsilon),
         "Error rates": partial(

@@ -39,7 +39,7 @@ from fl_audit.verdict import Verdict
 
 @dataclass(frozen=True)
 class NormalityTests:
-    """Anderson-Darling tests of both groups; None for fewer than three scores, or equal ones."""
+    """Anderson-Darling tests of both groups; None for fewer than four scores, or equal ones."""
 
     included: AndersonDarling | None
     excluded: AndersonDarling | None
@@ -98,11 +98,6 @@ class StatisticReport(AuditResult):
     def estimate_by(self, method: str) -> Estimate | None:
         """The estimate by a method; None if it was left out."""
         return next((estimate for estimate in self.estimates if estimate.method == method), None)
-
-    def epsilon_by(self, method: str) -> float | None:
-        """Epsilon by a method; None if it was left out."""
-        estimate = self.estimate_by(method)
-        return None if estimate is None else estimate.epsilon
 
 
 @dataclass(frozen=True)
@@ -212,11 +207,13 @@ AS_THE_LOG_STATES = "as the log states"
 
 @dataclass(frozen=True)
 class ScoreSource:
-    """The origin of scores whose training is not known."""
+    """The origin of scores whose training is not shown."""
 
     name: str  # the name of the folder or file
     family: str | None = None
     num_rounds: int | None = None
+    has_record: bool = False  # whether a run.json beside the scores says what was trained
+    says_client_rounds: bool = False  # whether a run or a log says how often clients participate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +280,11 @@ class Report:
             if view.num_included_in_rounds is not None
             and view.num_included_in_rounds < self.num_included
         }
+
+    @property
+    def are_client_rounds_known(self) -> bool:
+        """Whether it is known how often clients participate, as of every run."""
+        return self.source is None or self.source.says_client_rounds
 
     @property
     def is_sampled(self) -> bool:

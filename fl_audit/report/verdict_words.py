@@ -20,6 +20,9 @@ _MEANINGS = {
         "Either the claim is false for this run, or an assumption below is, or this is one of the "
         "errors that the confidence level allows."
     ),
+    "contradicted by accounting": (
+        "Either the claim is false for this run, or an assumption below is."
+    ),
     "consistent": "This does not prove the upper bound: another attack may find more.",
     "inconclusive": "The scores neither contradict nor support the claim.",
 }
@@ -29,8 +32,9 @@ def meaning_of_verdict(report: Report, verdict: Verdict) -> str:
     """What the outcome means, and what it does not mean."""
     checks = report.checks
     if checks is not None and checks.passed is False and verdict.outcome is Outcome.INCONCLUSIVE:
-        return "The claim was not tested, because the mechanism is wrong."
-    return _MEANINGS[verdict.outcome]
+        return "The tests do not count, because the mechanism is wrong."
+    by_accounting = " by accounting" if verdict.basis == "accounting" else ""
+    return _MEANINGS[f"{verdict.outcome}{by_accounting}"]
 
 
 _BOUND_FOR_CLIENTS = (
@@ -73,7 +77,7 @@ def verdict_facts(report: Report, verdict: Verdict) -> dict[str, str]:
     return {
         "Claim": _claim(verdict, report),
         "Accounting": _accounting(verdict, report),
-        "Tests": _looks(verdict),
+        "Tests": _tests(verdict),
         **_evidence(verdict),
     }
 
@@ -82,7 +86,8 @@ def _claim(verdict: Verdict, report: Report) -> str:
     claim = f"for a {verdict.claim.whom}, added or removed, or zeroed out (it sends nothing)."
     if verdict.p_value is None or verdict.claim.whom == "canary":
         return claim
-    return f"{claim} {_BOUND_FOR_CLIENTS_LIKE_IT if report.run is None else _BOUND_FOR_CLIENTS}"
+    known = report.are_client_rounds_known
+    return f"{claim} {_BOUND_FOR_CLIENTS if known else _BOUND_FOR_CLIENTS_LIKE_IT}"
 
 
 def _accounting(verdict: Verdict, report: Report) -> str:
@@ -93,26 +98,36 @@ def _accounting(verdict: Verdict, report: Report) -> str:
         if accounting is None
         else (accounting.canary if whom == "canary" else accounting.client).epsilon
     )
+    if epsilon is None and verdict.basis == "accounting":
+        return f"{_BY_ACCOUNTING}, for a client in as many rounds as a canary"
     if epsilon is None:
         return "not known for this run"
     noise = AS_THE_LOG_STATES if report.is_stated_by_log else "as configured"
     given = f"ε ≤ {upper_bound_text(epsilon)} for a {whom} with the noise {noise}"
     if verdict.basis == "accounting":
-        return f"{given}; the claim is contradicted by accounting"
+        return f"{given}; {_BY_ACCOUNTING}"
     if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
         return f"{given}, which is above the claim and so does not confirm it"
     return f"{given}, which is not above the claim"
 
 
-def _looks(verdict: Verdict) -> str:
+_BY_ACCOUNTING = "the claim is contradicted by accounting"
+
+
+def _tests(verdict: Verdict) -> str:
+    """The number of tests and their confidence, which is higher if parts share the level."""
     num, confidence = verdict.num_tests, verdict.confidence
     if not isinstance(verdict.claim, Claim):
         return f"{count(num, 'test')} of the curve, at {100 * confidence:g} % confidence together"
-    each = f"{count(num, 'lower bound')}, valid for any mechanism"
+    bounds, parts = count(num, "lower bound"), ""
+    if verdict.basis == "parts":
+        parts = "; the claim was also tested by its parts, noise and sampling rate"
     if num == 1:
-        return f"{each}, at {100 * confidence:g} %"
-    corrected = 1 - (1 - confidence) / num
-    return f"{each}, each at {100 * corrected:.5g} % so that all hold at {100 * confidence:g} %"
+        return f"{bounds}, at {100 * confidence:g} % or more{parts}"
+    each = 100 * (1 - (1 - confidence) / num)
+    return (
+        f"{bounds}, each at {each:.5g} % or more, so that all hold at {100 * confidence:g} %{parts}"
+    )
 
 
 def _as_curve(curve: AsCurve) -> str:
@@ -124,25 +139,21 @@ def _as_curve(curve: AsCurve) -> str:
     )
 
 
-def _p_value(verdict: Verdict) -> str:
-    """The p-value, to be followed by its method."""
-    return "" if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}, "
-
-
 def _evidence(verdict: Verdict) -> dict[str, str]:
     """The evidence of the outcome: bound or p-value, its assumption, and the power."""
     if verdict.basis == "accounting":
         return {"Assumption": verdict.assumes or ""}
     facts: dict[str, str] = {}
+    p_value = None if verdict.p_value is None else f"at most {significant(verdict.p_value, 2)}"
     if verdict.statistic is not None and verdict.assumes is not None:
         by = f"by {verdict.method} on “{title_of(verdict.statistic)}”"
         if isinstance(verdict.claim, Claim):
             facts["Largest bound"] = f"ε ≥ {lower_bound_text(verdict.epsilon_lower)} {by}"
         else:
-            facts["Smallest p-value"] = f"{_p_value(verdict)}{by}"
+            facts["Smallest p-value"] = ", ".join(filter(None, (p_value, by)))
         facts["Assumption"] = verdict.assumes
-    if verdict.p_value is not None and "Smallest p-value" not in facts:
-        facts["p-value"] = _p_value(verdict).rstrip(", ")
+    if p_value is not None and "Smallest p-value" not in facts:
+        facts["p-value"] = p_value
     if verdict.as_curve is not None:
         facts["As a curve"] = _as_curve(verdict.as_curve)
     if verdict.power is not None:

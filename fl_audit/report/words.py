@@ -168,10 +168,11 @@ def scores_facts(report: Report) -> dict[str, str]:
     model = "" if report.dim is None else f", in a model of d = {report.dim:,} trainable parameters"
     rounds = "" if source.num_rounds is None else f" and {count(source.num_rounds, 'scored round')}"
     is_checked = report.checks is not None and report.checks.results
+    lacking = "Not shown" if source.has_record else "Not known"
     return {
         "Scores": f"“{source.name}” holds scores of {report.num_canaries:,} {kind}, of which "
         f"{report.num_included:,} were included in training{rounds}{model}.",
-        "Not known": _not_known(report, is_checked=bool(is_checked)),
+        lacking: _not_known(report, is_checked=bool(is_checked)),
     }
 
 
@@ -184,8 +185,11 @@ def _not_known(report: Report, *, is_checked: bool) -> str:
     if not is_checked:
         unknown += "" if report.analytical else ", or what noise was added"
         lacks += ", no checks of the mechanism"
+    without = f"So this page has {lacks} and no config."
+    if report.source is not None and report.source.has_record:
+        return f"run.json says what was trained and how well, but is not shown here. {without}"
     subject = "The log does" if report.is_stated_by_log else "The scores do"
-    sentences = [f"{subject} not say {unknown}. So this page has {lacks} and no config."]
+    sentences = [f"{subject} not say {unknown}. {without}"]
     if report.is_stated_by_log:
         sentences.append(f"Upper bounds are of the noise and the rounds {AS_THE_LOG_STATES}.")
     return " ".join(sentences)

@@ -42,6 +42,7 @@ from fl_audit.run.observers import (
     RoundObserver,
     flush_rows,
 )
+from fl_audit.secret_digits import p_value_rounded_up
 from fl_audit.verdict.chosen_tests import shared_confidence
 from fl_audit.verdict.claims import Claim, CurveClaim, claim_to_test
 
@@ -88,11 +89,14 @@ class LiveAudit:
         claim: Claim | CurveClaim | None = None,
         test: LiveTest | None = None,
         rounds: ScoredRounds | None = None,
+        *,
+        are_rounds_secret: bool = False,
     ) -> None:
         self._audit = audit
         self._claim = claim
         self._test = test
         self._rounds = rounds
+        self._are_rounds_secret = are_rounds_secret
 
     @classmethod
     def from_context(cls, context: TrainingContext) -> Self:
@@ -125,7 +129,8 @@ class LiveAudit:
             point = claim.epsilon
         elif claim is not None:
             curve = claim.curve(OWN_ROUNDS.name)
-        return cls(audit, claim, LiveTest(canaries, design.delta, point, curve), rounds())
+        test = LiveTest(canaries, design.delta, point, curve)
+        return cls(audit, claim, test, rounds(), are_rounds_secret=design.secret is not None)
 
     def see_round(self, index: int) -> None:
         """Tests a scored round, counted from 0."""
@@ -148,10 +153,14 @@ class LiveAudit:
 
     @property
     def record(self) -> LiveRecord | None:
+        """The bounds for run.json, whose digits do not reveal secret rounds."""
         epsilon = self.epsilon
         if epsilon is None:
             return None
-        return LiveRecord(epsilon, self._claim_p_value, self._claim_epsilon)
+        p_value = self._claim_p_value
+        if self._are_rounds_secret and p_value is not None:
+            p_value = p_value_rounded_up(p_value)
+        return LiveRecord(epsilon, p_value, self._claim_epsilon)
 
     @property
     def _claim_p_value(self) -> float | None:

@@ -168,7 +168,7 @@ def not_fit(reason: str, step: str | None) -> str:
 
 NO_METHOD = lines(
     (
-        "the scores allow no method that holds for any mechanism",
+        "the scores allow no method that a verdict uses",
         f"{NEXT}use more canaries, which coins include or exclude",
     )
 )

@@ -1,16 +1,19 @@
 """`fl-audit attack` with the config of a run: its clients are attacked, by whole federated runs."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from fl_audit.accounting import Denominator, FixedRounds, Noise, Party, Release
 from fl_audit.cli import main
 from fl_audit.config.attack_tables import FederatedAttack, FederatedAttackConfig, load_attack_config
 from fl_audit.config.file import load_config
 from fl_audit.engines.tff.shadow_models import FederatedRuns
 from fl_audit.errors import InputError
 from fl_audit.formats.score_file import read_counts_file, read_score_file
+from fl_audit.pipeline.attack_targets import _accounted_bound
 
 CONFIG = """
 seed = 2
@@ -71,6 +74,23 @@ def test_bad_configs_are_refused(config, override, message):
     with pytest.raises(InputError) as caught:
         load_attack_config(config, [override])
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("zeroing", "reason"), [("none", None), ("adaptive", "zeroing norm")])
+def test_the_bound_of_a_client_carries_why_accounting_gives_none(zeroing, reason):
+    party = Party(FixedRounds(2))
+    release = Release(
+        rounds=8,
+        noise=Noise("gaussian", 1.0, 1.0),
+        denominator=Denominator("expected_cohort", 10.0),
+        client=party,
+        canary=party,
+        zeroing=zeroing,
+    )
+    bound = _accounted_bound(SimpleNamespace(release=release, delta=1e-5, noise=release.noise))
+    assert np.isinf(bound.epsilon) == (reason is not None)
+    assert (bound.why_unknown is None) == (reason is None)
+    assert (reason or "") in (bound.why_unknown or "")
 
 
 @pytest.mark.tff

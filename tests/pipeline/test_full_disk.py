@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fl_audit.errors import InputError
+from fl_audit.formats.folders import RunFolder
+from fl_audit.pipeline.runs import at_work
 from tests.engines.test_toy_engine import CONFIG
 
 _MOUNTED = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
@@ -28,6 +31,24 @@ def _can_mount() -> bool:
     except OSError:
         return False
     return made.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "then"),
+    [
+        ((), "start the run again"),
+        (("config.toml",), "--resume continues it"),  # an attack, or a resumed run
+        (("config.toml", "checkpoint.npz"), "--resume continues from the last checkpoint"),
+    ],
+)
+def test_the_line_on_a_full_disk_names_what_is_not_refused_next(tmp_path, left, then):
+    for name in left:
+        (tmp_path / name).write_text("")
+    with (
+        pytest.raises(InputError, match=f"No space left; once that is fixed, {then}$"),
+        at_work(RunFolder(tmp_path)),
+    ):
+        raise OSError(28, "No space left", "model.npz")
 
 
 needs_mount = pytest.mark.skipif(not _can_mount(), reason="needs user namespaces that may mount")

@@ -12,6 +12,7 @@ import tomli_w
 
 from fl_audit.accounting import Denominator, Noise, Party, PoissonSampling, Release
 from fl_audit.accounting.upper_bounds import upper_bounds
+from fl_audit.canaries.canary_tables import Canaries, ExampleCanaries
 from fl_audit.checks.check import compared
 from fl_audit.cli import main
 from fl_audit.comparison import read_report
@@ -111,15 +112,54 @@ def test_claim_verdict_and_detectable_violation_are_the_reports(claimed):
     assert texts(sheet, "claim") == f"For a client: ε ≤ 0.5 at δ = {delta_text(report.delta)}."
     assert texts(sheet, "verdict").startswith(f"{report.verdict.outcome.upper()}: the claim ")
     assert report.verdict.power is None
-    for outcome, why in (("contradicted", "claim is contradicted"), ("inconclusive", "verdict")):
-        ended = dataclasses.replace(report.verdict, outcome=Outcome(outcome))
+    for outcome, basis, words in (
+        ("contradicted", "parts", "Not simulated, as the claim is contradicted "),
+        ("inconclusive", "scores", "Not simulated, as the verdict "),
+        ("inconclusive", "parts", "Audits like this notice a true ε of 9.9 or more."),
+    ):
+        ended = dataclasses.replace(
+            report.verdict, outcome=Outcome(outcome), basis=basis, detectable_epsilon=9.9
+        )
         found = sheet_of_run(dataclasses.replace(report, verdict=ended), ReleaseStatement(), HELD)
-        assert texts(found, "detectable").startswith(f"Not simulated, as the {why} ")
+        assert texts(found, "detectable").startswith(words)
     simulated = dataclasses.replace(report.verdict, power=0.9, detectable_epsilon=1.23)
     again = sheet_of_run(dataclasses.replace(report, verdict=simulated), ReleaseStatement(), HELD)
     assert texts(again, "detectable") == "Audits like this notice a true ε of 1.3 or more."
-    (verdict,) = sheet.lines["verdict"]
-    assert "95 %" in verdict.evidence
+
+
+def test_the_evidence_of_verdict_and_arrival_is_what_was_looked_at(claimed):
+    report = read_report(claimed)
+    for basis, how in (
+        ("accounting", "computed from run.json"),
+        ("scores", "measured: 10 tests, together at 95 %"),
+    ):
+        verdict = dataclasses.replace(report.verdict, basis=basis)
+        sheet = sheet_of_run(dataclasses.replace(report, verdict=verdict), ReleaseStatement(), HELD)
+        assert sheet.lines["verdict"][0].evidence.startswith(how)
+    for num_scored, how in ((7, "measured in the aggregates"), (None, "measured by scores")):
+        check = dataclasses.replace(report.canary_check, num_scored=num_scored)
+        sheet = sheet_of_run(
+            dataclasses.replace(report, canary_check=check), ReleaseStatement(), HELD
+        )
+        assert sheet.lines["arrival"][0].evidence == how
+
+
+@pytest.mark.parametrize(
+    ("number", "canaries", "words"),
+    [
+        (300, Canaries(count=300), "canaries, which are random vectors."),
+        (300, ExampleCanaries(source="random", count=300), "canaries, which hold examples."),
+        (0, Canaries(count=0), "There are no canaries: nothing was tried against the model."),
+    ],
+)
+def test_the_limit_of_the_audit_is_that_of_its_canaries(claimed, number, canaries, words):
+    report = read_report(claimed)
+    run = dataclasses.replace(report.run, num_canaries=number)
+    config = msgspec.structs.replace(report.config, canaries=canaries)
+    sheet = sheet_of_run(
+        dataclasses.replace(report, run=run, config=config), ReleaseStatement(), HELD
+    )
+    assert sheet.lines["risks"][0].text.endswith(words)
 
 
 def test_the_guarantee_is_that_of_accounting(claimed):

@@ -41,3 +41,11 @@ def test_the_first_statistic_alone_contradicts(first, words):
         confidence=0.95,
     )
     assert words in _guarantee(report)
+
+
+@pytest.mark.parametrize("why", [None, "the zeroing norm follows a quantile"])
+def test_a_missing_bound_has_the_reason_of_accounting(why):
+    unknown = AccountedBound(np.inf, 1.0, "the config", "zeroed out", why)
+    report = SimpleNamespace(upper_bound=unknown, words=SimpleNamespace(member="client"))
+    expected = why or "no noise of a known distribution covers a single client"
+    assert _guarantee(report) == f"Accounting gives no upper bound: {expected}."

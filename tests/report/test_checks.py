@@ -110,7 +110,7 @@ def test_a_claim_is_not_consistent_with_a_mechanism_that_is_not_as_configured(
     verdict = report_with(run_folder, *CONSISTENT).verdict
     assert verdict.outcome == "inconclusive"
     page = run_folder.report_html.read_text()
-    assert "The claim was not tested, because the mechanism is wrong." in page
+    assert "The tests do not count, because the mechanism is wrong." in page
     start = "The mechanism is not as configured: it failed Enough noise, Fresh noise"
     assert verdict.reason.startswith(f"{start} (see the checks).\nNo lower bound exceeds the claim")
     assert verdict.reason.count("Next: ") == 1

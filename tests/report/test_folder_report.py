@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,13 @@ import pytest
 from fl_audit.attacks import CanaryPool, RoundScorer
 from fl_audit.cli import main
 from fl_audit.errors import InputError
+from fl_audit.formats.participation_files import Participation
 from fl_audit.formats.score_file import read_score_file, write_score_file
 from fl_audit.number_words import delta_text, lower_bound_text
+from fl_audit.report.build import EstimateRequest, report_on_folder
 from fl_audit.report.folder import AuditedFolder, folder_statistics
+from fl_audit.report.verdict_words import verdict_facts
+from fl_audit.verdict import Claim
 from tests.report.conftest import Reported
 
 DIM, COUNT = 4000, 300
@@ -70,6 +75,26 @@ def test_a_folder_gets_the_sections_of_a_run_that_it_knows(audit, tmp_path, caps
                 assert f"≥ {lower_bound_text(estimate['epsilon'])}" in text
 
 
+@pytest.mark.parametrize("client_rounds", [1, None])
+def test_the_page_says_that_clients_rounds_are_not_known_only_where_they_are_not(
+    tmp_path, client_rounds
+):
+    pool = CanaryPool(seed=1, count=COUNT, dim=DIM)
+    rounds = [[1 + canary % 3] for canary in range(COUNT)]
+    stated = Participation("none", client_rounds=client_rounds)
+    scorer = RoundScorer.create(tmp_path / "log", pool, 3, rounds, participation=stated)
+    random = np.random.default_rng(1)
+    for number in (1, 2, 3):
+        scorer.score_round(number, random.normal(0, 1, DIM))
+    scorer.finish()
+    request = EstimateRequest(1e-4, claim=Claim(1.0, 1e-4))
+    report = report_on_folder(AuditedFolder(scorer.folder.path), request)
+    assert report.verdict.p_value is not None
+    claim = verdict_facts(report, report.verdict)["Claim"]
+    assert ("How often clients participate is not known here" in claim) == (client_rounds is None)
+    assert ("participates no more often" in claim) == (client_rounds is not None)
+
+
 def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["estimate", str(audit.folder.path), "--delta=1e-4", f"--out={page}"]) == 0
@@ -88,7 +113,15 @@ def test_what_a_folder_does_not_know_is_left_out_in_words(audit, tmp_path, capsy
     assert 'class="verdict' not in page.read_text()
     assert "No claim was tested" in text
     assert "unknown (the log does not state" in text
-    assert f"fl-audit estimate {audit.folder.path} --delta 0.0001" in text
+    assert f"How to reproduce fl-audit estimate {audit.folder.path} --delta 0.0001 Reported" in text
+    options = ["--statistic", "max", "--confidence", "0.9", "--claimed-epsilon", "1.5"]
+    options += ["--methods", "threshold_valid, one_run_valid"]
+    main(["estimate", str(audit.folder.path), "--delta=1e-4", *options, f"--out={page}"])
+    command = text_of(page).rpartition("How to reproduce ")[2].rpartition(" Reported by")[0]
+    given = shlex.split(command)
+    assert given[:5] == ["fl-audit", "estimate", str(audit.folder.path), "--delta", "0.0001"]
+    pairs = [options[at : at + 2] for at in range(0, len(options), 2)]
+    assert sorted(given[at : at + 2] for at in range(5, len(given), 2)) == sorted(pairs)
 
 
 def test_a_run_has_its_upper_bound_at_another_delta(run_folder, capsys):

@@ -78,10 +78,11 @@ def test_bounds_stand_on_what_a_run_knows_of_its_vectors(run_folder):
     assert [after[name].null for name in names] == [*2 * ["closed_form"], *2 * ["empirical"]]
     assert [before[name].bounds_null for name in names] == [before[name].null for name in names]
     assert [after[name].bounds_null for name in names] == 4 * ["closed_form"]
-    assert after["max"].epsilon_by("threshold_valid") > before["max"].epsilon_by("threshold_valid")
+    valid = [made["max"].estimate_by("threshold_valid").epsilon for made in (before, after)]
+    assert valid[0] < valid[1]
     assert after["final_minus_initial"] == before["final_minus_initial"]
     for name in names:
-        assert after[name].epsilon_by("gaussian_fit") == before[name].epsilon_by("gaussian_fit")
+        assert after[name].estimate_by("gaussian_fit") == before[name].estimate_by("gaussian_fit")
     page = " ".join(run_folder.report_html.read_text().split())
     assert page.count("fitted to the excluded scores; the valid bounds use a proven") == 2
     assert "the excluded scores refute" not in page

@@ -1,5 +1,6 @@
 """Arms in reports: of a log whose canaries.csv names them, and of a run that deals them."""
 
+import dataclasses
 import json
 import math
 import tomllib
@@ -14,7 +15,7 @@ from fl_audit.config import Audit
 from fl_audit.config.file import config_to_toml, parse_config, set_key
 from fl_audit.formats.participation_files import CanaryRow, read_canaries
 from fl_audit.formats.score_file import ScoreFile
-from fl_audit.report.arms import arms_of_log, arms_words
+from fl_audit.report.arms import allowed_words, arms_of_log, arms_words
 from fl_audit.report.folder import AuditedFolder, folder_arms
 from fl_audit.report.patterns import Detection, PatternAttacker, PatternTable
 from tests.small_configs import TINY_RUN
@@ -127,13 +128,20 @@ def test_bounds_compare_a_pattern_with_others_alone():
     assert "“poisson” (ε ≥ 9.00) leaks more than “shuffle” (ε ≤ 8.50)" in note
 
 
-def test_arms_of_a_run_of_which_only_scores_remain(run_folder):
-    run_folder.metrics.unlink()
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_arms_of_a_run_have_allowed_shifts_if_the_run_can_be_read(run_folder, is_whole):
+    if not is_whole:
+        run_folder.metrics.unlink()
     header, *rows = run_folder.canaries.read_text().splitlines()
     named = [f"{row},{ARMS[number % 2]}" for number, row in enumerate(rows)]
     run_folder.canaries.write_text("\n".join([f"{header},arm", *named]) + "\n")
     found = folder_arms(AuditedFolder(run_folder.path), 1e-3, 0.95)
     assert [arm.arm for arm in found.comparison.arms] == [*ARMS]
+    assert [*found.allowed] == ([*ARMS] if is_whole else [])
+    shifts = dict(zip(ARMS, (0.3, 0.1 + 0.2), strict=True))
+    rounded = dataclasses.replace(found, allowed=shifts if is_whole else {})
+    (difference,) = found.comparison.differences
+    assert allowed_words(rounded, difference) == ("0" if is_whole else "not known")
 
 
 @pytest.mark.tff

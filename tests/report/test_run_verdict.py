@@ -16,7 +16,7 @@ from fl_audit.report import Report, write_report
 from fl_audit.report.build import run_verdict
 from fl_audit.report.checks import checks_of_run, run_canary_check
 from fl_audit.report.finished_run import read_finished_run
-from fl_audit.report.verdict_words import verdict_facts
+from fl_audit.report.verdict_words import meaning_of_verdict, verdict_facts
 from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.record import Outcome
@@ -140,6 +140,35 @@ def test_the_bounds_of_a_verdict_are_rounded_to_bounds(run_folder):
     facts = verdict_facts(dataclasses.replace(report, analytical=analytical), verdict)
     assert facts["Accounting"].startswith("ε ≤ 15.3 for a client")
     assert facts["Largest bound"].startswith("ε ≥ 11.6 by")
+
+
+UNKNOWN_EPSILON = (AccountedEpsilon("rdp", None, "not known"),)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "basis", "topic", "words"),
+    [
+        ("consistent", "scores", "Tests", "2 lower bounds, each at 97.5 % or more, so that all"),
+        ("consistent", "parts", "Tests", "was also tested by its parts, noise and sampling rate"),
+        ("contradicted", "scores", "Accounting", "not known for this run"),
+        ("contradicted", "accounting", "Accounting", "for a client in as many rounds as a canary"),
+        ("contradicted", "scores", "Meaning", "one of the errors that the confidence level allows"),
+        ("contradicted", "accounting", "Meaning", "or an assumption below is."),
+    ],
+)
+def test_the_page_says_on_what_a_verdict_rests(run_folder, outcome, basis, topic, words):
+    report = write_report(run_folder)
+    party = dataclasses.replace(report.analytical.client, by_accountant=UNKNOWN_EPSILON)
+    analytical = dataclasses.replace(report.analytical, client=party)
+    report = dataclasses.replace(report, analytical=analytical)
+    claim = {"claim": Claim(5.0, 1e-3), "confidence": 0.95, "num_tests": 2}
+    verdict = dataclasses.replace(
+        report.verdict, **claim, outcome=Outcome(outcome), basis=basis, statistic="max"
+    )
+    facts = verdict_facts(report, verdict) | {"Meaning": meaning_of_verdict(report, verdict)}
+    assert words in facts[topic]
+    assert "valid for any mechanism" not in facts["Tests"]
+    assert ("the errors" in facts["Meaning"]) == ((outcome, basis) == ("contradicted", "scores"))
 
 
 def test_an_inconclusive_claim(run_folder, change_record):

@@ -83,6 +83,11 @@ def test_canaries_whose_rounds_had_not_come_are_unlike_the_others(stopped):
     assert asked(stopped).estimate_is_over == words
 
 
+def test_attackers_saw_no_round_that_never_ran(stopped):
+    views = write_report(stopped).threat_models.values()
+    assert {(view.first_round, view.last_round) for view in views} == {(1, DONE)}
+
+
 def test_arms_are_not_compared_by_rounds_that_never_ran(stopped):
     header, *rows = stopped.canaries.read_text().splitlines()
     named = [f"{row},{('once', 'twice')[number % 2]}" for number, row in enumerate(rows)]
@@ -92,12 +97,17 @@ def test_arms_are_not_compared_by_rounds_that_never_ran(stopped):
 
 def test_a_page_without_the_runs_report_says_what_it_has(stopped):
     source = AuditedFolder(stopped.path)
-    page = render_estimates(source, asked(stopped), folder_statistics(source))
+    command = "fl-audit estimate run --confidence 0.9"
+    page = render_estimates(source, asked(stopped), folder_statistics(source), command)
+    assert f"<pre>{command}</pre>" in page
+    for section in ("accounting", "efficiency"):
+        assert f'id="{section}"' in page
     text = " ".join(re.sub("<[^>]*>", " ", page).split())
     assert f"and {DONE} scored rounds, in a model of d = {DIM:,}" in text
     assert f"{ROUNDS} scored rounds" not in text
     assert "ε ≤ " in text
-    assert "do not say what was trained and how well. So this page has no accuracy and no" in text
-    assert "no upper bound" not in text
-    page = render_estimates(source, asked(stopped, delta=0), folder_statistics(source))
+    assert "Not shown run.json says what was trained and how well, but is not shown here." in text
+    assert "So this page has no accuracy and no config." in text
+    page = render_estimates(source, asked(stopped, delta=0), folder_statistics(source), command)
+    assert 'id="accounting"' not in page
     assert "So this page has no accuracy, no upper bound and no config." in page

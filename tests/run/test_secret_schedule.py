@@ -264,3 +264,21 @@ def test_the_report_shows_scores_by_own_rounds_on_a_grid_and_no_loss(told):
     assert report_to_json(reports[0]) == report_to_json(reports[1])
     assert page_of_run(reports[0], run) == page_of_run(reports[1], other)
     assert "Training loss" not in page_of_run(reports[0], run)
+
+
+@pytest.mark.parametrize("is_secret", [True, False])
+def test_the_canary_check_and_the_live_p_value_tell_no_digits_of_secret_rounds(tmp_path, is_secret):
+    """From the digits, one who knows all but one canary's rounds could find these too."""
+    write_secret(tmp_path / "kept", 7)
+    top = f'schedule_secret = "{tmp_path / "kept"}"\n' if is_secret else ""
+    text = top + CONFIG.replace("claimed_epsilon = 20.0", "claimed_epsilon = 0.2")
+    (tmp_path / "config.toml").write_text(text)
+    folder = RunFolder(tmp_path / "run")
+    check = start_run(load_config(tmp_path / "config.toml"), folder.path).canary_check
+    steps = np.array([check.ratio, check.signal]) * 32  # the standard error is above 1/8
+    assert (steps % 1 == 0).tolist() == [is_secret] * 2
+    assert f" {check.ratio:.3g} ± " in check.reason
+    p_value = read_finished_run(folder).record.live.claim_p_value
+    assert (p_value == float(f"{p_value:.0e}")) == is_secret
+    assert 0 < p_value < 1
+    assert verify_folder(folder.path).held
