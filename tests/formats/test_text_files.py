@@ -230,6 +230,12 @@ def test_a_place_that_cannot_be_replaced_leaves_no_trace(tmp_path):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("name", ["0,5", "0.5"])
+def test_decimal_commas_are_numbers_and_no_names(tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"canary_id;score\n{name};1,5\n")
+    assert read_csv(tmp_path / "a.csv", ()) == [{"canary_id": name, "score": "1.5"}]
+
+
 # TOML and JSON from outside: nested without end, numbers of thousands of digits, null bytes.
 
 
