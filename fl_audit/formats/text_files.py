@@ -466,6 +466,8 @@ def read_csv(
 def number_in(row: dict[str, str], column: str, path: Path, row_number: int) -> float:
     """The number in a column of a CSV's row; the InputError for another text names both."""
     try:
+        if "_" in row[column]:  # Python reads 1_5 as 15
+            raise ValueError
         return float(row[column])
     except ValueError as error:
         raise InputError(
@@ -520,7 +522,7 @@ Read = TypeVar("Read")
 def read_json(path: Path, kind: type[Read], what: str) -> Read:
     """Reads a JSON file as an object of a type; `what` names it in error messages."""
     with reading(path):
-        content = read_foreign(path)
+        content = read_foreign(path).removeprefix(codecs.BOM_UTF8)
     return decode_json(content, kind, str(path), what)
 
 
@@ -554,7 +556,7 @@ def check_format_version(path: Path, version: object, known: int) -> None:
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file; refuses deep nesting, numbers beyond 64 bits and text with a null byte."""
     try:
-        text = read_foreign(path, _MOST_TOML_BYTES).decode("utf-8")
+        text = read_foreign(path, _MOST_TOML_BYTES).decode("utf-8-sig")
     except OSError as error:
         inside = path / "config.toml"
         rather = f"; give {inside}" if inside.exists() else ""

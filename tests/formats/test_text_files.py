@@ -262,6 +262,13 @@ def test_toml_that_no_key_can_use_is_one_line(tmp_path, text, reason):
     assert str(refused.value).startswith(f"{path}: {reason}")
 
 
+def test_a_byte_order_mark_is_no_part_of_toml_or_json(tmp_path):
+    for name, text in {"a.toml": "a = 1", "a.json": '{"a": 1}'}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read_toml(tmp_path / "a.toml") == {"a": 1}
+    assert read_json(tmp_path / "a.json", dict[str, Any], "a report") == {"a": 1}
+
+
 @pytest.mark.parametrize("value", ["[" * 5_000 + "]" * 5_000, "9" * 5_000, '"a\\u0000"'])
 def test_values_on_the_command_line_are_checked_like_those_of_the_file(tmp_path, value):
     path = tmp_path / "a.toml"
