@@ -31,6 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def _one_run(arguments: argparse.Namespace) -> int:
+    """Prints the lower bounds, rounded down, and the p-value of a requested epsilon."""
     from fl_audit.estimators.one_run.bound import (
         epsilon_lower_bound,
         p_value,
