@@ -81,19 +81,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "did you mean 'bernoulli' (Poisson sampling)?"
     """
     names = sorted(known)
-    if suggestion := suggested(name, names):
-        return suggestion
-    return f"known: {', '.join(names)}"
-
-
-def suggested(name: str, names: Sequence[str]) -> str:
-    """The hint on one known name; empty if none means the same or is similar."""
     word = name.casefold().replace("-", "_").replace(" ", "_")
     for ours, (meaning, terms) in _TERMS.items():
         if ours in names and word in terms.split():
             return f"did you mean {ours!r} ({meaning})?"
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else ""
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
 
 
 def refuse_misspelt(what: str, names: Iterable[str], optional: Sequence[str]) -> None:

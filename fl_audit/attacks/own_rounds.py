@@ -52,7 +52,8 @@ class OwnRounds:
         canaries, rounds = self.participations
         order = np.argsort(rounds, kind="stable")
         present, starts = np.unique(rounds[order], return_index=True)
-        of_rounds = zip(present.tolist(), np.split(canaries[order], starts[1:]), strict=True)
+        groups = np.split(canaries[order], starts)[1:]
+        of_rounds = zip(present.tolist(), groups, strict=True)
         return defaultdict(lambda: np.zeros(0, np.int64), of_rounds)
 
 

@@ -47,6 +47,7 @@ def _commit(arguments: argparse.Namespace) -> int:
     )
     from fl_audit.config.inputs import read_inputs
     from fl_audit.engines.prepare import prepare
+    from fl_audit.verdict.chosen_tests import check_claim
 
     config = config_of(arguments)
     check_uncommitted(arguments.out)
@@ -56,7 +57,9 @@ def _commit(arguments: argparse.Namespace) -> int:
             f"small seeds; better: seed = {secrets.randbelow(2**63)}"
         )
     with doing("loading the data"):
-        inputs = read_inputs(config, prepare(config).task)
+        run = prepare(config)
+        check_claim(run)
+        inputs = read_inputs(config, run.task)
     opened = commitment_to(config, inputs)
     write_commitment(arguments.out, opened)
     print_lines(

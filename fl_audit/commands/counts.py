@@ -1,9 +1,11 @@
 """`fl-audit counts`: intervals on epsilon from counts of correct and wrong guesses."""
 
 import argparse
+from decimal import ROUND_DOWN, ROUND_UP
 
 from fl_audit.commands.parser import Commands, add_command
 from fl_audit.commands.printing import print_json
+from fl_audit.number_words import significant
 
 
 def add(commands: Commands) -> None:
@@ -46,7 +48,9 @@ def _counts(arguments: argparse.Namespace) -> int:
     print(f"epsilon at delta {arguments.delta:g}, {100 * arguments.confidence:g} %")
     for name, meaning in _MEANINGS.items():
         interval = getattr(rows, name)
-        print(f"{name:<16}{interval.lower:>8.4g} to {interval.upper:<8.4g}  {meaning}")
+        lower = significant(interval.lower, 4, ROUND_DOWN)
+        upper = significant(interval.upper, 4, ROUND_UP)
+        print(f"{name:<16}{lower:>8} to {upper:<8}  {meaning}")
     return 0
 
 

@@ -101,16 +101,15 @@ def _mcmc(arguments: argparse.Namespace) -> int:
     )
     summary = posterior.summary(arguments.confidence)
     _warn(summary, chain_flags)
-    if arguments.out is not None:
-        from fl_audit.report.posterior import PosteriorReport, render_posterior
-
-        page = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
-        write_page(render_posterior(page), arguments.out)
     if arguments.json:
         print_json(summary.to_json())
     else:
         _print(summary, arguments.confidence)
     if arguments.out is not None:
+        from fl_audit.report.posterior import PosteriorReport, render_posterior
+
+        page = PosteriorReport(counts, arguments.delta, arguments.confidence, prior, posterior)
+        write_page(render_posterior(page), arguments.out)
         print_path("page", arguments.out, is_json=arguments.json)
     return 0
 
@@ -125,14 +124,11 @@ def _given(arguments: argparse.Namespace) -> dict[str, int]:
 def _warn(summary: "PosteriorSummary", given: dict[str, int]) -> None:
     if summary.r_hat is None and given:
         flags = ", ".join(f"--{field.replace('_', '-')}" for field in given)
-        warn(
-            f"fl-audit: warning: the grid has no chains, so {flags} changed nothing; "
-            "give --method mhaar"
-        )
+        warn(f"the grid has no chains, so {flags} changed nothing; give --method mhaar")
     if summary.r_hat is not None and summary.r_hat > _ENOUGH_R_HAT:
         warn(
-            f"fl-audit: warning: R-hat is {summary.r_hat:.3g}, so the chains have not "
-            "converged; use more --draws and a longer --burn-in"
+            f"R-hat is {summary.r_hat:.3g}, so the chains have not converged; use more --draws and "
+            "a longer --burn-in"
         )
 
 

@@ -1,9 +1,11 @@
 """`fl-audit one-run`: lower bound from counts of correct guesses."""
 
 import argparse
+from decimal import ROUND_DOWN
 
 from fl_audit.commands.parser import Commands, add_command
 from fl_audit.commands.printing import print_json
+from fl_audit.number_words import significant
 
 
 def add(commands: Commands) -> None:
@@ -29,6 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def _one_run(arguments: argparse.Namespace) -> int:
+    """Prints the lower bounds, rounded down, and the p-value of a requested epsilon."""
     from fl_audit.estimators.one_run.bound import (
         epsilon_lower_bound,
         p_value,
@@ -45,10 +48,11 @@ def _one_run(arguments: argparse.Namespace) -> int:
         print_json({"epsilon_lower": lower, "p_value": p, "epsilon_lower_sharp": sharp})
         return 0
     percent = f"{100 * arguments.confidence:g} %"
-    print(f"epsilon >= {lower:.6g} at {percent} confidence (Corollary 5.4)")
+    least, sharp_least = (significant(bound, 6, ROUND_DOWN) for bound in (lower, sharp))
+    print(f"epsilon >= {least} at {percent} confidence (Corollary 5.4)")
     if arguments.delta > 0:
         print(
-            f"epsilon >= {sharp:.6g} at {percent} confidence (with the exact worst case of delta)"
+            f"epsilon >= {sharp_least} at {percent} confidence (with the exact worst case of delta)"
         )
     if p is not None:
         print(f"p-value of epsilon <= {arguments.epsilon:g}: {p:.6g}")

@@ -107,7 +107,7 @@ def _print_plan(
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """Raises InputError for numbers of runs, machines or trials that are out of range."""
+    """Raises InputError for numbers of runs, machines or trials that are out of range or unused."""
     from fl_audit.planning import LEAST_TRIALS
 
     for name, least in (("runs", 1), ("machines", 1), ("trials", LEAST_TRIALS)):
@@ -115,6 +115,10 @@ def _check_options(arguments: argparse.Namespace) -> None:
         if value is not None and value < least:
             raise InputError(f"--{name} {value}: must be at least {least}")
     check_calibrate(arguments.calibrate)
+    for name in ("runs", "machines"):
+        value = getattr(arguments, name)
+        if value != 1 and arguments.calibrate is None:
+            raise InputError(f"--{name} {value}: is only for --calibrate")
 
 
 def _hours_lines(measured: "Calibration | None", arguments: argparse.Namespace) -> list[str]:

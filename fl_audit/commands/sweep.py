@@ -53,8 +53,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
         raise InputError(f"--jobs: must be at least 1, got {arguments.jobs}")
     seconds = arguments.calibrate
     check_calibrate(seconds)
-    if seconds is not None and not arguments.dry_run:
-        raise InputError(f"--calibrate {seconds:g}: is only for --dry-run")
+    if seconds is not None and (arguments.json or not arguments.dry_run):
+        raise InputError(f"--calibrate {seconds:g}: is only for --dry-run without --json")
     if arguments.dry_run:
         states = plan_sweep(arguments.grid, arguments.out)
     else:

@@ -14,6 +14,7 @@ from fl_audit.commands.printing import (
     scoring_progress,
     write_page,
 )
+from fl_audit.errors import InputError
 from fl_audit.progress import hint
 
 if TYPE_CHECKING:
@@ -76,10 +77,13 @@ def add(commands: Commands) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Verifies a folder, and its release sheet if one is given."""
-    from fl_audit.formats.folders import RunFolder
+    from fl_audit.formats.folders import LogFolder, RunFolder
     from fl_audit.release_sheet.compare_sheets import verify_sheet
     from fl_audit.verification import NOT_SHOWN, WITHOUT_LINK, verify_folder
 
+    for option in ("sheet", "statement"):
+        if getattr(arguments, option) is not None and LogFolder(arguments.folder).pool.exists():
+            raise InputError(f"--{option}: {arguments.folder} is a log; only runs have one")
     verified = verify_folder(
         arguments.folder,
         arguments.commitment,

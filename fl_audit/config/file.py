@@ -24,7 +24,7 @@ from fl_audit.config import Config, Table
 from fl_audit.config_tables import kinds_of
 from fl_audit.config_tables.kinds import key_types, required_keys, table_variants, variants
 from fl_audit.config_tables.plugins import import_plugins, with_folders
-from fl_audit.errors import InputError, nearest, suggested
+from fl_audit.errors import InputError, nearest
 from fl_audit.estimators import valid_methods
 from fl_audit.formats.text_files import check_values, read_toml
 from fl_audit.library_words import toml_words, type_words
@@ -222,8 +222,7 @@ def _check_keys(table: Mapping[str, Any], annotation: Any, name: str, prefix: st
         if key in table_type.refused_keys:
             raise InputError(f"{name}: key `{prefix}{key}`: {table_type.refused_keys[key]}")
         if key not in known:
-            hint = _in_other_sections(key, prefix) or suggested(key, sorted(known))
-            hint = hint or nearest(key, known)
+            hint = _in_other_sections(key, prefix) or nearest(key, known)
             raise InputError(f"{name}: unknown key `{prefix}{key}`; {hint}")
         if key in key_types(table_type):
             _check_value(value, key_types(table_type)[key], name, f"{prefix}{key}")

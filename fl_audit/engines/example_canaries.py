@@ -244,7 +244,8 @@ def _read_numbers(path: Path) -> _Rows:
     columns = [name for name in rows[0] if name not in ("client_id", "label")]
     inputs = [[number_in(row, name, path, i) for name in columns] for i, row in enumerate(rows, 1)]
     labels = [number_in(row, "label", path, i) for i, row in enumerate(rows, 1)]
-    return _Rows(np.array([row["client_id"] for row in rows]), np.array(inputs), np.array(labels))
+    clients = [row["client_id"].strip() for row in rows]
+    return _Rows(np.array(clients), np.array(inputs), np.array(labels))
 
 
 def _checked(path: Path, rows: _Rows, task: LearningTask) -> Examples:

@@ -66,7 +66,7 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
     canaries: dict[str, CanaryRow] = {}
     rows = read_csv(path, ("canary_id", "included"), optional=("rounds", "arm"))
     for number, row in enumerate(rows, start=1):
-        name = row["canary_id"]
+        name = row["canary_id"].strip()
         if name in canaries:
             raise InputError(f"{path}, row {number}: canary_id {name!r} is there twice")
         if (included := read_flag(row["included"])) is None:

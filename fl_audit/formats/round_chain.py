@@ -426,18 +426,16 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
     where = f"{path}: line {number}"
     line: Line = decode_json(text, cast("type[Any]", Line), where, "a valid line of a chain")
     if isinstance(line, Begun) != (number == 1):
-        raise InputError(f"{path}: line {number}: the first line, and no other, must be `begun`")
+        raise InputError(f"{where}: the first line, and no other, must be `begun`")
     if isinstance(line, Begun):
         check_format_version(path, line.format_version, FORMAT_VERSION)
     if isinstance(line, Logged | Scoring) and line.round < 1:
-        raise InputError(f"{path}: line {number}: rounds count from 1, got {line.round}")
+        raise InputError(f"{where}: rounds count from 1, got {line.round}")
     if isinstance(line, Logged) and line.step is not None and line.step < 1:
-        raise InputError(f"{path}: line {number}: steps count from 1, got {line.step}")
+        raise InputError(f"{where}: steps count from 1, got {line.step}")
     for name in _names(line):
         if name in ("", ".", "..") or Path(name).name != name:
-            raise InputError(
-                f"{path}: line {number}: names {name!r}, must name files in its folder"
-            )
+            raise InputError(f"{where}: names {name!r}, must name files in its folder")
     return line
 
 

@@ -27,7 +27,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -296,6 +296,10 @@ def unfinished_files(folder: Path) -> list[Path]:
 # CSV, as written by Python, pandas and Excel.
 
 
+NAMES = ("canary_id", "pair", "arm", "client_id")
+"""The columns whose cells are names, also `0,5`."""
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A CSV: column names without blanks around them, rows, and the rows' line numbers."""
@@ -305,11 +309,17 @@ class CsvTable:
     lines: list[int]
 
 
-def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> CsvTable:
+def read_csv_table(
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    names: Collection[str] = NAMES,
+) -> CsvTable:
     """Reads a CSV with at least these columns, each row complete.
 
-    Columns may also be separated by semicolons or tabs, with decimal commas in numbers; a warning
-    says so. Refuses a column that is missing, misspelt (if optional) or duplicated.
+    Columns may also be separated by semicolons or tabs, with decimal commas in numbers, except in
+    the columns `names`; a warning says so. Refuses a column that is missing, misspelt (if optional)
+    or duplicated.
     """
     with reading(path), linked_unquoted(path, f"a CSV file with {', '.join(columns)}"):
         header, reader = open_csv(path, text_lines(path))
@@ -318,7 +328,7 @@ def read_csv_table(path: Path, columns: Sequence[str], optional: Sequence[str] =
         for line, row in _whole_rows(path, header, reader):
             table.rows.append(row)
             table.lines.append(line)
-        return table if reader.dialect.delimiter == "," else _with_points(path, table)
+        return table if reader.dialect.delimiter == "," else _with_points(path, table, names)
 
 
 def csv_rows(
@@ -408,22 +418,23 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def is_plain_csv(path: Path) -> bool:
-    """Whether a CSV with a header is UTF-8 with commas between columns.
+def plain_header(path: Path) -> list[str] | None:
+    """The columns of a CSV that is UTF-8 with commas between columns; None for another CSV.
 
     Raises InputError like `open_csv`, OSError like `text_lines`.
     """
     with open_foreign(path) as file:
         is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    _, reader = open_csv(path, text_lines(path))
-    return not is_utf16 and reader.dialect.delimiter == ","
+    header, reader = open_csv(path, text_lines(path))
+    return header if not is_utf16 and reader.dialect.delimiter == "," else None
 
 
-def _with_points(path: Path, table: CsvTable) -> CsvTable:
-    """The table with decimal points; refuses a mix of decimal commas and points."""
+def _with_points(path: Path, table: CsvTable, names: Collection[str]) -> CsvTable:
+    """The table with decimal points outside columns of names; refuses both commas and points."""
+    at = [position for position, name in enumerate(table.header) if name not in names]
     commas, points = (
-        next((n for n, row in enumerate(table.rows) if any(map(is_number, row))), None)
-        for is_number in (_WITH_COMMA.fullmatch, _HAS_POINT.fullmatch)
+        next((n for n, row in enumerate(table.rows) if any(is_one(row[p]) for p in at)), None)
+        for is_one in (_WITH_COMMA.fullmatch, _HAS_POINT.fullmatch)
     )
     if commas is not None and points is not None:
         raise InputError(
@@ -431,8 +442,10 @@ def _with_points(path: Path, table: CsvTable) -> CsvTable:
             f"{table.lines[commas]} one with a comma; write all with a decimal point"
         )
     say_separator(path, ", and their decimal commas as points" if commas is not None else "")
-    rows = table.rows if commas is None else [list(map(_with_point, row)) for row in table.rows]
-    return CsvTable(table.header, rows, table.lines)
+    for row in table.rows if commas is not None else ():
+        for position in at:
+            row[position] = _with_point(row[position])
+    return table
 
 
 _HAS_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
@@ -453,6 +466,8 @@ def read_csv(
 def number_in(row: dict[str, str], column: str, path: Path, row_number: int) -> float:
     """The number in a column of a CSV's row; the InputError for another text names both."""
     try:
+        if "_" in row[column]:  # Python reads 1_5 as 15
+            raise ValueError
         return float(row[column])
     except ValueError as error:
         raise InputError(
@@ -507,7 +522,7 @@ Read = TypeVar("Read")
 def read_json(path: Path, kind: type[Read], what: str) -> Read:
     """Reads a JSON file as an object of a type; `what` names it in error messages."""
     with reading(path):
-        content = read_foreign(path)
+        content = read_foreign(path).removeprefix(codecs.BOM_UTF8)
     return decode_json(content, kind, str(path), what)
 
 
@@ -541,7 +556,7 @@ def check_format_version(path: Path, version: object, known: int) -> None:
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file; refuses deep nesting, numbers beyond 64 bits and text with a null byte."""
     try:
-        text = read_foreign(path, _MOST_TOML_BYTES).decode("utf-8")
+        text = read_foreign(path, _MOST_TOML_BYTES).decode("utf-8-sig")
     except OSError as error:
         inside = path / "config.toml"
         rather = f"; give {inside}" if inside.exists() else ""

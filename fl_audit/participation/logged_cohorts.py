@@ -62,14 +62,13 @@ def read_replay_log(path: Path, client_ids: Sequence[str]) -> ReplayLog:
         rows = csv_rows(path, text_lines(path), COLUMNS)
         for number, (_, (round_text, client_id)) in enumerate(rows, start=1):
             rounds.append(_round(path, number, round_text))
-            is_empty = not client_id.strip()
-            if not is_empty and client_id not in position:
-                hint = _hint(client_id, client_ids)
+            name = client_id.strip()
+            if name and name not in position:
                 raise InputError(
-                    f"{path}, row {number}, column client_id: {client_id!r} is no client of "
-                    f"the task; {hint}"
+                    f"{path}, row {number}, column client_id: {name!r} is no client of "
+                    f"the task; {_hint(name, client_ids)}"
                 )
-            clients.append(_NO_CLIENT if is_empty else position[client_id])
+            clients.append(position[name] if name else _NO_CLIENT)
     of_rows, in_rounds = np.array(clients, np.int32), np.array(rounds, np.int32)
     came = np.flatnonzero(of_rows != _NO_CLIENT)
     if not len(came):
@@ -89,7 +88,7 @@ def logged_clients(path: Path) -> set[str]:
     """The names of the clients in a log."""
     with reading(path):
         rows = csv_rows(path, text_lines(path), COLUMNS)
-        return {client_id for _, (_, client_id) in rows if client_id.strip()}
+        return {name for _, (_, client_id) in rows if (name := client_id.strip())}
 
 
 def _round(path: Path, row: int, text: str) -> int:

@@ -32,6 +32,7 @@ from fl_audit.run.folder_and_checkpoints import (
     write_identity,
 )
 from fl_audit.run.observers import RoundObserver, TryLister
+from fl_audit.verdict.chosen_tests import check_claim
 from fl_audit.version import code_digest
 
 _MANY_ROUNDS = 100_000
@@ -130,6 +131,7 @@ def _loaded(config: Config, folder: RunFolder) -> tuple[PreparedRun, Inputs, Eng
     with doing("loading libraries and data"):
         importlib.import_module("fl_audit.run.train")  # TensorBoard is missed before files exist
         run = prepare(config, secret_of(folder, config))
+        check_claim(run)
         return run, read_inputs(config, run.task), make_runtime(run, folder.worker_log)
 
 

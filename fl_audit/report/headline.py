@@ -70,6 +70,8 @@ class Headline:
         differ in arm or number of rounds; None if they are alike.
       turned_round: The lower bound of the negated scores, if included canaries score significantly
         below excluded ones.
+      why_no_bound: Why there is no lower bound, in words that follow "because".
+      why_no_estimate: Why there is no estimate, in words that follow "because".
     """
 
     upper_bound: float | None
@@ -86,6 +88,8 @@ class Headline:
     most_of: int | None = None
     turned_round: float | None = None
     estimate_is_over: str | None = None
+    why_no_bound: str = "no valid method applies to these scores"
+    why_no_estimate: str = f"{ESTIMATE} does not apply to these scores"
 
     def lines(self) -> list[str]:
         """The three numbers and the sentence, each after its label."""
@@ -157,7 +161,7 @@ class Headline:
 
     def _proof(self) -> tuple[str, str]:
         if self.lower_bound is None:
-            return "none", ", because no valid method applies to these scores"
+            return "none", f", because {self.why_no_bound}"
         most = (
             ""
             if self.most_of is None
@@ -174,7 +178,7 @@ class Headline:
         """The estimate and its interval, both capped at an upper bound inside the interval."""
         estimate = self.estimated
         if estimate is None or estimate.lower is None or estimate.upper is None:
-            return "none", f", because {ESTIMATE} does not apply to these scores"
+            return "none", f", because {self.why_no_estimate}"
         within = self.estimate_within()
         if within is None:
             fit = epsilon_text(estimate.epsilon)
@@ -287,6 +291,12 @@ def headline_on(report: Report, name: str) -> Headline:
     bounds = filter(None, map(statistic.estimate_by, BOUNDS))
     lower_bound = next((bound for bound in bounds if bound.valid_for is not None), None)
     is_most = lower_bound is not None and lower_bound.is_without_error
+    tried = {*statistic.left_out, *(estimate.method for estimate in statistic.estimates)}
+    why_none = {}
+    if tried.isdisjoint(BOUNDS):
+        why_none["why_no_bound"] = "--methods leaves out every valid method"
+    if ESTIMATE not in tried:
+        why_none["why_no_estimate"] = f"--methods leaves out {ESTIMATE}"
     return Headline(
         upper_bound=None if against is None else against.canary.epsilon,
         why_unknown="",
@@ -297,6 +307,7 @@ def headline_on(report: Report, name: str) -> Headline:
         estimated=statistic.estimate_by(ESTIMATE),
         confidence=report.confidence,
         sees="",
+        **why_none,
     )
 
 

@@ -146,7 +146,7 @@ def _first_difference(earlier: Any, now: Any, prefix: str) -> str | None:
         keys = sorted(set(earlier) | set(now))
         differences = (_first_difference(earlier.get(k), now.get(k), f"{prefix}.{k}") for k in keys)
         return next((difference for difference in differences if difference), None)
-    if earlier == now:
+    if earlier == now or repr(earlier) == repr(now):  # NaN differs from itself
         return None
     return f"`{prefix[1:]}` was {earlier!r} and is now {now!r}"
 

@@ -2,18 +2,19 @@
 
 import csv
 import io
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fl_audit.errors import InputError, nearest
 from fl_audit.formats.npy_file import AnyArray, read_arrays
-from fl_audit.formats.text_files import is_number, is_plain_csv, read_csv_table, reading
+from fl_audit.formats.text_files import is_number, plain_header, read_csv_table, reading
 from fl_audit.library_words import arrow_words
 from fl_audit.progress import warn
 from fl_audit.seeds import Stream, generator
@@ -22,48 +23,40 @@ from fl_audit.tasks.images import image_classifier
 from fl_audit.tasks.learning_task import Examples, InMemoryPopulation, LearningTask, say_left_out
 from fl_audit.tasks.task_kinds import ClientFilesTask, NpzTask, TableTask
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _HOLD_OUT_EVERY = 10
 
 
 def load_npz_task(config: NpzTask, seed: int) -> LearningTask:
     """The task of a folder, one NPZ file per client; by default the seed draws a held-out tenth."""
     folder = Path(config.path)
-    paths = sorted(folder.glob("*.npz")) if folder.is_dir() else []
+    found = sorted(folder.glob("*.npz")) if folder.is_dir() else []
+    paths = [path for path in found if not path.name.startswith(".")]  # macOS adds ._CLIENT.npz
     if not paths:
         raise InputError(f"task.path: {folder} must be a folder with CLIENT.npz files, has none")
     held_out = None if config.held_out is None else Path(config.held_out)
     apart = None if held_out is None else os.path.realpath(held_out)
     read = {path.stem: _read(path) for path in paths if os.path.realpath(path) != apart}
-    clients = {
-        name: _shaped(config, examples) for name, examples in read.items() if examples is not None
-    }
+    clients = {name: examples for name, examples in read.items() if examples is not None}
     say_left_out(f"task.path: {folder}", [name for name in read if name not in clients], len(read))
     given = None
     if held_out is not None:
-        kept = _read(held_out)
-        if kept is None:
+        given = _read(held_out)
+        if given is None:
             raise InputError(f"{held_out}: has no example; must hold at least one")
-        given = _shaped(config, kept)
     return clients_task(config, folder.name, clients, given, seed, model=config.model)
 
 
-def _shaped(config: NpzTask, examples: Examples) -> Examples:
-    """Inputs as rows for a dense model, else as images, with a channel axis added if missing."""
-    inputs = examples.inputs
-    if config.model == "dense":
-        inputs = inputs.reshape(len(examples), -1)
-    elif inputs.ndim == 3:
-        inputs = inputs[..., None]
-    return Examples(inputs, examples.labels)
-
-
 def _read(path: Path) -> Examples | None:
-    """The examples of a file; None if both its arrays are empty."""
+    """The examples of a file, images with an axis of channels; None if both arrays are empty."""
     arrays = read_arrays(path, "an NPZ file of plain arrays", ("inputs", "labels"))
     inputs, labels = arrays["inputs"], arrays["labels"]
     if labels.shape == (0,) and inputs.shape[:1] == (0,):
         return None
-    return as_examples(inputs, labels, str(path))
+    examples = as_examples(inputs, labels, str(path))
+    return examples if inputs.ndim != 3 else Examples(examples.inputs[..., None], examples.labels)
 
 
 def as_examples(
@@ -105,7 +98,10 @@ def clients_task(
     *,
     model: str = "dense",
 ) -> LearningTask:
-    """A classifier's task on clients' examples; holds out a tenth if `held_out` is None."""
+    """A classifier's task on clients' examples; holds out a tenth if `held_out` is None.
+
+    A dense model gets the inputs as rows of numbers.
+    """
     if not clients:
         raise InputError(f"task.path: {config.path} has no client other than the held-out examples")
     names = [*clients, "held out"]
@@ -123,12 +119,15 @@ def clients_task(
                 f"{_numbers(examples.inputs.shape[1:])}, an input of client {names[0]!r} has "
                 f"{_numbers(shape)}"
             )
+    numbers = math.prod(shape)
+    if model == "dense":
+        parts = [Examples(e.inputs.reshape(-1, numbers), e.labels) for e in parts]
     data, apart = parts[: len(clients)], parts[len(clients) :]
     data, held_out = (data, apart[0]) if apart else _split(config, data, seed)
     description = f"share of {len(held_out):,} held-out examples classified correctly"
     return LearningTask(
         name=f"examples of {name}",
-        classifier=dense_classifier([shape[0], *config.hidden, num_classes], seed, description)
+        classifier=dense_classifier([numbers, *config.hidden, num_classes], seed, description)
         if model == "dense"
         else image_classifier(model, shape, num_classes, seed, description),
         population=InMemoryPopulation(client_ids=list(clients), data=data),
@@ -204,6 +203,7 @@ def load_table_task(config: TableTask, seed: int) -> LearningTask:
     path = Path(config.path)
     columns = _read_table(path, config.client_column)
     owners = _column(path, columns, config.client_column)
+    owners = np.char.strip(owners) if owners.dtype.kind == "U" else owners
     is_empty = owners == "" if owners.dtype.kind == "U" else np.isnan(owners)
     if is_empty.any():
         row = int(np.argmax(is_empty)) + 1
@@ -261,42 +261,60 @@ def _as_numbers(path: Path, name: str, column: AnyArray) -> AnyArray:
 
 
 def _read_table(path: Path, client_column: str) -> dict[str, AnyArray]:
-    """The columns of a table, as numbers if possible, otherwise as text.
+    """The columns of a table by name, as numbers if possible, otherwise as text.
 
-    Clients of a CSV are text: as numbers, 007 and 7 would be one client.
+    Names have no blanks around them. Clients of a CSV are text: as numbers, 007 and 7 would be one
+    client.
     """
     import pyarrow as pa
-    import pyarrow.csv
     import pyarrow.parquet
 
-    read = pa.csv.ReadOptions(use_threads=False)  # with threads, errors do not name a row
-    convert = pa.csv.ConvertOptions(column_types={client_column: pa.string()})
     try:
         with reading(path):
-            if path.suffix == ".parquet":
-                table = pa.parquet.read_table(path)
-            else:
-                table = pa.csv.read_csv(_plain_csv(path), read, convert_options=convert)
+            is_parquet = path.suffix == ".parquet"
+            table = pa.parquet.read_table(path) if is_parquet else _read_csv(path, client_column)
+        names = [name.strip() for name in table.column_names]
+        columns = dict(zip(names, map(_array, table.columns), strict=True))
     except pa.ArrowException as error:
         raise InputError(f"{path}: {arrow_words(error)}") from error
-    if len(set(table.column_names)) < table.num_columns or not table.num_rows:
+    if len(columns) < table.num_columns or not table.num_rows:
         raise InputError(f"{path}: must have columns of distinct names and at least one row")
-    return {
-        name: _array(column) for name, column in zip(table.column_names, table.columns, strict=True)
-    }
+    return columns
 
 
-def _plain_csv(path: Path) -> Path | io.BytesIO:
-    """The file, or a converted copy if it is not UTF-8 with commas between columns."""
-    if is_plain_csv(path):
-        return path
-    table, text = read_csv_table(path, ()), io.StringIO(newline="")
-    csv.writer(text).writerows([table.header, *table.rows])
-    return io.BytesIO(text.getvalue().encode())
+def _read_csv(path: Path, client_column: str) -> "pa.Table":
+    """A CSV; of one that is not UTF-8 with commas between columns, a converted copy is read."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    source: Path | io.BytesIO = path
+    header = plain_header(path)
+    if header is None:
+        table, text = read_csv_table(path, (), names=(client_column,)), io.StringIO(newline="")
+        csv.writer(text).writerows([table.header, *table.rows])
+        header, source = table.header, io.BytesIO(text.getvalue().encode())
+    read = pa.csv.ReadOptions(
+        use_threads=False,  # with threads, errors do not name a row
+        column_names=header,
+        skip_rows=1,
+    )
+    convert = pa.csv.ConvertOptions(column_types={client_column: pa.string()})
+    return pa.csv.read_csv(source, read, convert_options=convert)
 
 
-def _array(column: Any) -> AnyArray:
+def _array(column: "pa.ChunkedArray") -> AnyArray:
+    """Numbers, and NaN in empty cells, or text, empty in empty cells; dates and times are text."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    elif pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
+        column = column.cast(pa.string())
     array: AnyArray = np.asarray(column.to_numpy())
-    if array.dtype.kind in "iufb":
+    if array.dtype.kind == "m":
+        return np.where(np.isnat(array), "", array.astype(str))
+    if array.dtype.kind in "iuf":
         return array
     return np.array(["" if value is None else str(value) for value in array.tolist()], dtype=str)

@@ -279,7 +279,7 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
     with reading(path):
         rows = csv_rows(path, _lines(path), ("client_id", "text"), hint)
         for line, (client_id, text) in rows:
-            if not client_id.strip():
+            if not (client_id := client_id.strip()):
                 raise InputError(f"{path}, line {line}: `client_id` is empty")
             words = words_of(text)
             seen[client_id] = seen.get(client_id, False) or bool(words)

@@ -149,7 +149,7 @@ class NpzTask(ClientFilesTask, frozen=True, kw_only=True, tag_field="kind", tag=
         2022; needs a GPU).
     """
 
-    model: Literal["dense", "cnn", "wrn_16_4"] = "dense"
+    model: Literal["dense", ImageModel] = "dense"
 
     def __post_init__(self) -> None:
         """Refuses hidden layers for a model that is not dense."""

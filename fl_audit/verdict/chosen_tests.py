@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from fl_audit.attacks.statistics import RunFacts, Statistic
 from fl_audit.attacks.threat_models import statistics_of
 from fl_audit.config import Config
+from fl_audit.config.design import RunDesign
 from fl_audit.config_tables.audit import Audit
 from fl_audit.estimators import CanaryScores, valid_methods
 from fl_audit.estimators.scores import Inclusion
 from fl_audit.verdict.claim_tests import ScoredStatistic
+from fl_audit.verdict.claims import claim_to_test
 from fl_audit.verdict.scope import is_about_sampling, sees_uploads
 
 
@@ -64,6 +66,14 @@ def chosen_tests(config: Config, participations: int | None) -> ChosenTests:
     asked_methods = None if audit.verdict_method == "all" else (audit.verdict_method,)
     methods = chosen_methods(asked_methods, config.canaries.inclusion)
     return ChosenTests(asked, statistics, methods, shared_confidence(audit))
+
+
+def check_claim(design: RunDesign) -> None:
+    """Raises InputError for a stated claim that the verdict on the run could not test."""
+    audit, release = design.config.audit, design.release
+    if audit.is_claimed:
+        chosen = chosen_tests(design.config, release.client.participations)
+        claim_to_test(audit, release, design.delta, chosen.asked)
 
 
 def chosen_methods(

@@ -33,6 +33,7 @@ def test_scores_by_hand():
     np.testing.assert_allclose(scores, [5, 8 / math.sqrt(2), 3, 4])
     assert own([2], [0, 2], [1], []).most == 2
     assert sums_in_own_rounds([], own([2], [])).totals.tolist() == [0, 0]
+    assert sums_in_own_rounds(rows, own(*[[]] * 4)).totals.tolist() == [1, 2, 3, 4]  # no rounds
 
 
 def rounds_of(random: np.random.Generator, pool_size: int, num_rounds: int, each: int):

@@ -60,6 +60,23 @@ def test_the_family_of_gaussian_canaries_gives_the_exact_law(scores_csv, capsys)
     assert "exact distribution" in of["gaussian"]["details"]["null_law"]
 
 
+def test_what_methods_leave_out_is_said_to_be_left_out(scores_csv, capsys):
+    def printed(*methods):
+        assert main(["estimate", scores_csv, "--delta=1e-5", "--methods", *methods]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "none, because --methods leaves out shift_fit" in printed("threshold_valid")
+    assert "none, because --methods leaves out every valid method" in printed("shift_fit")
+
+
+def test_printed_bounds_hold_as_the_computed_ones_do(capsys):
+    assert main(ONE_RUN) == 0  # 0.70221393
+    assert capsys.readouterr().out.startswith("epsilon >= 0.702213 at")
+    assert main([*COUNTS, "--confidence=0.95"]) == 0  # 0.29515 to 1.48873
+    row = next(s for s in capsys.readouterr().out.splitlines() if s.startswith("clopper_pearson"))
+    assert row.split()[1:4] == ["0.2951", "to", "1.489"]
+
+
 @pytest.mark.parametrize("options", [[], ["--dim", "10000", "--null", "empirical"]])
 def test_a_family_without_a_closed_form_is_refused(scores_csv, capsys, options):
     argv = ["estimate", scores_csv, "--delta", "1e-5", "--canaries", "gaussian", *options]
@@ -263,6 +280,8 @@ BAD = [
     ),
     (["estimate", "nowhere.csv"], "nowhere.csv: cannot be read: No such file or directory"),
     (["estimate", "{beside}/a.toml"], "a.toml: is a config, which has no scores; `fl-audit run "),
+    (["verify", "{log}", "--sheet", "{scores}"], "log is a log; only runs have one"),
+    (["verify", "{log}", "--statement", "{beside}/a.json"], "log is a log; only runs have one"),
     (["plan", "{beside}/run"], "run: cannot be read: Is a directory; give "),
     (["plan", "{beside}/nothing"], "nothing: cannot be read: Is a directory\n"),
     ([*COUNTS, "--fn", "1.5"], "--fn: must be a whole number, got '1.5'"),

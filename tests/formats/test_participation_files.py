@@ -8,6 +8,7 @@ import pytest
 from fl_audit.errors import InputError
 from fl_audit.formats.participation_files import (
     Participation,
+    read_canaries,
     read_participation,
     write_participation,
 )
@@ -56,6 +57,12 @@ def test_what_is_wrong_is_named_in_one_line(tmp_path, fields, message):
 def test_a_value_that_no_file_holds_is_refused_too(rounds):
     with pytest.raises(InputError, match="key `client_rounds`: must be a whole number"):
         Participation("none", client_rounds=rounds)
+
+
+def test_blanks_around_a_canary_are_no_part_of_its_name(tmp_path):
+    (tmp_path / "canaries.csv").write_text("canary_id, included\n 3 , 1\n4, 0\n")
+    read = read_canaries(tmp_path / "canaries.csv")
+    assert {name: row.included for name, row in read.items()} == {"3": True, "4": False}
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

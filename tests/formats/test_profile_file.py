@@ -18,6 +18,7 @@ def test_points_in_order_and_further_columns(tmp_path):
     [
         ("epsilon\n1\n", "has no column 'delta'"),
         ("epsilon,delta\n1,x\n", "row 1: column `delta` must be a number, got 'x'"),
+        ("epsilon,delta\n1_0,0\n", "row 1: column `epsilon` must be a number, got '1_0'"),
         ("epsilon,delta\n1\n", "line 2: must have 2 fields, got 1"),
     ],
 )

@@ -230,6 +230,12 @@ def test_a_place_that_cannot_be_replaced_leaves_no_trace(tmp_path):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("name", ["0,5", "0.5"])
+def test_decimal_commas_are_numbers_and_no_names(tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"canary_id;score\n{name};1,5\n")
+    assert read_csv(tmp_path / "a.csv", ()) == [{"canary_id": name, "score": "1.5"}]
+
+
 # TOML and JSON from outside: nested without end, numbers of thousands of digits, null bytes.
 
 
@@ -254,6 +260,13 @@ def test_toml_that_no_key_can_use_is_one_line(tmp_path, text, reason):
     with pytest.raises(InputError) as refused:
         read_toml(path)
     assert str(refused.value).startswith(f"{path}: {reason}")
+
+
+def test_a_byte_order_mark_is_no_part_of_toml_or_json(tmp_path):
+    for name, text in {"a.toml": "a = 1", "a.json": '{"a": 1}'}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read_toml(tmp_path / "a.toml") == {"a": 1}
+    assert read_json(tmp_path / "a.json", dict[str, Any], "a report") == {"a": 1}
 
 
 @pytest.mark.parametrize("value", ["[" * 5_000 + "]" * 5_000, "9" * 5_000, '"a\\u0000"'])

@@ -110,6 +110,7 @@ def test_a_run_without_canaries_learns_and_audits_nothing(config_path, tmp_path,
         (["--set", "task.num_clients=5"], "clients_per_round: 10 of 5 real clients"),
         (["--set", "audit.window_last_round=13"], "is 13 of 12 rounds"),
         (["--set", "audit.release_every=12"], "is 12, must be less than the number of rounds, 12"),
+        (["--set", "audit.claimed_mu=50"], "claimed mu must allow an epsilon above 0"),
         (["--resume"], "holds no run to resume"),
         (
             ["--set", "runtime=native", "--set", "clients_per_block=4"],

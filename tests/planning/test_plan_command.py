@@ -128,6 +128,7 @@ def test_the_estimate_of_unlike_canaries_is_said_to_be_a_mean_or_left_out(sample
     [
         (["--trials", "2"], "--trials 2: must be at least 3"),
         (["--runs", "0"], "--runs 0: must be at least 1"),
+        (["--machines", "2"], "--machines 2: is only for --calibrate"),
         (["--calibrate", "-1"], "--calibrate -1: must be above 0 and at most 3600 seconds"),
         (["--set", "canaries.cout=3"], "unknown key `canaries.cout`; did you mean 'count'?"),
         (["--set", "participation.clients_per_round=61"], "61 of 60 real clients"),

@@ -26,6 +26,7 @@ from fl_audit.run.folder_and_checkpoints import (
     save_checkpoint,
     write_identity,
 )
+from fl_audit.tasks.task_kinds import PythonTask
 
 _CONFIG = Config(
     task=DigitsTask(),
@@ -82,6 +83,16 @@ def test_resuming_needs_the_same_config(tmp_path):
     longer = msgspec.structs.replace(_CONFIG, participation=Shuffle(rounds=6, clients_per_round=3))
     with pytest.raises(InputError, match=r"`participation\.rounds` was 5 and is now 6"):
         check_resumable(tmp_path, longer)
+
+
+def test_an_option_without_a_number_is_the_same_again(tmp_path):
+    task = PythonTask(module="my_task:make", options={"fill": float("nan"), "all": [float("nan")]})
+    config = msgspec.structs.replace(_CONFIG, task=task)
+    write_identity(RunFolder(tmp_path), config, "canary_id,included,rounds\n")
+    assert check_resumable(tmp_path, config).path == tmp_path
+    task.options["fill"] = 1.0
+    with pytest.raises(InputError, match=r"`task\.options\.fill` was nan and is now 1"):
+        check_resumable(tmp_path, config)
 
 
 def test_a_run_with_other_rounds_is_not_resumed(tmp_path):

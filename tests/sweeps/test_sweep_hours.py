@@ -72,6 +72,7 @@ def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypa
     ("arguments", "message"),
     [
         (["--calibrate"], "--calibrate 60: is only for --dry-run"),
+        (["--dry-run", "--json", "--calibrate"], "--calibrate 60: is only for --dry-run without"),
         (["--dry-run", "--calibrate", "0"], "--calibrate 0: must be above 0 and at most 3600 s"),
         (["--dry-run", "--calibrate", "3601"], "--calibrate 3601: must be above 0 and at most"),
     ],

@@ -226,6 +226,7 @@ RIGHT_TABLES = {
     "plain": File(TABLE),
     "byte order mark": File(TABLE.encode("utf-8-sig")),
     "windows lines": File(TABLE.replace("\n", "\r\n")),
+    "blanks": File(TABLE.replace(",", " , ")),
     "excel, Germany": File(TABLE.replace(",", ";").replace(".", ","), POINTS),
     "tabs": File(TABLE.replace(",", "\t"), SEPARATED),
     "excel, Unicode text": File(TABLE.replace(",", "\t").encode("utf-16"), SEPARATED),
@@ -259,6 +260,30 @@ WRONG_TABLES = {
     ),
     "no class": File(changed(5, 2, "-1"), "row 5: labels must be whole numbers from 0 on, got -1"),
     "no client": File(changed(6, 1, ""), "row 6: column `client_id` is empty"),
+    "a blank for a client": File(changed(6, 1, " "), "row 6: column `client_id` is empty"),
+    "no category": replace(
+        parquet(COLUMNS, client_id=pa.array(["c", None] * 20).dictionary_encode()),
+        said="row 2: column `client_id` is empty",
+    ),
+    "no category of a feature": replace(
+        parquet(COLUMNS, a=pa.array(["1", None] * 20).dictionary_encode()),
+        said="row 2: column `a` must be a number",
+    ),
+    "no boolean": File(
+        re.sub(r",\d\n", ",True\n", TABLE) + "c1,0,1.5,\n",
+        "row 41, column `b`: must be a finite number in float32, got nan",
+    ),
+    "nanoseconds": replace(
+        parquet(COLUMNS, a=pa.array(range(40), pa.timestamp("ns"))),
+        said="row 1: column `a` must be a number, got 1970-01-01 00:00:00.0",
+    ),
+    "a duration": replace(
+        parquet(COLUMNS, a=pa.array(range(40), pa.duration("ns"))),
+        said="row 1: column `a` must be a number",
+    ),
+    "fractions of a second": File(
+        re.sub(r",\d+\.", ",2024-01-05 10:00:00.", TABLE), "row 1: column `a` must be a number"
+    ),
     "a short row": File(TABLE + "c1,0,1\n", "row 41 below the header: must have 4 fields"),
     "one name twice": File(TABLE.replace("a,b", "a,a"), "must have columns of distinct names"),
     "no header": File(
@@ -310,6 +335,15 @@ def test_clients_in_digits_are_no_numbers(clients, tmp_path):
     assert task.population.client_ids == clients
 
 
+@pytest.mark.parametrize("mark", [".", ","])
+def test_decimal_commas_are_none_in_names_of_clients(mark, tmp_path):
+    clients = [f"{client}{mark}5" for client in range(4)]
+    header, *rows = TABLE.replace(",", ";").replace(".", ",").splitlines()
+    named = [f"{clients[n % 4]}{row.removeprefix(f'c{n % 4}')}" for n, row in enumerate(rows)]
+    task = table(File("\n".join([header, *named]) + "\n").written(tmp_path))
+    assert task.population.client_ids == clients
+
+
 TEXT = "client_id,text\n" + "".join(f"c{row % 3},word{row % 5} and more\n" for row in range(30))
 VOCABULARY = "the vocabulary has only the 7 words of the training rows"
 
@@ -318,6 +352,7 @@ RIGHT_TEXTS = {
     "byte order mark": File(TEXT.encode("utf-8-sig")),
     "windows lines": File(TEXT.replace("\n", "\r\n")),
     "no newline at the end": File(TEXT.rstrip()),
+    "blanks": File(TEXT.replace(",", " , ")),
     "quotes": File("".join(f'"{line}"\n' for line in TEXT.replace(",", '","').splitlines())),
     "another order": File(
         "text,year,client_id\n" + re.sub(r"(c\d),(.*)", r"\2,1600,\1", TEXT.split("\n", 1)[1])
@@ -378,8 +413,14 @@ ROUNDS = "round,client_id\n1,ada\n1,bob\n2,ada\n"
 
 @pytest.mark.parametrize(
     "content",
-    [ROUNDS, ROUNDS.replace(",", ";"), "\ufeff" + ROUNDS, ROUNDS.replace("\n", "\r\n")],
-    ids=["plain", "semicolons", "byte order mark", "windows lines"],
+    [
+        ROUNDS,
+        ROUNDS.replace(",", ";"),
+        "\ufeff" + ROUNDS,
+        ROUNDS.replace("\n", "\r\n"),
+        ROUNDS.replace(",", ", "),
+    ],
+    ids=["plain", "semicolons", "byte order mark", "windows lines", "blanks"],
 )
 def test_logs_of_rounds_are_read_as_they_are_meant(content, tmp_path):
     log = read_replay_log(File(content).written(tmp_path), ["ada", "bob"])

@@ -96,6 +96,10 @@ GOOD = {"inputs": np.ones((20, 2)), "labels": np.arange(20) % 2}
             "has 3 numbers, an input of client 'a' has 2",
         ),
         (
+            {"inputs": np.ones((2, 2, 1)), "labels": [0, 1]},
+            "has 2 x 1 x 1 numbers, an input of client 'a' has 2",
+        ),
+        (
             {"inputs": np.array([[0, 1], [2, np.nan]]), "labels": [0, 1]},
             "row 2, inputs: must be a finite number in float32, got nan",
         ),
@@ -108,8 +112,9 @@ def test_a_bad_npz_file_is_one_line(tmp_path, arrays, message):
     assert message in str(caught.value)
 
 
-def test_the_held_out_file_is_no_client(tmp_path):
+def test_the_held_out_file_is_no_client_and_neither_is_a_hidden_one(tmp_path):
     npz(tmp_path, a=GOOD, b=GOOD, test=GOOD)
+    (tmp_path / "._a.npz").write_bytes(b"of macOS")
     config = NpzTask(path=str(tmp_path), held_out=str(tmp_path / "test.npz"))
     task = load_task(config, 1)
     assert task.population.client_ids == ["a", "b"]

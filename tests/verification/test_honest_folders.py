@@ -77,6 +77,10 @@ KINDS = {
     "no_claim": ('audit.verdict_statistic="all"', "audit={delta=1e-3}"),
     "contradicted_claim": ("audit.claimed_epsilon=0.1",),
     "configured": ('audit={delta=1e-3,claim="configured"}',),
+    "no_canary_in_a_round": (
+        'participation={kind="bernoulli",rounds=2,clients_per_round=1}',
+        "seed=4",
+    ),
     "claimed_profile": ("audit={delta=1e-3,claimed_profile=[[0.5,0.2],[9.0,1e-4]]}",),
     "curve_stopped": (
         "audit={delta=1e-3,claimed_rho=0.01,stop_when_contradicted=true}",
