@@ -128,7 +128,9 @@ class Headline:
                 f"negated scores show ε ≥ {lower_bound_text(self.turned_round)}."
             )
         if least == 0:
-            return f"{attacker}: no leakage was detected."
+            untested = "without a lower bound, it shows neither leakage nor its absence"
+            found = untested if self.lower_bound is None else "no leakage was detected"
+            return f"{attacker}: {found}."
         audited = f"{attacker}: audited ε ≥ {lower_bound_text(least)}"
         if self.upper_bound is None:
             return f"{audited}."

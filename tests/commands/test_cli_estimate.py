@@ -67,6 +67,7 @@ def test_what_methods_leave_out_is_said_to_be_left_out(scores_csv, capsys):
 
     assert "none, because --methods leaves out shift_fit" in printed("threshold_valid")
     assert "none, because --methods leaves out every valid method" in printed("shift_fit")
+    assert "no leakage was detected" not in printed("shift_fit")
 
 
 def test_printed_bounds_hold_as_the_computed_ones_do(capsys):
