@@ -221,11 +221,8 @@ def is_gaussian(release: Release, party: Party) -> bool:
 def _client_noise_bounds(release: Release, party: Party, delta: float) -> AttackerBounds:
     """The bounds if each participant adds its own Gaussian noise."""
     z = release.noise.noise_multiplier
-    share, most = party.sampling.share, party.sampling.most_drawn
-    if share is not None and share < 1 and most is None and z:
-        uploads = _by_coins(share, release.rounds, z, delta)
-    else:
-        uploads = of_uploads(z, release.rounds if most is None else most, delta)
+    most = party.sampling.most_drawn
+    uploads = of_uploads(z, release.rounds if most is None else most, delta)
     if isinstance(party.sampling, UnknownRounds) and z:
         uploads = AttackerBound(none_known(None, HOW_OFTEN_UNKNOWN), None)
     squared = party.squared_sensitivity
@@ -300,17 +297,12 @@ def knowing_rounds(release: Release, party: Party, delta: float) -> AttackerBoun
         guarantee = Guarantee(number, account_gaussian(z, squared, delta))
         return AttackerBound(guarantee, GaussianPair(math.sqrt(squared) / z))
     if share is not None:
-        return _by_coins(share, release.rounds, z, delta)
+        epsilon = epsilon_seen_rounds(share, release.rounds, z, delta)
+        guarantee = Guarantee(None, (AccountedEpsilon("seen_samples", epsilon),))
+        return AttackerBound(guarantee, SeenRounds.by_coins(share, release.rounds, z))
     if not isinstance(party.sampling, SecretSampling):
         return AttackerBound(guarantee_to(release, party, delta), None)
     return AttackerBound(none_known(None, _RELIES_ON_DRAW), None)
-
-
-def _by_coins(share: float, rounds: int, noise_multiplier: float, delta: float) -> AttackerBound:
-    """The exact bound for known rounds, each drawn by an independent coin."""
-    epsilon = epsilon_seen_rounds(share, rounds, noise_multiplier, delta)
-    guarantee = Guarantee(None, (AccountedEpsilon("seen_samples", epsilon),))
-    return AttackerBound(guarantee, SeenRounds.by_coins(share, rounds, noise_multiplier))
 
 
 def _not_knowing(
