@@ -459,10 +459,13 @@ def _with_point(text: str) -> str:
 
 
 def read_csv(
-    path: Path, columns: Sequence[str], optional: Sequence[str] = ()
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    names: Collection[str] = NAMES,
 ) -> list[dict[str, str]]:
     """The rows of a CSV by column, read by `read_csv_table`."""
-    table = read_csv_table(path, columns, optional)
+    table = read_csv_table(path, columns, optional, names)
     return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
