@@ -155,11 +155,11 @@ class ScoredStrategy:
         Nothing is written if no epsilon is finite. Raises InputError, without a claim, if the
         accountant has counted fewer releases than there are scored rounds.
         """
+        claim, scored = self.scorer.folder.claim, len(self.scorer.scored_rounds)
+        claim.unlink(missing_ok=True)  # of fewer rounds, before a restart
         spent = getattr(self.strategy, "privacy_spent", lambda: None)()
         if spent is None:
             return
-        claim, scored = self.scorer.folder.claim, len(self.scorer.scored_rounds)
-        claim.unlink(missing_ok=True)  # of fewer rounds, before a restart
         releases = getattr(spent, "num_releases", scored)
         if releases < scored:
             raise InputError(

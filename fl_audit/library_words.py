@@ -147,8 +147,8 @@ def csv_words(error: csv.Error) -> str:
 _FIELDS = re.compile(r".*?(?:Row #(\d+): )?Expected (\d+) columns, got (\d+).*", re.DOTALL)
 
 
-def arrow_words(error: Exception) -> str:
-    """Rewords PyArrow's message on a CSV or Parquet table.
+def arrow_words(error: Exception, header_lines: int = 1) -> str:
+    """Rewords PyArrow's message on a CSV, whose header has this many lines, or a Parquet table.
 
     >>> arrow_words(ValueError("CSV parse error: Row #4: Expected 3 columns, got 2: 1,2"))
     'row 3 below the header: must have 3 fields, got 2'
@@ -156,7 +156,7 @@ def arrow_words(error: Exception) -> str:
     if (found := _FIELDS.fullmatch(str(error))) is None:
         return "is damaged, or no CSV or Parquet table"
     row, expected, got = found.groups()
-    where = "a row" if row is None else f"row {int(row) - 1} below the header"
+    where = "a row" if row is None else f"row {int(row) - header_lines} below the header"
     return f"{where}: must have {expected} fields, got {got}"
 
 

@@ -353,3 +353,13 @@ def test_an_accountant_that_forgot_the_rounds_before_a_restart_states_no_claim(t
         said = scorer.folder.faults.read_text()
         assert "counts 1 releases and the audit 4 rounds; after a restart load" in said
     assert verify_folder(scorer.folder.path).findings == []
+
+
+def test_a_claim_of_fewer_rounds_is_taken_back_by_a_strategy_that_states_none(tmp_path):
+    scorer = RoundScorer.create(tmp_path / "audit", POOL, 4)
+    first = ScoredStrategy(Accounted(), scorer)
+    result = first.start(grid, record([np.zeros(s) for s in SHAPES]), num_rounds=3)
+    assert scorer.folder.claim.exists()
+    again = ScoredStrategy(Strategy(0), RoundScorer.open(tmp_path / "audit"), rounds_before=3)
+    again.start(grid, result.arrays, num_rounds=1)
+    assert not scorer.folder.claim.exists()

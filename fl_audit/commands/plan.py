@@ -50,14 +50,18 @@ def add(commands: Commands) -> None:
     )
     add_calibrate(parser, "train the first rounds for SECONDS (default: 60), to predict hours")
     parser.add_argument(
-        "--runs", metavar="N", type=int, default=1, help="number of runs to estimate hours for"
+        "--runs",
+        metavar="N",
+        type=int,
+        default=1,
+        help="with --calibrate: number of runs to estimate hours for",
     )
     parser.add_argument(
         "--machines",
         metavar="N",
         type=int,
         default=1,
-        help="number of machines that share the runs",
+        help="with --calibrate: number of machines that share the runs",
     )
     add_verbose(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -35,7 +35,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list the runs, start nothing")
     add_calibrate(
         parser,
-        "with --dry-run: train one run's first rounds for SECONDS (default: 60), to estimate hours",
+        "with --dry-run, without --json: train one run's first rounds for SECONDS (default: 60), "
+        "to estimate hours",
     )
     parser.add_argument(
         "--jobs",
@@ -51,6 +52,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
     if arguments.jobs is not None and arguments.jobs < 1:
         raise InputError(f"--jobs: must be at least 1, got {arguments.jobs}")
+    if arguments.jobs is not None and arguments.dry_run:
+        raise InputError(f"--jobs {arguments.jobs}: is not for --dry-run, which starts no run")
     seconds = arguments.calibrate
     check_calibrate(seconds)
     if seconds is not None and (arguments.json or not arguments.dry_run):

@@ -238,7 +238,7 @@ def _read_npz(path: Path) -> _Rows:
 
 
 def _read_numbers(path: Path) -> _Rows:
-    rows = read_csv(path, ("client_id", "label"))
+    rows = read_csv(path, ("client_id", "label"), names=("client_id",))
     if not rows:
         raise InputError(f"{path}: has no row; must have one per example")
     columns = [name for name in rows[0] if name not in ("client_id", "label")]

@@ -74,7 +74,7 @@ def read_canaries(path: Path) -> dict[str, CanaryRow]:
                 f"{path}, row {number}: included must be 0 or 1, got {row['included']!r}"
             )
         rounds = _rounds(path, name, row["rounds"]) if "rounds" in row else None
-        canaries[name] = CanaryRow(included, rounds, row.get("arm", ""))
+        canaries[name] = CanaryRow(included, rounds, row.get("arm", "").strip())
     return canaries
 
 

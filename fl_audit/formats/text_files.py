@@ -418,15 +418,18 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def plain_header(path: Path) -> list[str] | None:
-    """The columns of a CSV that is UTF-8 with commas between columns; None for another CSV.
+def plain_header(path: Path) -> tuple[list[str], int] | None:
+    """The columns of a CSV that is UTF-8 with commas between columns, and how many lines name them.
+
+    A quoted name may have line breaks. None for a CSV of another kind.
 
     Raises InputError like `open_csv`, OSError like `text_lines`.
     """
     with open_foreign(path) as file:
         is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     header, reader = open_csv(path, text_lines(path))
-    return header if not is_utf16 and reader.dialect.delimiter == "," else None
+    is_plain = not is_utf16 and reader.dialect.delimiter == ","
+    return (header, reader.line_num) if is_plain else None
 
 
 def _with_points(path: Path, table: CsvTable, names: Collection[str]) -> CsvTable:
@@ -456,10 +459,13 @@ def _with_point(text: str) -> str:
 
 
 def read_csv(
-    path: Path, columns: Sequence[str], optional: Sequence[str] = ()
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    names: Collection[str] = NAMES,
 ) -> list[dict[str, str]]:
     """The rows of a CSV by column, read by `read_csv_table`."""
-    table = read_csv_table(path, columns, optional)
+    table = read_csv_table(path, columns, optional, names)
     return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 

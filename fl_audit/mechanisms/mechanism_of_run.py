@@ -60,7 +60,9 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     """The noise of a round of a mechanism; InputError if the table's values do not fit together."""
     if isinstance(table, NoisyMechanism):
-        _check_multiplier(table.multiplier)  # kinds calculate with it
+        _check_multiplier(
+            "mechanism.noise_multiplier:", table.multiplier
+        )  # kinds calculate with it
     kind = MECHANISMS.kind_of(table)
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:
@@ -68,15 +70,15 @@ def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
             f"round_noise must return noise of distribution {kind.noise_distribution.name!r}, got "
             f"{noise.distribution!r}"
         )
-    _check_multiplier(noise.noise_multiplier)
+    _check_multiplier("round_noise: the noise multiplier", noise.noise_multiplier)
     return noise
 
 
-def _check_multiplier(multiplier: float) -> None:
+def _check_multiplier(subject: str, multiplier: float) -> None:
     if multiplier and not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
         raise InputError(
-            f"mechanism.noise_multiplier: must be 0, for no noise, or from {_LEAST_NOISE:g} to "
-            f"{_MOST_NOISE:g}, got {multiplier:g}"
+            f"{subject} must be 0, for no noise, or from {_LEAST_NOISE:g} to {_MOST_NOISE:g}, got "
+            f"{multiplier:g}"
         )
 
 

@@ -19,7 +19,12 @@ from fl_audit.array_types import FloatArray, IntArray
 from fl_audit.config_tables.kinds import PositiveInt, Table
 from fl_audit.errors import InputError
 from fl_audit.number_words import count
-from fl_audit.participation.schedule import Draw, Roster, Schedule, drawn, included_among
+from fl_audit.participation.schedule import (
+    Roster,
+    Schedule,
+    included_among,
+    most_rounds_of_a_member,
+)
 from fl_audit.seeds import Stream, generator
 
 
@@ -114,19 +119,13 @@ def with_dropouts(schedule: Schedule, dropouts: Dropouts, seed: int, roster: Ros
             clients,
             members_in=reporting_clients,
             expected=come * clients.expected,
-            sampling=_reported(reporting_clients, schedule.num_rounds),
+            sampling=FixedRounds(most_rounds_of_a_member(reporting_clients, schedule.num_rounds)),
         ),
         canary_attendance=dataclasses.replace(
             canaries,
             members_in=included,
             sampled=sampled,
             expected=come * canaries.expected,
-            sampling=_reported(included, schedule.num_rounds),
+            sampling=FixedRounds(most_rounds_of_a_member(included, schedule.num_rounds)),
         ),
     )
-
-
-def _reported(members_in: Draw, num_rounds: int) -> FixedRounds:
-    """The largest number of rounds in which any one member reports, for accounting."""
-    members, _ = drawn(members_in, num_rounds)
-    return FixedRounds(int(np.bincount(members, minlength=1).max()))

@@ -420,7 +420,10 @@ def _canaries_of_mean(
 
     sampling: Sampling = FixedSizeSampling(size, urn)
     if isinstance(config, MinSeparation):  # whose seed draws the schedule, not a secret
-        sampling = OneGroup.over(config.rounds, separation)
+        cap = None
+        if config.client_rounds_at_most is not None:  # with which canaries' rounds are compared
+            cap = max(1, schedule.most_rounds_of_a_member(draw, config.rounds))
+        sampling = OneGroup.over(config.rounds, separation, cap)
     expected = share / separation * int(roster.included.sum())
     return schedule.CanaryAttendance(
         schedule.included_among(draw, roster.included), expected, sampling, draw

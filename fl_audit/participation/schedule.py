@@ -31,6 +31,12 @@ def drawn(draw: Draw, num_rounds: int) -> tuple[IntArray, IntArray]:
     return np.concatenate(cohorts).astype(np.int64), rounds
 
 
+def most_rounds_of_a_member(draw: Draw, num_rounds: int) -> int:
+    """The largest number of rounds in which any one member participates."""
+    members, _ = drawn(draw, num_rounds)
+    return int(np.bincount(members, minlength=1).max())
+
+
 @dataclass(frozen=True, eq=False)
 class Roster:
     """The real clients, by name, and the coins of the pool, bool of shape (num_canaries,)."""

@@ -288,18 +288,23 @@ def _read_csv(path: Path, client_column: str) -> "pa.Table":
     import pyarrow.csv
 
     source: Path | io.BytesIO = path
-    header = plain_header(path)
-    if header is None:
+    if (plain := plain_header(path)) is not None:
+        header, lines = plain
+    else:
         table, text = read_csv_table(path, (), names=(client_column,)), io.StringIO(newline="")
-        csv.writer(text).writerows([table.header, *table.rows])
-        header, source = table.header, io.BytesIO(text.getvalue().encode())
+        header, lines = table.header, 1
+        csv.writer(text).writerows([range(len(header)), *table.rows])  # names may have line breaks
+        source = io.BytesIO(text.getvalue().encode())
     read = pa.csv.ReadOptions(
         use_threads=False,  # with threads, errors do not name a row
         column_names=header,
-        skip_rows=1,
+        skip_rows=lines,
     )
     convert = pa.csv.ConvertOptions(column_types={client_column: pa.string()})
-    return pa.csv.read_csv(source, read, convert_options=convert)
+    try:
+        return pa.csv.read_csv(source, read, convert_options=convert)
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: {arrow_words(error, lines)}") from error
 
 
 def _array(column: "pa.ChunkedArray") -> AnyArray:
@@ -314,7 +319,8 @@ def _array(column: "pa.ChunkedArray") -> AnyArray:
         column = column.cast(pa.string())
     array: AnyArray = np.asarray(column.to_numpy())
     if array.dtype.kind == "m":
-        return np.where(np.isnat(array), "", array.astype(str))
+        texts = np.array([str(duration) for duration in array], dtype=str)  # astype cuts them
+        return np.where(np.isnat(array), "", texts)
     if array.dtype.kind in "iuf":
         return array
     return np.array(["" if value is None else str(value) for value in array.tolist()], dtype=str)

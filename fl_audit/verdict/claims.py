@@ -456,8 +456,8 @@ def claim_to_test(
     claim = configured_claim(release, delta, statistics, is_stated=audit.is_claimed)
     if claim is None and audit.is_claimed:
         raise InputError(
-            "audit.claim: accounting gives no finite guarantee for a canary under this config; "
-            "claim an epsilon, or add noise whose guarantee is known"
+            "audit.claim: accounting gives no curve with a finite epsilon for a canary under this "
+            "config; claim an epsilon (`audit.claimed_epsilon`), or add noise whose curve is known"
         )
     return claim
 

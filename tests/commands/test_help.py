@@ -54,8 +54,8 @@ def test_help_ends_with_an_example_that_parses(capsys, monkeypatch, command):
 )
 def test_help_says_the_default(capsys, monkeypatch, command, option, default):
     text = _help(capsys, monkeypatch, command).partition("options:")[2]
-    told = " ".join(text.partition(f"  {option} ")[2].split()).partition(" --")[0]
-    assert told.endswith(f"; default: {default}")
+    told = text.partition(f"  {option} ")[2].partition("\n  -")[0]
+    assert " ".join(told.split()).endswith(f"; default: {default}")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,16 @@ def test_a_csv_of_numbers(digits, tmp_path):
     np.testing.assert_array_equal(found[1].inputs, images(3)[2:].astype(np.float32))
 
 
+def test_features_may_be_named_like_columns_of_canaries(digits, tmp_path):
+    """In a file of semicolons and decimal commas."""
+    path = tmp_path / "canaries.csv"
+    content = csv_of([7, 8], images(2)).replace(",", ";").replace(".", ",")
+    for name in ("arm", "pair", "canary_id"):
+        path.write_text(content.replace("pixel9;", f"{name};"))
+        (found,) = read_canary_file(path, digits)
+        np.testing.assert_array_equal(found.inputs, images(2).astype(np.float32))
+
+
 def refusal(path, task):
     with pytest.raises(InputError) as caught:
         read_canary_file(path, task)

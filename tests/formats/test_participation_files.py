@@ -60,9 +60,10 @@ def test_a_value_that_no_file_holds_is_refused_too(rounds):
 
 
 def test_blanks_around_a_canary_are_no_part_of_its_name(tmp_path):
-    (tmp_path / "canaries.csv").write_text("canary_id, included\n 3 , 1\n4, 0\n")
+    (tmp_path / "canaries.csv").write_text("canary_id, included, arm\n 3 , 1, once\n4, 0, \n")
     read = read_canaries(tmp_path / "canaries.csv")
     assert {name: row.included for name, row in read.items()} == {"3": True, "4": False}
+    assert {name: row.arm for name, row in read.items()} == {"3": "once", "4": ""}
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

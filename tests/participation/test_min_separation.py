@@ -131,6 +131,31 @@ def test_a_cap_that_leaves_rounds_empty_is_refused():
 
 
 @pytest.mark.parametrize("separation", [1, 4])
+def test_canaries_of_a_mean_are_in_as_many_rounds_as_the_draw_gives_if_clients_have_a_cap(
+    separation,
+):
+    config = MinSeparation(
+        rounds=60,
+        clients_per_round=5,
+        separation=separation,
+        client_rounds_at_most=8,
+        canary_mean_repeats=2.0,
+    )
+    schedule = schedule_of(config, 40, np.ones(POOL, bool))
+    most = int(attendance.attendance(schedule, 40).canaries.sum(axis=0).max())
+    assert 2 < most < 15 and schedule.canary_participations == most
+    assert schedule.canary_attendance.sampling == OneGroup(most, separation)
+    none_in = MinSeparation(
+        rounds=60,
+        clients_per_round=5,
+        client_rounds_at_most=8,
+        separation=separation,
+        canary_mean_repeats=0.001,
+    )
+    assert schedule_of(none_in, 40).canary_participations == 1
+
+
+@pytest.mark.parametrize("separation", [1, 4])
 def test_nothing_counts_on_canaries_of_a_schedule_that_the_seed_draws(separation):
     """Groups of known turns, whatever a canary's mean number of rounds is."""
     config = MinSeparation(

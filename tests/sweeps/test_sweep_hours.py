@@ -75,9 +75,12 @@ def test_a_calibration_trains_the_first_run_that_is_left(sweep, capsys, monkeypa
         (["--dry-run", "--json", "--calibrate"], "--calibrate 60: is only for --dry-run without"),
         (["--dry-run", "--calibrate", "0"], "--calibrate 0: must be above 0 and at most 3600 s"),
         (["--dry-run", "--calibrate", "3601"], "--calibrate 3601: must be above 0 and at most"),
+        (["--dry-run", "--jobs", "3"], "--jobs 3: is not for --dry-run, which starts no run"),
     ],
 )
-def test_a_calibration_belongs_to_a_dry_run_and_ends(sweep, capsys, arguments, message):
+def test_a_calibration_belongs_to_a_dry_run_and_ends_and_jobs_to_a_run(
+    sweep, capsys, arguments, message
+):
     path, out, _ = sweep
     assert main(["sweep", str(path), "--out", str(out), *arguments]) == 2
     assert message in capsys.readouterr().err

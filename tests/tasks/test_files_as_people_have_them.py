@@ -221,6 +221,8 @@ COLUMNS = {
     "b": [row % 3 for row in range(40)],
 }
 
+BROKEN = TABLE.replace("a,b", '"dose\n(mg)","b\n\n(kg)"')
+
 LEFT_OUT = "is the rows' index and no feature; it is left out"
 RIGHT_TABLES = {
     "plain": File(TABLE),
@@ -238,6 +240,9 @@ RIGHT_TABLES = {
     "labels as floats": File(labelled("0.0", "1.0")),
     "labels as booleans": File(labelled("False", "True")),
     "quoted numbers": File(labelled('"0"', '"1"')),
+    "a line break in a name": File(BROKEN),
+    "broken windows lines": File(BROKEN.replace("\n", "\r\n")),
+    "broken semicolons": File(BROKEN.replace(",", ";"), SEPARATED),
     "Parquet": parquet(COLUMNS),
     "Parquet, categories": parquet(
         COLUMNS, client_id=pa.array(COLUMNS["client_id"]).dictionary_encode()
@@ -278,13 +283,20 @@ WRONG_TABLES = {
         said="row 1: column `a` must be a number, got 1970-01-01 00:00:00.0",
     ),
     "a duration": replace(
-        parquet(COLUMNS, a=pa.array(range(40), pa.duration("ns"))),
-        said="row 1: column `a` must be a number",
+        parquet(COLUMNS, a=pa.array([86_400 * 10**9] * 40, pa.duration("ns"))),
+        said="row 1: column `a` must be a number, got 86400000000000 nanoseconds",
+    ),
+    "an empty duration": replace(
+        parquet(COLUMNS, a=pa.array([None] * 40, pa.duration("us"))),
+        said="row 1: column `a` must be a number, got ",
     ),
     "fractions of a second": File(
         re.sub(r",\d+\.", ",2024-01-05 10:00:00.", TABLE), "row 1: column `a` must be a number"
     ),
     "a short row": File(TABLE + "c1,0,1\n", "row 41 below the header: must have 4 fields"),
+    "a short row below a broken name": File(
+        BROKEN + "c1,0,1\n", "row 41 below the header: must have 4 fields"
+    ),
     "one name twice": File(TABLE.replace("a,b", "a,a"), "must have columns of distinct names"),
     "no header": File(
         "0,1,2.5,3\n1,0,2,1\n", "has no header: its first line must name the columns"

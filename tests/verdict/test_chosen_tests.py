@@ -40,7 +40,7 @@ def test_unless_nobody_else_is_asked_for(participations):
     [
         ({"claimed_profile": [[1.0, 1e-3]]}, 0.5, "claimed profile must .* and allows inf"),
         ({"claimed_mu": 50.0}, 0.5, "claimed mu must allow .* and allows 1462.29"),
-        ({"claim": "configured"}, 0.0, "audit.claim: accounting gives no finite guarantee"),
+        ({"claim": "configured"}, 0.0, "audit.claim: accounting gives no curve with a finite"),
     ],
 )
 def test_a_claim_that_no_report_can_test_is_refused(claim, noise, message):
