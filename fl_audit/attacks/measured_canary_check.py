@@ -63,8 +63,8 @@ def canary_check_in_rounds(
     """Checks a pool's included canaries by their cosines with the aggregates of their rounds.
 
     `lengths` is called after the rows are read. A correct mechanism fails with probability at most
-    `false_alarm`. For a family without a known null, nothing is assumed about tails. The numbers of
-    a check of secret rounds (`are_secret`) do not reveal them.
+    `false_alarm`. For a family without a known null, nothing is assumed about tails. The norms of a
+    check of secret rounds (`are_secret`) do not reveal them.
     """
     collected, scored = _collect(rows, own, included)
     norms = lengths()

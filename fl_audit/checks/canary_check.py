@@ -315,9 +315,8 @@ class _FirstRounds:
         if self.measured.ratio <= self.measured.deviation(ARRIVED):
             return f"they are missing ({_GONE})"
         if self.missing == "lost":
-            return (
-                f"it looks as if about {100 * (1 - self.measured.ratio):.2g} % were lost ({LOST})"
-            )
+            share = 1 - self.measured.told(self.measured.ratio)
+            return f"it looks as if about {100 * share:.2g} % were lost ({LOST})"
         if self.missing == "shorter":
             return f"it looks as if all of them were shorter ({_SHORTER})"
         return f"all of them are shorter ({_SHORTER}), or a part is lost ({LOST})"

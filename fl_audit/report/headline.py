@@ -128,7 +128,7 @@ class Headline:
                 f"negated scores show ε ≥ {lower_bound_text(self.turned_round)}."
             )
         if least == 0:
-            untested = "without a lower bound, it shows neither leakage nor its absence"
+            untested = "without a lower bound, nothing is proven"
             found = untested if self.lower_bound is None else "no leakage was detected"
             return f"{attacker}: {found}."
         audited = f"{attacker}: audited ε ≥ {lower_bound_text(least)}"

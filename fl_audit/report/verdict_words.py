@@ -1,5 +1,7 @@
 """A verdict in the words of a page: what it means, why it was reached, and how."""
 
+from fl_audit.accounting import Accounting
+from fl_audit.accounting.upper_bounds import Attacker, Guarantees
 from fl_audit.attacks.threat_models import title_of
 from fl_audit.number_words import count, lower_bound_text, significant, upper_bound_text
 from fl_audit.report.report import AS_THE_LOG_STATES, Report
@@ -91,27 +93,25 @@ def _claim(verdict: Verdict, report: Report) -> str:
 
 
 def _accounting(verdict: Verdict, report: Report) -> str:
-    """The accounted epsilon of the claim's party, compared with the claim."""
-    accounting, whom = report.analytical, verdict.claim.whom
+    """The accounted epsilon of the claim's party against the tested attacker, with the claim."""
+    if verdict.basis == "accounting":  # the reason names number, party and attacker
+        return "the claim is contradicted by accounting"
+    tested, whom = report.efficiency.get(verdict.statistic or ""), verdict.claim.whom
+    accounting: Accounting | Guarantees | None = report.analytical
+    if tested is not None and tested.sees_uploads:
+        accounting = report.attackers[Attacker.SEES_UPLOADS]
     epsilon = (
         None
         if accounting is None
         else (accounting.canary if whom == "canary" else accounting.client).epsilon
     )
-    if epsilon is None and verdict.basis == "accounting":
-        return f"{_BY_ACCOUNTING}, for a client in as many rounds as a canary"
     if epsilon is None:
         return "not known for this run"
     noise = AS_THE_LOG_STATES if report.is_stated_by_log else "as configured"
     given = f"ε ≤ {upper_bound_text(epsilon)} for a {whom} with the noise {noise}"
-    if verdict.basis == "accounting":
-        return f"{given}; {_BY_ACCOUNTING}"
     if epsilon > (1 + MARGIN) * verdict.claim.epsilon:
         return f"{given}, which is above the claim and so does not confirm it"
     return f"{given}, which is not above the claim"
-
-
-_BY_ACCOUNTING = "the claim is contradicted by accounting"
 
 
 def _tests(verdict: Verdict) -> str:

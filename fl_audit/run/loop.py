@@ -159,7 +159,9 @@ class LiveAudit:
             return None
         p_value = self._claim_p_value
         if self._are_rounds_secret and p_value is not None:
-            p_value = p_value_rounded_up(p_value)
+            level = 1 - shared_confidence(self._audit)
+            rounded = p_value_rounded_up(p_value)
+            p_value = min(rounded, level) if p_value <= level else rounded
         return LiveRecord(epsilon, p_value, self._claim_epsilon)
 
     @property

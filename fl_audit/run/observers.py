@@ -304,6 +304,7 @@ class CanaryLines(RoundObserver):
             self._lengths,
             dim=self._run.task.classifier.dim,
             family=family,
+            are_secret=self._run.secret is not None,
             false_alarm=false_alarm,
         )
 

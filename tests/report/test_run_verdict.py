@@ -8,6 +8,7 @@ import pytest
 
 from fl_audit.accounting import AccountedEpsilon, Noise, PoissonSampling, UnknownRounds
 from fl_audit.accounting.release import Party
+from fl_audit.accounting.upper_bounds import Attacker, Guarantees
 from fl_audit.commands.exit_status import exit_status_of
 from fl_audit.commands.printing import print_report
 from fl_audit.config.file import config_to_toml, load_config, parse_config
@@ -21,6 +22,7 @@ from fl_audit.verdict import Claim, Verdict
 from fl_audit.verdict.curve_claim_tests import UNSTATED_CONFIDENCE
 from fl_audit.verdict.record import Outcome
 from tests.report.conftest import CONFIG, in_rounds
+from tests.report.made_reports import guarantee
 
 UNKNOWN = Party(UnknownRounds())
 
@@ -104,6 +106,20 @@ def test_a_claimed_curve_has_a_verdict(claim, run_folder, key, kind):
     assert report.verdict.claim.words in run_folder.report_html.read_text()
 
 
+def test_a_claim_on_uploads_is_compared_with_the_bound_for_uploads(claim):
+    report = claim(claimed_epsilon=20.0)
+    uploads = Guarantees(guarantee(30.0), guarantee(30.0))
+    seen = {
+        name: dataclasses.replace(of, sees_uploads=True) for name, of in report.efficiency.items()
+    }
+    attackers = {**report.attackers, Attacker.SEES_UPLOADS: uploads}
+    of_uploads = dataclasses.replace(report, efficiency=seen, attackers=attackers)
+    verdict = dataclasses.replace(report.verdict, basis=None)
+    said = verdict_facts(of_uploads, verdict)["Accounting"]
+    assert said.startswith("ε ≤ 30") and "above the claim and so" in said
+    assert "ε ≤ 30" not in verdict_facts(report, verdict)["Accounting"]
+
+
 def test_a_contradicted_claim(claim, run_folder, capsys):
     report = claim(claimed_epsilon=0.5)
     verdict = json.loads(run_folder.report_json.read_text())["verdict"]
@@ -151,7 +167,7 @@ UNKNOWN_EPSILON = (AccountedEpsilon("rdp", None, "not known"),)
         ("consistent", "scores", "Tests", "2 lower bounds, each at 97.5 % or more, so that all"),
         ("consistent", "parts", "Tests", "was also tested by its parts, noise and sampling rate"),
         ("contradicted", "scores", "Accounting", "not known for this run"),
-        ("contradicted", "accounting", "Accounting", "for a client in as many rounds as a canary"),
+        ("contradicted", "accounting", "Accounting", "the claim is contradicted by accounting"),
         ("contradicted", "scores", "Meaning", "one of the errors that the confidence level allows"),
         ("contradicted", "accounting", "Meaning", "or an assumption below is."),
     ],

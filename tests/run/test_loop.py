@@ -10,9 +10,10 @@ import pytest
 
 from fl_audit.attacks.attacker import SeenRound
 from fl_audit.checks import measure
+from fl_audit.config import Audit
 from fl_audit.errors import InputError
 from fl_audit.formats.folders import RunFolder
-from fl_audit.run.loop import AggregateWatch, stop_request
+from fl_audit.run.loop import AggregateWatch, LiveAudit, stop_request
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -24,6 +25,19 @@ def test_a_signal_is_remembered_and_then_no_longer_caught(number):
         assert request.signal_number == number
         assert signal.getsignal(number) is signal.SIG_DFL
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize(("p_value", "told"), [(0.0213, 0.025), (0.0113, 0.02), (0.0251, 0.03)])
+def test_the_p_value_of_secret_rounds_is_rounded_up_but_not_above_the_level(
+    monkeypatch, p_value, told
+):
+    """Half of the level 0.05 stops a run, with rounds that the digits do not reveal."""
+    audit = Audit(delta=1e-5, claimed_epsilon=2.0, confidence=0.95, stop_when_contradicted=True)
+    monkeypatch.setattr(LiveAudit, "epsilon", 2.1)
+    monkeypatch.setattr(LiveAudit, "_claim_p_value", p_value)
+    monkeypatch.setattr(LiveAudit, "_claim_epsilon", 2.02)
+    assert LiveAudit(audit, are_rounds_secret=True).record.claim_p_value == pytest.approx(told)
+    assert LiveAudit(audit).record.claim_p_value == p_value
 
 
 CLIP_NORM, PARTICIPANTS = 0.5, 4
