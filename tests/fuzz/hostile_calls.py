@@ -294,8 +294,7 @@ def _sweep(random: np.random.Generator, folder: Path) -> tuple[str, ...]:
     for name in ("plain-count_20-seed_1", "none-count_50-seed_2", "sweep.json"):
         if random.random() < 0.3:
             _hostile_folder(random, _valid_folder(random), folder / "sweep" / name)
-    jobs = [f"--jobs={_of(random, _WHOLE)}"] if random.random() < 0.3 else []
-    return ("sweep", str(folder / "grid.toml"), "--out", str(folder / "sweep"), "--dry-run", *jobs)
+    return ("sweep", str(folder / "grid.toml"), "--out", str(folder / "sweep"), "--dry-run")
 
 
 _DATA = {
