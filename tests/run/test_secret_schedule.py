@@ -88,7 +88,8 @@ def test_a_file_without_a_secret_is_refused_and_not_printed(tmp_path, text):
     (tmp_path / "kept").write_text(text)
     with pytest.raises(InputError, match=r"kept: holds no secret.*64 hexadecimal") as refused:
         read_secret(tmp_path / "kept")
-    assert not text or text not in str(refused.value)
+    said = str(refused.value).replace(str(tmp_path), "")  # pytest counts its folders
+    assert not text or text not in said
 
 
 def mode(path):
