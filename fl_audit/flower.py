@@ -168,12 +168,10 @@ class ScoredStrategy:
                 "(load_state_dict) before the training"
             )
         accountant = getattr(self.strategy, "accountant", None)
+        points = [(spent.epsilon, spent.delta)]
         if accountant is not None and hasattr(accountant, "get_epsilon"):
             points = framework_adapter.profile_of(accountant.get_epsilon)
-        else:
-            points = framework_adapter.finite([(spent.epsilon, spent.delta)])
-        if points:
-            framework_adapter.write_points(points, claim)
+        framework_adapter.write_points(points, claim)
 
     def _stated_noise(self, number: int) -> dict[str, float | None]:
         """The noise on this number of answers, as far as known, for `RoundScorer.score_round`."""

@@ -209,22 +209,18 @@ def write_profile(epsilon_at: Callable[[float], float], path: Path | str) -> Non
 
     Raises InputError, without a file, if no epsilon is finite.
     """
-    points = profile_of(epsilon_at)
-    if not points:
+    if not write_points(profile_of(epsilon_at), path):
         raise InputError(f"{path}: not written, as the accountant gives no finite epsilon")
-    write_points(points, path)
 
 
 def profile_of(epsilon_at: Callable[[float], float]) -> list[tuple[float, float]]:
-    """The points (epsilon, delta) of an accountant's privacy profile whose epsilon is finite."""
-    return finite([(epsilon_at(delta), delta) for delta in _CLAIMED_DELTAS.tolist()])
+    """The points (epsilon, delta) of an accountant's privacy profile."""
+    return [(epsilon_at(delta), delta) for delta in _CLAIMED_DELTAS.tolist()]
 
 
-def finite(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    return [(float(e), float(delta)) for e, delta in points if 0 <= e < np.inf]
-
-
-def write_points(points: Iterable[tuple[float, float]], path: Path | str) -> None:
-    """Writes points (epsilon, delta) of a privacy profile."""
-    rows = [f"{epsilon!r},{delta!r}" for epsilon, delta in points]
-    write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")
+def write_points(points: Iterable[tuple[float, float]], path: Path | str) -> bool:
+    """Writes the points (epsilon, delta) whose epsilon is finite; no file, and False, without."""
+    rows = [f"{float(e)!r},{float(delta)!r}" for e, delta in points if 0 <= e < np.inf]
+    if rows:
+        write_text(Path(path), "\n".join(["epsilon,delta", *rows]) + "\n")
+    return bool(rows)

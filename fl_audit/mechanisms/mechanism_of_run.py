@@ -59,10 +59,8 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e6
 
 def round_noise(table: Mechanism, expected_cohort: float) -> Noise:
     """The noise of a round of a mechanism; InputError if the table's values do not fit together."""
-    if isinstance(table, NoisyMechanism):
-        _check_multiplier(
-            "mechanism.noise_multiplier:", table.multiplier
-        )  # kinds calculate with it
+    if isinstance(table, NoisyMechanism):  # kinds calculate with the multiplier
+        _check_multiplier("mechanism.noise_multiplier:", table.multiplier)
     kind = MECHANISMS.kind_of(table)
     noise = kind.round_noise(table, expected_cohort)
     if noise.distribution != kind.noise_distribution.name:

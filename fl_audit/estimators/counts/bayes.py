@@ -193,9 +193,8 @@ def bayes(setting: AuditSetting) -> Estimate:
         details={
             "threshold": float(roc.thresholds[index]),
             **asdict(counts),
-            "probability_of_zero": round(
-                posterior.atom, 8
-            ),  # exact to 1e-8: scores are fewer than 1e9
+            # Exact to 1e-8, as scores are fewer than 1e9.
+            "probability_of_zero": round(posterior.atom, 8),
             "num_thresholds": len(roc.thresholds),
         },
     )
